@@ -14,7 +14,7 @@ from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer, exact
 from gradcli.errors import BadShape
 from gradcli.forms import reports_show_themselves
-from gradcli.full_check import at_hard_points
+from gradcli.full_check import at_hard_points, budget_for
 from gradcli.interpreters import dual, program
 from gradcli.numerics.first_call import FirstCall
 from gradcli.numerics.jacobians import by_rows
@@ -32,7 +32,8 @@ from gradcli.source.structure import taken_apart
 from gradcli.source.targets import is_python
 from gradcli.study.later_walk import with_later_walk
 from gradcli.verify.build import Settings, request_for, settings_of
-from gradcli.verify.check import check as verify
+from gradcli.verify.causes import with_causes
+from gradcli.verify.check import verify
 from gradcli.verify.claims import Claiming
 from gradcli.verify.implementation import implementation_of
 from gradcli.verify.probe import Located, LocateOptions, expression_at, function_at, locate
@@ -69,7 +70,8 @@ def check(f: Function | str, at: Any = None, *more: Any, **options: Any) -> Chec
     if reference is not None:
         by, found = implementation_of(f, found, located_with(settings, settings.options.wrt))
     request = request_for(found, None if claim is None else Claiming(*claim), settings, by=by)
-    report = at_hard_points(verify(request), request, settings.options)
+    verified = at_hard_points(verify(request), request, settings.options)
+    report = with_causes(verified, budget_for(verified, settings.options))
     return with_later_walk(request, report)
 
 

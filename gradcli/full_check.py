@@ -1,69 +1,132 @@
 """A check with all that the options ask for beside it: hard points, digits, and the repair of a wrong claim."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
+from gradcli.diagnosis.budget import SECONDS, CauseBudget
 from gradcli.errors import BadOption
 from gradcli.frameworks.native import native_of
 from gradcli.options import Options
 from gradcli.point import Point
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.check import CheckReport
+from gradcli.reports.common import SourceLine
 from gradcli.source.sizes import numbers
 from gradcli.source.target_request import TargetRequest, checked_point_texts
 from gradcli.verify.asked import CheckOptions
-from gradcli.verify.check import Progress, check
+from gradcli.verify.causes import Verified, with_causes, without_cause
+from gradcli.verify.check import Progress, verify
 from gradcli.verify.request import Request
-from gradcli.words import Verdict
+from gradcli.words import OUTLINE, Verdict
 
 
 def full_check(
     request: Request, ask: TargetRequest, wanted: CheckOptions, progress: Progress | None = None
 ) -> CheckReport:
-    """Return the report of a check, of the hard points that were asked for, and the repair of a claim that is wrong.
+    """Return the report of a check, of the hard points that were asked for, and the cause and repair of a claim that is wrong.
 
-    Raises  GradcliError as `check` does; BadOption where there is no claim to look for hard points of.
+    Raises  GradcliError as `verify` does; BadOption where there is no claim to look for hard points of.
+    """
+    return with_cause_and_repair(verified(request, ask, wanted, progress), request, ask, wanted)
+
+
+def verified(request: Request, ask: TargetRequest, wanted: CheckOptions, progress: Progress | None = None) -> Verified:
+    """Return the verdict of a check, at hard points too where that was asked for; causes are yet to be looked for.
+
+    Raises  as `full_check`.
     """
     options = wanted.settings.options
     sizes: Mapping[str, int] = {}
     if options.sizes_check:
         sizes = numbers(options.shapes, checked_point_texts(ask), options.seed, wanted.sizes, ask.points_of)
-    report = at_hard_points(check(request, progress), request, options, sizes)
-    return with_repair(report, request, ask, wanted) if report.verdict == Verdict.FAIL else report
+    found = at_hard_points(verify(request, progress), request, options, sizes)
+    if progress is not None:
+        progress(OUTLINE, found.report)
+    return found
 
 
-def with_repair(report: CheckReport, request: Request, ask: TargetRequest, wanted: CheckOptions) -> CheckReport:
+def budget_for(found: Verified, options: Options) -> CauseBudget:
+    """Return what the search for the cause of a FAIL may take; nothing with --no-diagnose."""
+    return CauseBudget(0 if options.no_diagnose else found.calls, options.diagnose or SECONDS)
+
+
+def with_cause_and_repair(
+    found: Verified,
+    request: Request,
+    ask: TargetRequest,
+    wanted: CheckOptions,
+    tell: Callable[[str], None] | None = None,
+) -> CheckReport:
+    """Return the report of a wrong claim with the likely mistake, and the edit that repairs it or the right gradient.
+
+    All of it shares one budget, counted in calls, and a time limit as a safety net. `tell` is told what is looked at.
+    """
+    if found.report.verdict != Verdict.FAIL:
+        return found.report
+    options = wanted.settings.options
+    budget = budget_for(found, options)
+    tell = tell or (lambda says: None)
+    tell("looking for the cause, 1 of 2: known mistakes")
+    with budget.keeping(budget.left // 2):
+        report = with_causes(found, budget)
+    if options.no_diagnose:
+        return _with_reason(report, "it was not looked for (--no-diagnose)")
+    if not budget.late:
+        report = with_repair(report, request, ask, wanted, budget, tell)
+    return without_cause(report, budget) if budget.late else report
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedForm:
+    """The right gradient by some inputs at a point, as code in a language, where a closed form is known."""
+
+    at: Point
+    names: tuple[str, ...]
+    language: str
+
+    def __call__(self, request: Request) -> Mapping[str, str]:
+        from gradcli.derivation.right_answer import right_answer
+
+        return right_answer(request, self.at, self.names, self.language)
+
+
+def with_repair(
+    report: CheckReport, request: Request, ask: TargetRequest, wanted: CheckOptions, budget: CauseBudget,
+    tell: Callable[[str], None],
+) -> CheckReport:  # fmt: skip
     """Return the report of a wrong claim with the edit that repairs it or, where there is none, the right gradient."""
-    from gradcli.repair.repair import repaired
+    from gradcli.repair.repair import point_to_repair, repaired
 
-    return _with_closed_form(repaired(report, request, ask, wanted), request)
-
-
-def _with_closed_form(report: CheckReport, request: Request) -> CheckReport:
-    """Return the report with the right gradient as code, where the claim is wrong and no edit repairs it."""
-    number = next((k for k, p in enumerate(report.points) if p.diagnosis is not None), None)
-    if number is None or request.claim is None:
+    number = point_to_repair(report)
+    if number is None:
         return report
-    point, diagnosis = report.points[number], report.points[number].diagnosis
-    if diagnosis is None or diagnosis.patch or diagnosis.replacement is not ABSENT:
-        return report
-    from gradcli.derivation.right_answer import right_answer
-
+    point = report.points[number]
     names = tuple(dict.fromkeys(m.input for m in point.mismatches)) or point.differentiated
     native = native_of(request.f)
     language = "expression" if request.f.kind == "expression" else native.framework.name if native else "numpy"
-    found = right_answer(request, Point(dict(point.at)), names, language)
-    if not found:
-        return report
-    points = list(report.points)
-    points[number] = replace(point, diagnosis=replace(diagnosis, closed_form=found))
-    return replace(report, points=tuple(points))
+    tell(f"looking for the cause, 2 of 2: edits of {_edited(report)}, else the closed form")
+    return repaired(report, request, ask, wanted, budget, ClosedForm(Point(dict(point.at)), names, language))
+
+
+def _edited(report: CheckReport) -> str:
+    """Return the name of what is edited in search of a repair."""
+    return (
+        report.claimed_at.file if isinstance(report.claimed_at, SourceLine) and report.claimed_at.file else "the claim"
+    )
+
+
+def _with_reason(report: CheckReport, why: str) -> CheckReport:
+    """Return the report with the reason for which no edit is shown."""
+    points = tuple(
+        p if p.diagnosis is None else replace(p, diagnosis=replace(p.diagnosis, no_patch=why)) for p in report.points
+    )
+    return replace(report, points=points)
 
 
 def at_hard_points(
-    report: CheckReport, request: Request, options: Options, sizes: Mapping[str, int] | None = None
-) -> CheckReport:
-    """Return the report of a claim that passed, after hard points were looked at and its digits counted, if that was asked for.
+    found: Verified, request: Request, options: Options, sizes: Mapping[str, int] | None = None
+) -> Verified:
+    """Return the verdict on a claim that passed, after hard points were looked at and its digits counted, if that was asked for.
 
     `sizes` maps the names of sizes to the lengths that they have at the point.
 
@@ -78,12 +141,12 @@ def at_hard_points(
         chosen = StressOptions(sizes=options.sizes_check, named=sizes, digits=options.digits, assume=options.assume)
         if options.stress_points is not None:
             chosen = replace(chosen, points=options.stress_points)
-        return stressed(report, request, chosen)
+        return stressed(found, request, chosen)
     if options.digits is not None:
         from gradcli.stress.stress import with_digits
 
-        return with_digits(report, request, options.digits)
-    return report
+        return replace(found, report=with_digits(found.report, request, options.digits))
+    return found
 
 
 def patch_in(report: CheckReport) -> str | None:

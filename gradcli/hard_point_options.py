@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gradcli.option_rows import as_given, flag_alone, one, row
-from gradcli.option_values import sizes_by_name
+from gradcli.option_rows import as_given, flag_alone, in_seconds, one, row
+from gradcli.option_values import duration, sizes_by_name
 
 HARD_POINTS = "Hard points and repairs"
 
@@ -28,6 +28,12 @@ class HardPointOptions:
     digits: float | None = row(
         "--digits", "N", "Fewer right digits of the claim, at a point that is looked at, are a failure.",
         on=("check",), group=HARD_POINTS, kind=float, low=0, high=16, write=one, take=as_given)
+    diagnose: float | None = row(
+        "--diagnose", "TIME", "Stop looking for the cause of a FAIL after this time, besides a counted limit.  [default: 30s]",
+        on=("check",), group=HARD_POINTS, read=duration, write=in_seconds, take=as_given)
+    no_diagnose: bool = row(
+        "--no-diagnose", "", "Look for no cause of a FAIL but what the wrong entries show at once.",
+        on=("check",), group=HARD_POINTS, default=False, kind=bool, write=flag_alone, take=as_given)
     patch: str | None = row(
         "--patch", "FILE", "Write the repair of a wrong claim, if one is found, as a diff that git apply takes.",
         on=("check",), group=HARD_POINTS)

@@ -11,6 +11,7 @@ from typing import IO, Any
 from gradcli.earlier import Earlier, pickled
 from gradcli.pipes import LENGTH, framed, write_all
 from gradcli.reports.seeds import RandomSeed
+from gradcli.words import OUTLINE
 
 _exit = os._exit
 
@@ -34,9 +35,9 @@ class Link:
 
             if earlier.status is not None:
                 raise process_ended(earlier.status, earlier.stack, target)
-            raise time_is_up(
-                seconds or 0.0, tuple(pickle.loads(found) for _, found in sorted(dict(earlier.points).items()))
-            )
+            found = {number: pickle.loads(found) for number, found in earlier.points}
+            report = found.pop(OUTLINE, None)
+            raise time_is_up(seconds or 0.0, tuple(point for _, point in sorted(found.items())), report)
         self._ask("begin", seconds)
 
     def point(self, number: int, found: Any) -> None:

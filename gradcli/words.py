@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Literal
 
+OUTLINE = -1  # in place of the number of a point: the report as a whole, passed on while a check is under way
+
 
 class Verdict(StrEnum):
     """The verdict on a gradient at one point, and over all points."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _QUIET_SECONDS = 30.0
 _SOON_SECONDS = 1.0
+_REFRESH_SECONDS = 0.2
 _WIDEST = 120
 _PIPE_WIDTH = 80
 
@@ -149,18 +150,22 @@ class World:
                 os.close(kept)
 
     @contextmanager
-    def working(self, what: str, quiet: bool = False) -> Iterator[None]:
-        """Show on standard error that long work goes on: by a spinner on a terminal, else by a line every 30 s."""
+    def working(self, what: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+        """Show on standard error that long work goes on: by a spinner on a terminal, else by a line every 30 s.
+
+        The function that the block gets says what is done now.
+        """
+        doing = [what]
         if quiet:
-            yield
+            yield doing.append
             return
         import threading  # loaded late, because --version does not need it
 
         done = threading.Event()
-        thread = threading.Thread(target=self._wait, args=(what, done), daemon=True)
+        thread = threading.Thread(target=self._wait, args=(doing, done), daemon=True)
         thread.start()
         try:
-            yield
+            yield doing.append
         finally:
             done.set()
             thread.join()
@@ -170,19 +175,23 @@ class World:
         self.stderr.write(f"{visible(what)}\n")
         self.stderr.flush()
 
-    def _wait(self, what: str, done: "Event") -> None:
+    def _wait(self, doing: list[str], done: "Event") -> None:
         if done.wait(_SOON_SECONDS if self.stderr.isatty() else _QUIET_SECONDS):
             return
         limit = "--timeout 60s ends it" if self._seconds is None else f"--timeout ends it after {self._seconds:g} s"
         if self.stderr.isatty():
             from rich.console import Console
 
-            with Console(file=self.stderr, highlight=False, markup=False).status(f"{visible(what)} ...  ({limit})"):
-                done.wait()
+            def says() -> str:
+                return f"{visible(doing[-1])} ...  ({limit})"
+
+            with Console(file=self.stderr, highlight=False, markup=False).status(says()) as status:
+                while not done.wait(_REFRESH_SECONDS):
+                    status.update(says())
             return
         spent = _QUIET_SECONDS
         while True:
-            self.stderr.write(f"{visible(what)}: {spent:.0f} s so far; {limit}\n")
+            self.stderr.write(f"{visible(doing[-1])}: {spent:.0f} s so far; {limit}\n")
             self.stderr.flush()
             if done.wait(_QUIET_SECONDS):
                 return

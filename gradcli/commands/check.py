@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gradcli.commands.output import Output, emit, output, print_error
+from gradcli.commands.output import Output, emit, output, page, print_error, written
 from gradcli.commands.patches import write_patches
 from gradcli.commands.points import keep_point, keepable
 from gradcli.commands.target_requests import only, several, target_requests
@@ -13,7 +13,7 @@ from gradcli.errors import BadOption, GradcliError
 from gradcli.options import Options
 from gradcli.source.target_request import TargetRequest
 from gradcli.source.targets import is_folder, is_python
-from gradcli.words import Exit, Kind, worst
+from gradcli.words import Exit, Kind, Verdict, worst
 from gradcli.world import World
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _refuse_id(word: str) -> None:
 
 def _check_one(ask: TargetRequest, to: Output, options: Options, world: World) -> Exit:
     """Check one target, and return its status. Raises GradcliError if it cannot be checked."""
-    from gradcli.full_check import full_check
+    from gradcli.full_check import verified, with_cause_and_repair
     from gradcli.study.later_walk import with_walk
     from gradcli.suite.ended import TimeIsUp
     from gradcli.verify.asked import CheckOptions, request
@@ -97,16 +97,26 @@ def _check_one(ask: TargetRequest, to: Output, options: Options, world: World) -
 
     keep = None if options.save_point is None else keepable(options.save_point)
     wanted = CheckOptions(settings_of(options), options.points or 3)
+    opened = 0
     try:
-        with world.users_code(ask.target, options.timeout), world.working(f"checking {ask.target[:40]}", to.quiet):
-            progress = None if options.timeout is None else world.link.point
-            asked = request(ask, wanted)
-            _announce(asked, to, world)
-            report = full_check(asked, ask, wanted, progress)
-            report = with_walk(asked, report) if to.pages else report
+        with world.users_code(ask.target, options.timeout):
+            with world.working(f"checking {ask.target[:40]}", to.quiet):
+                progress = None if options.timeout is None else world.link.point
+                asked = request(ask, wanted)
+                _announce(asked, to, world)
+                found = verified(asked, ask, wanted, progress)
+            if found.report.verdict == Verdict.FAIL and to.form == "text" and not to.quiet:
+                opening = found.report.opening()
+                written(opening, page(world, world.stdout, to.color), world)
+                opened = len(opening)
+            with world.working("looking for the cause", to.quiet) as tell:
+                report = with_cause_and_repair(found, asked, ask, wanted, tell)
+                report = with_walk(asked, report) if to.pages else report
     except TimeIsUp as over:
         report = _unfinished(over, ask, wanted)
-    emit(dataclasses.replace(report, full=options.verbose), to, world)
+        if to.form == "text" and over.report is not None and over.report.points and report.verdict == Verdict.FAIL:
+            opened = len(report.opening())  # printed by the process whose time was up
+    emit(dataclasses.replace(report, full=options.verbose), to, world, opened=opened)
     status = Exit(report.exit_status)
     if options.patch is not None:
         write_patches([report], options.patch, world)

@@ -106,14 +106,17 @@ def written(blocks: Sequence[Any], shown: Page, world: World, apart: bool = Fals
     world.stdout.flush()
 
 
-def emit(report: Any, to: Output, world: World, shown: bool = True) -> None:
+def emit(report: Any, to: Output, world: World, shown: bool = True, opened: int = 0) -> None:
     """Write a report to standard output and to the requested files.
 
-    If not `shown`, the report goes only to files, because standard output has it already.
+    If not `shown`, the report goes only to files, because standard output has it already. `opened` is the number of its
+    first blocks that standard output has already, as text.
 
     Raises  BadOption if a file cannot be written.
     """
-    if shown and not to.quiet:
+    if shown and opened:
+        written(report.blocks()[opened:], page(world, world.stdout, to.color), world, apart=True)
+    elif shown and not to.quiet:
         world.stdout.write(_safe(rendered(to.form, report, page(world, world.stdout, to.color)), world, world.stdout))
     if to.annotations:
         world.stdout.write(encodable(rendered("github", report), world.encoding(world.stdout)))

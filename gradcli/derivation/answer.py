@@ -173,10 +173,11 @@ class _Hand:
         yield from self._repair(request, request.points[0])
 
     def _repair(self, request: Request, point: Point) -> Iterator[str]:
+        from gradcli.diagnosis.budget import MOST, CauseBudget
         from gradcli.repair.patch import edits_in
         from gradcli.repair.repair import WORDS, formula_repair
 
-        for repair in formula_repair(request, point, (self.result.wrt,)).repairs:
+        for repair in formula_repair(request, point, (self.result.wrt,), CauseBudget(MOST)).repairs:
             if self.verifier.error(Expression(repair.text)) <= ALLOWED:  # at every size, too
                 yield f"{WORDS.get(edits_in(repair)[0].kind, 'the formula')} is wrong: {repair.text} is right"
 

@@ -14,20 +14,21 @@ from gradcli.source.expression import Expression
 from gradcli.verify.probe import Located
 from gradcli.verify.request import Request
 
-_MOST_OPERATIONS = 200  # of f, beyond which no short closed form is expected
+_MOST_OPERATIONS = 60  # of f, beyond which no short closed form is expected
 _MOST_CHARACTERS = 600
 
 
 def right_answer(request: Request, point: Point, names: tuple[str, ...], language: str) -> dict[str, str]:
     """Return the closed form of the gradient by each of some inputs, in a language, where there is one that was confirmed.
 
-    `language` is `expression`, or one that `gradcli derive --code` knows. Closed forms that are long are left out.
+    `language` is `expression`, or one that `gradcli derive --code` knows. None is sought of a function that branched or looped
+    on values, whose formula would be that of one branch; closed forms that are long are left out.
     """
     if request.f is not root_of(request.f) or request.derivative != "gradient" or np.shape(point.value or 0.0) != ():
         return {}
     q = Question(request.f, point, request.wrt, request.seed, request.budget, request.stepping)
     try:
-        if q.untraced is not None or len(q.lines) > _MOST_OPERATIONS:
+        if q.untraced is not None or len(q.lines) > _MOST_OPERATIONS or q.branches:
             return {}
         given = given_at(Located(request.f, (point,), request.wrt, True, {}), {})
         found = derive(given.f, DeriveOptions({}, wrt=",".join(names), steps=False, given=given))

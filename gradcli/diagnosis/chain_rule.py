@@ -45,6 +45,7 @@ def without_incoming(wrong: Wrong) -> Diagnosis | None:
     f = wrong.q.f
     if not isinstance(f, Weighted) or np.all(np.asarray(f.w) == 1):
         return None
+    wrong.budget.spend(1)
     plain = replace(wrong.q, f=Weighted(f.f, np.ones_like(f.w), f.text))
     try:
         _, bars = value_and_pulled(of(plain.f, wrong.q.point.values, wrong.q.wrt), list(wrong.q.xs), np.ones_like)

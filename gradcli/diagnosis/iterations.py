@@ -48,8 +48,6 @@ def other_values(search: Search, edges: list[Edge]) -> Diagnosis | None:
             if whose is not None:
                 says = f"the derivative of a product is the other factor, but another value is used{whose}"
                 return said(search, DiagnosisKind.SWAPPED, says, edge.position)
-            if search.cut:
-                return None
     return None
 
 

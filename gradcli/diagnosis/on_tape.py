@@ -7,6 +7,7 @@ import numpy as np
 from gradcli.core.provenance import code_at
 from gradcli.core.shapes import end_to_end, size
 from gradcli.diagnosis.blocks import block_slips
+from gradcli.diagnosis.budget import BudgetSpent
 from gradcli.diagnosis.factors import named_factor
 from gradcli.diagnosis.iterations import other_iterations, other_values
 from gradcli.diagnosis.partial_slips import negated, omitted, replacements, scaled
@@ -18,8 +19,6 @@ from gradcli.interpreters.tape import CONSTANT, Tape
 from gradcli.reports.point_report import Diagnosis
 from gradcli.words import DiagnosisKind
 
-MOST_WORK = 3e9  # scalar operations that the search may take
-_PER_LINE, _PER_OPERATION = 6_000, 4  # scalar operations of a sweep
 _FEWEST = 3  # entries that must change together before a factor with no known cause explains them
 _MOST_OUTPUTS = 64
 
@@ -27,13 +26,12 @@ _MOST_OUTPUTS = 64
 def on_tape(wrong: Wrong) -> Diagnosis | None:
     """Return the one line of the program whose slip turns the right gradient into the claim; None if none is found.
 
-    Cost  at most 3e9 scalar operations, predicted from the size of the program.
+    Cost  a sweep a trial, within the budget.
     """
     q = wrong.q
     if q.untraced is not None or size(q.value) > _MOST_OUTPUTS:
         return None
-    sweep = (_PER_LINE * len(q.lines) + _PER_OPERATION * q.operations) * max(1, size(q.value))
-    search = Search(wrong, int(MOST_WORK / sweep))
+    search = Search(wrong)
     edges = list(edges_of(q.recording))
     with np.errstate(all="ignore"):
         for search.partly in (False, True) if len(wrong.names) < len(wrong.claimed) else (False,):
@@ -46,11 +44,13 @@ def on_tape(wrong: Wrong) -> Diagnosis | None:
                 _in_blocks,
                 other_values,
             ):
-                found = find(search, edges)
+                try:
+                    found = find(search, edges)
+                except BudgetSpent:  # what was computed before is compared in the next round
+                    wrong.note_limit()
+                    continue
                 if found is not None:
                     return found
-    if search.cut:
-        wrong.notes.append("not all of the program was searched: it is long")
     return None
 
 
@@ -217,6 +217,4 @@ def _in_blocks(search: Search, edges: list[Edge]) -> Diagnosis | None:
         whose = search.tried(program)
         if whose is not None:
             return said(search, kind, says + whose, position)
-        if search.cut:
-            break
     return None

@@ -18,15 +18,14 @@ from gradcli.words import DiagnosisKind
 _TURNS = 8  # iterations of Newton's method for the distance by which the point was moved
 _LINEAR = 0.7  # the largest part of the error that the first Newton step may leave unexplained
 _MOST_OUTPUTS = 16
-_MOST_WORK = 1e9  # scalar operations
 _PROBE = 1e-6  # relative to the point: the step for the derivative of the gradient
 _EVEN = 1e-3  # relative: the distance is shown with three digits if this changes it by less
 
 
 def of_another_point(wrong: Wrong) -> Diagnosis | None:
-    """Return a diagnosis that names the other point at which the claim would be right; None if none is found."""
+    """Return a diagnosis that names the other point where the claim would be right; None if there is none. Raises BudgetSpent."""
     q = wrong.q
-    if q.untraced is not None or size(q.value) > _MOST_OUTPUTS or 60 * q.reverse_work > _MOST_WORK:
+    if q.untraced is not None or size(q.value) > _MOST_OUTPUTS:
         return None
     with np.errstate(all="ignore"):
         for says, xs in _other_points(q):
@@ -58,6 +57,7 @@ def gradient_at(wrong: Wrong, xs: list[Array]) -> Gradient | None:
     Shapes  `xs` as the inputs; each gradient has the shape of the output, then of the input.
     """
     q = wrong.q
+    wrong.budget.spend(1 + size(q.value))  # an evaluation, and a sweep for each output
     try:
         rows = by_rows(record(q.g, xs), np.float64(1))
     except GradcliError:

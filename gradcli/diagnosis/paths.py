@@ -27,8 +27,6 @@ def overwritten(search: Search, edges: list[Edge]) -> Diagnosis | None:
         whose = search.tried(program.with_rules(rules))
         if whose is not None:
             return through(search, DiagnosisKind.OVERWRITTEN, f"{says}: overwritten instead of added{whose}", position)
-        if search.cut:
-            break
     return None
 
 

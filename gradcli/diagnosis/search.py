@@ -34,23 +34,19 @@ class Edge:
 
 @dataclass
 class Search:
-    """A search for the slip in a wrong claim; `left` is the number of remaining trials, and `cut` is set if they run out."""
+    """A search for the slip in a wrong claim."""
 
     wrong: Wrong
-    left: int = 0
-    cut: bool = False
     partly: bool = False  # whether a slip need only explain the gradients of the wrong inputs
     lacking: dict[int, Gradient | None] = field(default_factory=dict)  # the gradient without each edge, by its number
 
     def made(self, program: Program) -> Gradient | None:
-        """Return the gradient of a changed program; None if it cannot be pulled back, or if no trial is left."""
+        """Return the gradient of a changed program; None if it cannot be pulled back. Raises BudgetSpent."""
         q = self.wrong.q
-        if self.left <= 0:
-            self.cut = True
-            return None
-        self.left -= 1
+        seeds = list(directions(q.value))
+        self.wrong.budget.spend(len(seeds))
         try:
-            rows = [program.pull(seed) for seed in directions(q.value)]
+            rows = [program.pull(seed) for seed in seeds]
         except (GradcliError, ValueError, IndexError, NotImplementedError, np.linalg.LinAlgError):
             return None  # this slip does not fit the shapes
         return {name: stacked(rows, q.value, k, q.xs[k]) for k, name in enumerate(q.wrt) if name in self.wrong.claimed}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.shapes import shape, size
+from gradcli.diagnosis.budget import MOST, CauseBudget
 from gradcli.interpreters.program import Program
 from gradcli.modes.mode import Question
 from gradcli.point import Array
@@ -37,6 +38,13 @@ class Wrong:
     notes: list[str] = field(default_factory=list)  # remarks on the search, such as that it was cut short
     unnamed: list[Diagnosis] = field(default_factory=list)  # factors with no known cause, as a last resort
     slipped: list[Program] = field(default_factory=list)  # the recorded program with the slip that explains the claim
+    budget: CauseBudget = field(default_factory=lambda: CauseBudget(MOST))
+
+    def note_limit(self) -> None:
+        """Note that the search for the mistake ended at its limit, once."""
+        note = "not all mistakes were tried, for the search is limited to a number of calls"
+        if note not in self.notes:
+            self.notes.append(note)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -64,7 +72,10 @@ class Wrong:
 
     def alone(self, name: str) -> "Wrong":
         """Return the same claim restricted to one input."""
-        return Wrong(self.q, {name: self.claimed[name]}, {name: self.right[name]}, {name: self.masks[name]}, self.room)
+        return Wrong(
+            self.q, {name: self.claimed[name]}, {name: self.right[name]}, {name: self.masks[name]}, self.room,
+            budget=self.budget,
+        )  # fmt: skip
 
     def explained(self, made: Gradient) -> bool:
         """Whether `made`, the right gradient with a mistake, equals the claim; inputs not in `made` have the right gradient."""

@@ -5,6 +5,7 @@ import tempfile
 from dataclasses import replace
 
 from gradcli.core.provenance import shown as shown_path
+from gradcli.diagnosis.budget import CauseBudget
 from gradcli.errors import GradcliError
 from gradcli.modes.claim import ClaimedExpressions
 from gradcli.modes.claimed import ClaimedFunction
@@ -14,17 +15,17 @@ from gradcli.repair.formula import FormulaClaim
 from gradcli.repair.patch import edits_in, patch_of
 from gradcli.repair.points import points_of
 from gradcli.repair.search import Repair, Search
-from gradcli.repair.worker import Found, Wanted
+from gradcli.repair.worker import Found, Otherwise, Wanted
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.check import CheckReport
 from gradcli.reports.point_report import Diagnosis
 from gradcli.source.loading import NOTEBOOK
 from gradcli.source.target_request import TargetRequest
+from gradcli.source.targets import is_python
 from gradcli.verify.asked import CheckOptions
 from gradcli.verify.request import Request
-from gradcli.words import DiagnosisKind, Verdict
+from gradcli.words import DiagnosisKind
 
-_SECONDS = 180.0  # a safety net: the search is bounded by evaluations
 WORDS = {  # by the kind of an edit
     "sign": "a sign", "operator": "an operator", "factor": "a factor", "term": "a term", "exponent": "an exponent",
     "constant": "a number", "name": "a name", "function": "a function", "index": "an index", "axis": "an axis",
@@ -35,79 +36,90 @@ _IN_A_NOTEBOOK = "edits are tried in files, and the claim is in a notebook"
 _NO_POINTS = "the right gradient is not known at enough points to try edits"
 
 
-def repaired(report: CheckReport, request: Request, ask: TargetRequest, options: CheckOptions) -> CheckReport:
-    """Return the report of a wrong claim with the smallest edit that makes it right, if there is one.
+def point_to_repair(report: CheckReport) -> int | None:
+    """Return the number of the first point whose mistake was looked for; None if there is none."""
+    return next((k for k, p in enumerate(report.points) if p.diagnosis is not None), None)
 
-    Expressions are edited here, as they are data; Python code in a process that may write no file.
+
+def repaired(
+    report: CheckReport, request: Request, ask: TargetRequest, options: CheckOptions, budget: CauseBudget,
+    otherwise: Otherwise,
+) -> CheckReport:  # fmt: skip
+    """Return the report of a wrong claim with the smallest edit that makes it right or, where there is none, the closed form.
+
+    Expressions are edited here, as they are data; Python code in a process that may write no file. The number of edits
+    that are tried, and the time, are limited by the budget. `otherwise` makes the closed form, in the same process.
     """
-    claim = request.claim
-    if report.verdict != Verdict.FAIL or not isinstance(claim, ClaimedExpressions | ClaimedFunction):
+    number = point_to_repair(report)
+    if number is None or request.claim is None:
         return report
-    number = next(
-        (k for k, p in enumerate(report.points) if p.verdict == Verdict.FAIL and p.diagnosis is not None), None
-    )
-    if number is None:
-        return report
-    point = report.points[number]
+    point, claim = report.points[number], request.claim
     diagnosis = point.diagnosis
     names = tuple(name for name in (claim.names or request.wrt) if name in request.wrt)
-    if diagnosis is None or not names:
+    if diagnosis is None:
         return report
     at = request.points[number] if number < len(request.points) else Point(dict(point.at))
-    found = _repair(request, at, names, ask, options)
-    points = list(report.points)
-    points[number] = replace(point, diagnosis=_with(diagnosis, found, isinstance(claim, ClaimedExpressions)))
-    return replace(report, points=tuple(points))
+    editable = isinstance(claim, ClaimedExpressions | ClaimedFunction) and bool(names)
+    if isinstance(claim, ClaimedExpressions) or ask.target.startswith(f"{NOTEBOOK}:") or not is_python(ask.target):
+        found = formula_repair(request, at, names, budget) if isinstance(claim, ClaimedExpressions) else Found()
+        found = found if found.repairs else replace(found, closed_form=dict(otherwise(request)))
+        found = replace(found, why=found.why or (_IN_A_NOTEBOOK if editable else ""))
+    else:
+        points, further = points_of(request, at, names) if editable else ([], [])
+        if len(points) < 2:
+            points, further = [], []
+        found = _in_a_process(Wanted(ask, options, tuple(points), tuple(further), "", budget.left, otherwise), budget)
+        found = replace(found, why=found.why or ("" if points or not editable else _NO_POINTS))
+    points_ = list(report.points)
+    if editable:
+        diagnosis = _with(diagnosis, found, isinstance(claim, ClaimedExpressions))
+    if found.closed_form and not found.repairs:
+        diagnosis = replace(diagnosis, closed_form=dict(found.closed_form))
+    points_[number] = replace(point, diagnosis=diagnosis)
+    return replace(report, points=tuple(points_))
 
 
-def _repair(request: Request, point: Point, names: tuple[str, ...], ask: TargetRequest, options: CheckOptions) -> Found:
-    if isinstance(request.claim, ClaimedExpressions):
-        return formula_repair(request, point, names)
-    if ask.target.startswith(f"{NOTEBOOK}:"):
-        return Found(why=_IN_A_NOTEBOOK)
-    points, further = points_of(request, point, names)
-    if len(points) < 2:
-        return Found(why=_NO_POINTS)
-    return _in_a_process(Wanted(ask, options, tuple(points), tuple(further), ""))
-
-
-def formula_repair(request: Request, point: Point, names: tuple[str, ...]) -> Found:
+def formula_repair(request: Request, point: Point, names: tuple[str, ...], budget: CauseBudget) -> Found:
     """Return the edits of a claim that is an expression: an expression is data, and is evaluated here."""
     claim = request.claim
     points, further = points_of(request, point, names)
     if len(points) < 2 or not isinstance(claim, ClaimedExpressions):
         return Found(why=_NO_POINTS)
-    search = Search(points, further)
+    search = Search(points, further, budget)
     repairs = tuple(search.repairs(FormulaClaim(claim.text, request.wrt, claim.sizes, (*points, *further))))
     why = "" if repairs else "no edit, and no two edits, of the claim make it right"
     return Found(text=claim.text, repairs=repairs, why=why, evaluations=search.evaluations)
 
 
-def _in_a_process(wanted: Wanted) -> Found:
+def _in_a_process(wanted: Wanted, budget: CauseBudget) -> Found:
     try:
         with tempfile.TemporaryDirectory(prefix="gradcli-repair-", ignore_cleanup_errors=True) as empty:
-            return _asked(replace(wanted, empty=empty))
+            return _asked(replace(wanted, empty=empty), budget)
     except OSError as error:  # the disk is full, or no process can be started
         return Found(why=f"no process can be started to try edits in: {error.strerror or error}")
 
 
-def _asked(wanted: Wanted) -> Found:
-    """Return what a process of its own answers."""
+def _asked(wanted: Wanted, budget: CauseBudget) -> Found:
+    """Return what a process of its own answers; its calls are taken from the budget."""
     try:
         request = pickle.dumps(wanted)
     except (pickle.PicklingError, TypeError, AttributeError):
         return Found(why="the point holds objects that cannot be given to another process")
     worker = Worker("gradcli.repair.worker")
     try:
-        answer = worker.ask(request, _SECONDS)
+        answer = worker.ask(request, budget.seconds)
         found = pickle.loads(answer) if answer else None
     except Late:
+        budget.late = True
         return Found(why="timeout")
     except (pickle.UnpicklingError, EOFError, GradcliError):
         found = None
     finally:
         worker.stop()
-    return found if isinstance(found, Found) else Found(why="the process that tried edits ended")
+    if not isinstance(found, Found):
+        return Found(why="the process that tried edits ended")
+    budget.calls -= min(found.evaluations, budget.calls)
+    return found
 
 
 def _with(diagnosis: Diagnosis, found: Found, formula: bool) -> Diagnosis:

@@ -6,15 +6,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gradcli.diagnosis.budget import MOST, BudgetSpent, CauseBudget
 from gradcli.repair.place import Edit
 from gradcli.repair.right import Gradient, Right
 from gradcli.repair.text import Change, changed
 
-MOST_EVALUATIONS = 12_000
 _RIVALS = 250  # further evaluations after the first edit that holds, for others that hold too
 _DEARER = 0.35  # how much more a rival may cost
 _BASES = 3  # edits that mend a part of the claim, from which a second one is sought
 _MOST_ALTERNATIVES = 3
+_KEPT = 40  # calls that are kept for trying what is found at further points
 _CHANGES_RIGHT, _CHANGES_NOTHING = 3.0, 4.0  # added to the cost of edits in statements that do so
 
 
@@ -60,12 +61,24 @@ class Search:
 
     points: Sequence[Right]
     further: Sequence[Right] = ()
-    left: int = MOST_EVALUATIONS
+    budget: CauseBudget = field(default_factory=lambda: CauseBudget(MOST))
     evaluations: int = 0
     _partly: list[tuple[int, Edit]] = field(default_factory=list)
 
     def repairs(self, subject: Subject) -> list[Repair]:
-        """Return the repairs that hold at every point, the smallest first; those that differ have been told apart."""
+        """Return the repairs that hold at every point, the smallest first; those that differ have been told apart.
+
+        Calls are kept for telling them apart, so that what is found when the budget ends is tried everywhere too.
+        """
+        with self.budget.keeping(min(_KEPT, self.budget.left // 4)):
+            subject, found = self._found(subject)
+        try:
+            return self._apart(subject, found)[: 1 + _MOST_ALTERNATIVES]
+        except BudgetSpent:  # none was tried everywhere
+            return []
+
+    def _found(self, subject: Subject) -> tuple[Subject, list[Repair]]:
+        """Return the repairs that hold at every point by one edit, else by two, with the text that the last edit changes."""
         found = [Repair(changed(subject.text, e.changes), (e,), (subject.text,)) for e in self._single(subject)]
         if not found:
             for _, first in sorted(self._partly, key=lambda pair: (-pair[0], pair[1].cost))[:_BASES]:
@@ -78,15 +91,17 @@ class Search:
                     for e in self._single(base)
                 ]
                 if both:
-                    subject, found = base, both
-                    break
-        return self._apart(subject, found)[: 1 + _MOST_ALTERNATIVES]
+                    return base, both
+        return subject, found
 
     def _single(self, subject: Subject) -> list[Edit]:
         """Return the edits that hold at every point."""
         first = self.points[0]
-        wrong = first.wrong(self._made(subject, (), 0))
-        dearer = self._dearer(subject, wrong)
+        try:
+            wrong = first.wrong(self._made(subject, (), 0))
+            dearer = self._dearer(subject, wrong)
+        except BudgetSpent:
+            return []
         edits = sorted(subject.edits(), key=lambda e: e.cost + dearer.get(e.line, 0.0))
         found = self._holding(subject, edits, wrong, dearer)
         return found or self._holding(subject, subject.composed(first), wrong, {})
@@ -100,24 +115,27 @@ class Search:
         end, most = np.inf, np.inf
         for edit in edits:
             cost = edit.cost + dearer.get(edit.line, 0.0)
-            if self.left <= 0 or cost > end or self.evaluations > most:
+            if self.budget.left <= 0 or cost > end or self.evaluations > most:
                 break
             if edit.changes in tried:
                 continue
             tried.add(edit.changes)
-            made = self.points[0].wrong(self._made(subject, edit.changes, 0))
-            if made is None:
-                continue
-            if not any(np.any(mask) for mask in made.values()):
-                if all(p.holds(self._made(subject, edit.changes, k)) for k, p in enumerate(self.points) if k):
-                    found.append(edit)
-                    end, most = min(end, cost + _DEARER), min(most, self.evaluations + _RIVALS)
-            elif (mended := 1 if wrong is None else _mended(wrong, made)) > 0:
-                self._partly.append((mended, edit))
+            try:
+                made = self.points[0].wrong(self._made(subject, edit.changes, 0))
+                if made is None:
+                    continue
+                if not any(np.any(mask) for mask in made.values()):
+                    if all(p.holds(self._made(subject, edit.changes, k)) for k, p in enumerate(self.points) if k):
+                        found.append(edit)
+                        end, most = min(end, cost + _DEARER), min(most, self.evaluations + _RIVALS)
+                elif (mended := 1 if wrong is None else _mended(wrong, made)) > 0:
+                    self._partly.append((mended, edit))
+            except BudgetSpent:
+                break
         return found
 
     def _made(self, subject: Subject, changes: Sequence[Change], number: int) -> Gradient | None:
-        self.left -= 1
+        self.budget.spend()
         self.evaluations += 1
         return subject.gradient(changes, number)
 

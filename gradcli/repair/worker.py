@@ -6,7 +6,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 
 from gradcli.core.provenance import is_users
 from gradcli.core.shapes import shape
+from gradcli.diagnosis.budget import CauseBudget
 from gradcli.errors import GradcliError
 from gradcli.modes.claim import in_shape
 from gradcli.modes.claimed import ClaimedFunction
@@ -33,26 +34,37 @@ _MEMORY = 4 << 30  # bytes beyond those that the process has when the claim is l
 _SECONDS = 120  # of processor time
 
 
+Otherwise = Callable[
+    [Request], Mapping[str, str]
+]  # the right gradient in closed form, by input, where no edit is found
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be repaired: the check, made anew in the process, and the right gradients; `empty` is an empty folder."""
+    """What is to be repaired: the check, made anew in the process, and the right gradients; `empty` is an empty folder.
+
+    Without points no edit is tried.
+    """
 
     ask: TargetRequest
     options: CheckOptions
     points: tuple[Right, ...]
     further: tuple[Right, ...]
     empty: str
+    calls: int  # of the claim, that the search may take
+    otherwise: Otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The repairs of a claim in a file, whose text was `text`; or why there is none."""
+    """The repairs of a claim in a file, whose text was `text`; or why there is none, and the right gradient in closed form."""
 
     path: str = ""
     text: str = ""
     repairs: tuple[Repair, ...] = ()
     why: str = ""
     evaluations: int = 0
+    closed_form: Mapping[str, str] = field(default_factory=dict)
 
 
 class _NotTried(Exception):
@@ -80,17 +92,32 @@ def _found(wanted: Wanted) -> Found:
     for name in ("empty", "empty_like"):
         setattr(np, name, _filled(getattr(np, name)))
     try:
-        claim = _claim(wanted)
-    except _NotTried as reason:
-        return Found(why=str(reason))
+        asked = request(wanted.ask, wanted.options)
     except Exception as error:  # what the user's module raises when it is loaded again
         return Found(why=f"the claim cannot be loaded again: {type(error).__name__}: {error}")
+    found = _edited(asked, wanted) if wanted.points else Found()
+    if found.repairs:
+        return found
+    _limit(wanted.empty)
+    try:
+        return replace(found, closed_form=dict(wanted.otherwise(asked)))
+    except MemoryError:
+        return found
+
+
+def _edited(asked: Request, wanted: Wanted) -> Found:
+    try:
+        claim = _claim(asked, wanted)
+    except _NotTried as reason:
+        return Found(why=str(reason))
+    except Exception as error:  # what the user's code raises when it is called again
+        return Found(why=f"the claim cannot be called again: {type(error).__name__}: {error}")
     _limit(wanted.empty)
     try:
         claim.watch()
     except Exception as error:
         return Found(why=f"the claim raises {type(error).__name__}")
-    search = Search(wanted.points, wanted.further)
+    search = Search(wanted.points, wanted.further, CauseBudget(wanted.calls, _SECONDS))
     repairs = tuple(search.repairs(claim))
     why = "" if repairs else "no edit, and no two edits, of the claim's source make it right"
     return Found(claim.file.path, claim.file.text, repairs, why, search.evaluations)
@@ -109,9 +136,8 @@ def _filled(make: Callable[..., Any]) -> Callable[..., Any]:
     return filled
 
 
-def _claim(wanted: Wanted) -> CodeClaim:
+def _claim(asked: Request, wanted: Wanted) -> CodeClaim:
     """Return the claim of a request with the functions that may be edited. Raises _NotTried."""
-    asked = request(wanted.ask, wanted.options)
     if not isinstance(asked.claim, ClaimedFunction):
         raise _NotTried("the claim is no Python function")
     points = (*wanted.points, *wanted.further)

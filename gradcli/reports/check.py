@@ -21,7 +21,7 @@ from gradcli.reports.blocks import (
     Piece,
     Walk,
 )
-from gradcli.reports.check_blocks import diagnosis_blocks, other_points, point_blocks, stress_blocks
+from gradcli.reports.check_blocks import diagnosis_blocks, other_points, point_blocks, stress_blocks, wrong_entries
 from gradcli.reports.common import Finding, Printed, SourceLine, Target
 from gradcli.reports.comparison import Comparison
 from gradcli.reports.encode import TEXT_ONLY, Status
@@ -103,39 +103,63 @@ class CheckReport(Printed):
         raise NotConfirmed(said, self)
 
     def blocks(self) -> tuple[Block, ...]:
-        """Return what people read: the verdict, then what lets them believe it, then what to do."""
-        tone = WORDS[self.verdict][1]
-        blocks: list[Block] = [Headline(self._word(), tone, f"{cut(self.target.text)}: {self.sentence()}")]
+        """Return what people read: the verdict, its cause, then what lets them believe it, then what to do."""
         worst = worst_point(self)
-        for number in range(len(self.points)) if self.full else (worst,):
-            blocks += point_blocks(self, self.points[number], number)
-        blocks += [] if self.full else other_points(self, [k for k in range(len(self.points)) if k != worst])
-        if isinstance(self.claimed_at, SourceLine) and self.verdict == Verdict.FAIL:
+        failed = self.verdict == Verdict.FAIL
+        blocks: list[Block] = [*self.opening()]
+        if failed:
+            blocks += self._cause()
+        if isinstance(self.claimed_at, SourceLine) and failed:
             at = self.claimed_at
             blocks += [
                 Paragraph("The claim is defined here:"),
                 Paragraph(Piece(f"{at.file}:{at.line}    {at.source}", "dim"), 4),
             ]
+        for number in range(len(self.points)) if self.full else (worst,):
+            blocks += point_blocks(self, self.points[number], number, opened=failed and number == worst)
+        blocks += [] if self.full else other_points(self, [k for k in range(len(self.points)) if k != worst])
         blocks += self.native.blocks() if isinstance(self.native, NativeReport) else []
         blocks += self.comparison.blocks() if isinstance(self.comparison, Comparison) else []
         blocks += stress_blocks(self.stress, self.verdict) if isinstance(self.stress, StressReport) else []
         kind = self.decisive()
         blocks += [Paragraph(f"More: gradcli explain {kind}")] if kind else []
-        if self.command:
-            return (*blocks, Paragraph("Again:"), Code(replay(self.command)))
-        return (*blocks, *seed_line(self.seed))
+        blocks += [Paragraph("Again:"), Code(replay(self.command))] if self.command else seed_line(self.seed)
+        return (*blocks, *self._ending())
+
+    def opening(self) -> tuple[Block, ...]:
+        """Return what is printed as soon as the verdict is decided: the verdict, and the worst entries of a wrong claim."""
+        tone = WORDS[self.verdict][1]
+        headline = Headline(self._word(), tone, f"{cut(self.target.text)}: {self.sentence()}")
+        if self.verdict != Verdict.FAIL:
+            return (headline,)
+        worst = worst_point(self)
+        return (headline, *wrong_entries(self, self.points[worst], worst))
+
+    def _cause(self) -> list[Block]:
+        """Return the likely mistake at the worst point, and the repair; a wrong shape is the headline itself."""
+        diagnosis = self.points[worst_point(self)].diagnosis
+        return [] if diagnosis is None or diagnosis.kind == DiagnosisKind.SHAPE else diagnosis_blocks(diagnosis)
+
+    def _ending(self) -> list[Block]:
+        """Return a last line that repeats the verdict on a wrong claim, with the cause."""
+        if self.verdict != Verdict.FAIL:
+            return []
+        diagnosis = self.points[worst_point(self)].diagnosis
+        known = diagnosis is not None and diagnosis.kind != DiagnosisKind.UNKNOWN
+        word, tone = WORDS[self.verdict]
+        says = diagnosis.message if known and diagnosis is not None else self.sentence()
+        return [Paragraph((Piece(f"{word}  ", tone), Piece(f"{cut(self.target.text)}: {says}")))]
 
     def page_blocks(self) -> tuple[Block | Figure, ...]:
         """Return the verdict, the computation with what the claim makes of it, maps of errors, and all that the text has."""
         first, *rest = self.blocks()
-        diagnosis = self.points[worst_point(self)].diagnosis
-        mistake = [] if diagnosis is None or diagnosis.kind == DiagnosisKind.SHAPE else diagnosis_blocks(diagnosis)
+        mistake, ending = self._cause(), self._ending()
         walk = None if self.walk is None else self.walk()
         drawn: list[Block | Figure] = []
         if walk is not None:
             begins: Begins = "mistake" if self.verdict == Verdict.FAIL else "end"
             drawn.append(Paragraph(walk) if isinstance(walk, str) else Walk(walk, begins))
-        left = (block for block in rest if block not in mistake)
+        left = (block for block in rest if block not in mistake and block not in ending)
         return (first, *mistake, *drawn, *self._error_maps(), Heading("The whole report"), *left)
 
     def _error_maps(self) -> list[HeatMap]:

@@ -13,7 +13,7 @@ from gradcli.reports.encode import Given, Values
 from gradcli.reports.point_report import Diagnosis, FewestDigits, ModeResult, Mutant, PointReport, StressReport
 from gradcli.words import Derivative, DiagnosisKind, Kind, RanOn, Severity, Verdict
 
-MAX_ROWS = 10
+MAX_ROWS = 3  # of wrong entries, the worst first
 _LOOKED_AT = {  # what the derivative is of, where it is not the target itself
     "Hessian": "gradient of {}", "product H v": "gradient of {} along v", "product J v": "{} along v",
     "product w J": "w . {}",
@@ -38,7 +38,13 @@ class Checked(Protocol):
     def points(self) -> tuple[PointReport, ...]: ...
 
 
-def point_blocks(report: Checked, point: PointReport, number: int) -> list[Block]:
+def wrong_entries(report: Checked, point: PointReport, number: int) -> list[Block]:
+    """Return a table of the worst entries of a wrong claim, and how many others are wrong or right."""
+    return _mismatch_blocks(point, _called(point, number) if len(report.points) > 1 else "") if point.mismatches else []
+
+
+def point_blocks(report: Checked, point: PointReport, number: int, opened: bool = False) -> list[Block]:
+    """Return what is known of one point; its wrong entries and their cause are left out where the report `opened` with them."""
     blocks: list[Block] = []
     place = ", ".join(f"{name} = {_at(point, name, report.seed)}" for name in point.at)
     looked_at = _LOOKED_AT.get(report.derivative, "{}").format(report.target.text)
@@ -48,12 +54,11 @@ def point_blocks(report: Checked, point: PointReport, number: int) -> list[Block
         word, tone = WORDS[point.verdict]
         blocks.append(Paragraph((Piece(f"{_called(point, number)}  ", "strong"), Piece(word.lower(), tone)), 0))
     blocks += [Paragraph(head), *([Paragraph(at)] if at else [])]
-    if point.mismatches:
-        blocks += _mismatch_blocks(point)
+    blocks += [] if opened else wrong_entries(report, point, number)
     blocks += [*_gradient_table(report, point), _modes_table(point)]
     blocks += [Paragraph(result.ran_on.says()) for result in point.modes.values() if isinstance(result.ran_on, RanOn)]
     blocks += [block for f in point.findings for block in _finding_blocks(f)]
-    if point.diagnosis is not None and point.diagnosis.kind != "shape":
+    if point.diagnosis is not None and point.diagnosis.kind != DiagnosisKind.SHAPE and not opened:
         blocks += diagnosis_blocks(point.diagnosis)
     if point.verdict == Verdict.PASS:
         blocks.append(Paragraph(confirmed_by(point)))
@@ -169,7 +174,7 @@ def _mutant_blocks(mutants: Sequence[Mutant]) -> list[Block]:
     return [Table(("planted mistake", "smallest caught"), tuple(rows))]
 
 
-def _mismatch_blocks(point: PointReport) -> list[Block]:
+def _mismatch_blocks(point: PointReport, title: str) -> list[Block]:
     rows: list[tuple[Cell, ...]] = []
     for m in point.mismatches[:MAX_ROWS]:
         output = m.output if isinstance(m.output, tuple) else ()
@@ -177,7 +182,7 @@ def _mismatch_blocks(point: PointReport) -> list[Block]:
         claimed, right = numbers.apart(m.claimed, m.reference)
         rows.append((entry, Piece(claimed, "bad"), right, numbers.ratio(m.ratio)))
     blocks: list[Block] = [
-        Table(("entry", "claimed", point.reference or "reference", "ratio"), tuple(rows), frozenset({1, 2, 3}))
+        Table(("entry", "claimed", point.reference or "reference", "ratio"), tuple(rows), frozenset({1, 2, 3}), title)
     ]
     left = point.entries.wrong - len(rows)
     agree = point.entries.compared - point.entries.wrong - point.entries.undecided

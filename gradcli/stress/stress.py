@@ -10,7 +10,7 @@ from gradcli.errors import BadOption
 from gradcli.point import Point
 from gradcli.reports.check import CheckReport
 from gradcli.reports.common import Finding
-from gradcli.reports.point_report import FewestDigits, PointReport, StressReport
+from gradcli.reports.point_report import FewestDigits, StressReport
 from gradcli.source.derived import root_of
 from gradcli.source.facts import facts_of
 from gradcli.source.python import PythonFunction
@@ -23,7 +23,8 @@ from gradcli.stress.margins import beyond_branches
 from gradcli.stress.measure import BY_RULES, VALUE, measured
 from gradcli.stress.narrow import MOST, look_in_float32, takes_float32
 from gradcli.stress.shrink import shrunk
-from gradcli.verify.check import check
+from gradcli.verify.causes import Verified
+from gradcli.verify.check import verify
 from gradcli.verify.request import Request
 from gradcli.words import Exit, Severity, Verdict, worst
 
@@ -45,8 +46,8 @@ class StressOptions:
     assume: tuple[str, ...] = ()
 
 
-def stressed(report: CheckReport, request: Request, options: StressOptions) -> CheckReport:
-    """Return the report with what was seen at hard points.
+def stressed(given: Verified, request: Request, options: StressOptions) -> Verified:
+    """Return the verdict with what was seen at hard points.
 
     Of a claim that passed: the point where it is wrong, or where it keeps the fewest digits. Without a claim: where f and
     its gradient by each mode keep the fewest.
@@ -55,21 +56,25 @@ def stressed(report: CheckReport, request: Request, options: StressOptions) -> C
     """
     if request.f is not root_of(request.f) and request.own is None:
         raise BadOption("--stress is for gradients and Jacobians", do="check the gradient: --grad")
+    report = given.report
     if report.verdict == Verdict.FAIL:
-        return report
+        return given
     if request.claim is None:
-        return _without_claim(report, request, options)
+        return replace(given, report=_without_claim(report, request, options))
     found = _searched(request, options)
     report = replace(report, stress=found.report)
     if found.wrong is not None:
-        failed = replace(found.wrong, name="hard point")
-        return replace(report, points=(*report.points, failed), verdict=Verdict.FAIL, exit_status=int(Exit.WRONG))
+        failed = replace(found.wrong.report.points[0], name="hard point")
+        causes = {len(report.points): cause for cause in found.wrong.causes.values()}
+        points = (*report.points, failed)
+        report = replace(report, points=points, verdict=Verdict.FAIL, exit_status=int(Exit.WRONG))
+        return Verified(report, causes, calls=found.wrong.calls)
     report = _with_fewest(report, request, found.fewest, options.digits)
     if found.in_float32 is not None:
         seen = found.in_float32
         what = f"on float32 inputs the claim of {seen.name}"
         report = _with_findings(report, [inaccurate(what, seen.digits, seen.values, None, request.wrt, None)])
-    return report
+    return replace(given, report=report)
 
 
 def with_digits(report: CheckReport, request: Request, digits: float) -> CheckReport:
@@ -84,7 +89,7 @@ def with_digits(report: CheckReport, request: Request, digits: float) -> CheckRe
 @dataclass(frozen=True, slots=True)
 class _Found:
     report: StressReport
-    wrong: PointReport | None
+    wrong: Verified | None
     fewest: Look | None
     in_float32: Look | None  # where the claim loses the most digits on float32 inputs
 
@@ -107,7 +112,7 @@ def _searched(request: Request, options: StressOptions) -> _Found:
     counts = dict.fromkeys(Word, 0)
     fewest: Look | None = None
     in_float32: Look | None = None
-    wrong: PointReport | None = None
+    wrong: Verified | None = None
     confirmed = 0
     narrow = MOST if takes_float32(request) else 0
     for values in _points(request, options):
@@ -169,17 +174,17 @@ def _dims(values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(map(str, np.shape(x))) for name, x in values.items() if isinstance(x, np.ndarray | np.floating)}
 
 
-def _confirmed(request: Request, values: Mapping[str, Any], given: Point) -> PointReport | None:
-    """Return the report of the simplest point near these values where the whole check says fail; None if it says otherwise."""
+def _confirmed(request: Request, values: Mapping[str, Any], given: Point) -> Verified | None:
+    """Return the verdict at the simplest point near these values where the whole check says fail; None if it says otherwise."""
     fails: Callable[[Any], bool] = lambda at: look(request, at, conditioned=False).word is Word.WRONG
     for at in (shrunk(values, given.values, request.wrt, fails), values):
         alone = replace(
             request, points=(Point(dict(at), number=len(request.points)),), mutate=False, own=None,
             modes=tuple(mode for mode in request.modes if mode not in _WITHOUT),
         )  # fmt: skip
-        report = check(alone)
-        if report.verdict == Verdict.FAIL:
-            return report.points[0]
+        found = verify(alone)
+        if found.report.verdict == Verdict.FAIL:
+            return found
     return None
 
 

@@ -1,9 +1,12 @@
 """The adjoints that a wrong claim has: at the inputs those claimed, inside the program those that its mistake makes."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
+from gradcli.diagnosis.budget import MOST, CauseBudget
 from gradcli.diagnosis.on_tape import on_tape
 from gradcli.diagnosis.search import Search
 from gradcli.diagnosis.wrong import Gradient, Wrong
@@ -62,4 +65,4 @@ def _slipped(q: Question, point: PointReport, claimed: Gradient, right: Gradient
     if on_tape(wrong) is None or not wrong.slipped:
         return None
     program = wrong.slipped[-1]
-    return program if Search(wrong, left=1).tried(program) == "" else None
+    return program if Search(replace(wrong, budget=CauseBudget(MOST))).tried(program) == "" else None

@@ -29,15 +29,20 @@ _DO = {
 
 
 class TimeIsUp(OutOfTime):
-    """The time limit of `--timeout` is over; `points` are the reports that were finished by then."""
+    """The time limit of `--timeout` is over.
+
+    `points` are the reports that were finished by then, and `report` says what is checked; where it has points itself, the
+    verdict was decided, and only the cause was still looked for.
+    """
 
     points: tuple["PointReport", ...] = ()
+    report: "CheckReport | None" = None
 
 
-def time_is_up(seconds: float, points: tuple["PointReport", ...] = ()) -> TimeIsUp:
+def time_is_up(seconds: float, points: tuple["PointReport", ...] = (), report: "CheckReport | None" = None) -> TimeIsUp:
     """Return the error for a target that ran out of time, with the points that were finished."""
     error = TimeIsUp(f"time is up after {seconds:g} s", do=_longer(seconds))
-    error.points = points
+    error.points, error.report = points, report
     return error
 
 
@@ -76,7 +81,8 @@ def unfinished_check(
 ) -> "CheckReport":
     """Return the report of the points that were checked in time, with a finding that time is up.
 
-    The exit status is 1 if one of them failed; else 0 if a timeout is `allowed`, or 3.
+    The exit status is 1 if one of them failed; else 0 if a timeout is `allowed`, or 3. Where the verdict was decided, it
+    stands, and the finding says that the cause is not known.
     """
     from gradcli.reports.absent import ABSENT
     from gradcli.reports.check import CheckReport
@@ -84,6 +90,8 @@ def unfinished_check(
     from gradcli.reports.point_report import Detects, Entries, PointReport
     from gradcli.verify.environment import environment
 
+    if over.report is not None and over.report.points:
+        return _without_cause(over.report, over)
     says = finding(Kind.TIMEOUT, Severity.INCONCLUSIVE, over.what, hint=over.do)
     nothing = PointReport(
         at={}, drawn=(), differentiated=(), constant=(), value=ABSENT, verdict=Verdict.INCONCLUSIVE, reference=None,
@@ -93,11 +101,26 @@ def unfinished_check(
     points = list(over.points) or [nothing]
     points[-1] = _with(points[-1], says)
     failed = any(point.verdict == Verdict.FAIL for point in points)
-    return CheckReport(
-        target=target, claim=claim, seed=seed, command=command, exit_status=1 if failed else 0 if allowed else 3,
-        verdict=Verdict.FAIL if failed else Verdict.INCONCLUSIVE,
-        detects=Detects(None, None), points=tuple(points), environment=environment(),
+    report = over.report or CheckReport(
+        target=target, claim=claim, seed=seed, command=command, exit_status=3, verdict=Verdict.INCONCLUSIVE,
+        detects=Detects(None, None), points=(), environment={},
     )  # fmt: skip
+    return replace(
+        report, exit_status=1 if failed else 0 if allowed else 3, verdict=Verdict.FAIL if failed else Verdict.INCONCLUSIVE,
+        points=tuple(points), environment=environment(),
+    )  # fmt: skip
+
+
+def _without_cause(report: "CheckReport", over: TimeIsUp) -> "CheckReport":
+    """Return a report whose verdict was decided before the time was up, with a finding at its wrong points."""
+    from gradcli.reports.common import finding
+
+    says = finding(Kind.TIMEOUT, Severity.INFO, f"{over.what}, before the cause was found", hint=over.do)
+    points = tuple(
+        replace(point, findings=(*point.findings, says)) if point.verdict == Verdict.FAIL else point
+        for point in report.points
+    )
+    return replace(report, points=points)
 
 
 def _with(point: "PointReport", says: Any) -> "PointReport":

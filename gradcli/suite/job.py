@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gradcli.reports.check import CheckReport
     from gradcli.reports.point_report import PointReport
 
-Progress = Callable[[int, "PointReport"], None]
+Progress = Callable[[int, "PointReport | CheckReport"], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from gradcli.reports.encode import encode
 from gradcli.source.targets import is_python
 from gradcli.suite.ended import process_ended, time_is_up, unfinished_check
 from gradcli.suite.job import Answer, Job
-from gradcli.words import Kind, Verdict
+from gradcli.words import OUTLINE, Kind, Severity, Verdict
 
 _AT_START = 3  # processes that end before they are ready, after which the reason is not in the checks
 
@@ -124,7 +124,7 @@ class _Slot:
         self.process.finish()
         self._replace()
         seconds = job.options.timeout or 0.0
-        return Answer(_unfinished(job, seconds, [point for _, point in sorted(self._points.items())]), seconds)
+        return Answer(_unfinished(job, seconds, self._points), seconds)
 
     def _ended(self, job: Job) -> Answer | None:
         status, was_ready = self.process.status or 0, self._ready
@@ -160,15 +160,27 @@ def _error(job: Job, error: GradcliError) -> dict[str, Any]:
     return dict(encode(report))
 
 
-def _unfinished(job: Job, seconds: float, points: list[Any]) -> dict[str, Any]:
-    """Return the document of the points that were finished in time, with a finding that time is up."""
+def _unfinished(job: Job, seconds: float, parts: dict[int, Any]) -> dict[str, Any]:
+    """Return the document of the points that were finished in time, with a finding that time is up.
+
+    `parts` are documents of points, by number, and under OUTLINE one that says what is checked; where that has points, the
+    verdict was decided, and stands.
+    """
+    outline = parts.get(OUTLINE, {})
+    points = outline.get("points") or [point for number, point in sorted(parts.items()) if number != OUTLINE]
     target = Target("python" if is_python(job.ask.target) else "expression", job.ask.target)
     claim = None if job.ask.claim is None else job.ask.claim[1]
     allowed = Kind.TIMEOUT in job.options.allow
     report = unfinished_check(time_is_up(seconds), target, claim, job.command, job.options.seed, allowed)
     document: dict[str, Any] = encode(dataclasses.replace(report, id=job.id))
+    (says,) = document["points"][0]["findings"]
+    document |= {key: outline[key] for key in ("claim", "derivative", "claimed_at", "native") if key in outline}
+    if outline.get("points"):
+        says |= {"severity": Severity.INFO, "message": f"{says['message']}, before the cause was found"}
+        for point in points:
+            point["findings"] += [says] if point["verdict"] == Verdict.FAIL else []
+        return {**outline, "id": job.id, **({} if job.ask.line is None else {"line": job.ask.line})}
     if points:
-        (says,) = document["points"][0]["findings"]
         document["points"] = points
         points[-1]["findings"].append(says)
         points[-1]["verdict"] = Verdict.FAIL if points[-1]["verdict"] == Verdict.FAIL else Verdict.INCONCLUSIVE

@@ -36,12 +36,14 @@ _REPORT_IT = "please report it, with the function"
 class Decision:
     """The verdict on one point, with all findings; `hull` is set if the claim is a subgradient at a kink.
 
-    `agreement` replaces that of the evidence if some entries differ by no more than rounding in a narrow format.
+    `agreement` replaces that of the evidence if some entries differ by no more than rounding in a narrow format. The likely
+    mistake is looked for after the verdict: `unexplained` says that it is to be.
     """
 
     verdict: Verdict
     findings: Findings
     diagnosis: Diagnosis | None = None
+    unexplained: bool = False
     hull: HullDistance | None = None
     detects: Detects = NO_SIZE
     agreement: Mapping[str, PerEntry] | None = None
@@ -196,7 +198,7 @@ def wrong_entries(seen: Evidence, confirmed: dict[str, Any]) -> dict[str, Any]:
 
 
 def entries_to_explain(seen: Evidence) -> dict[str, Any]:
-    """Return a mask of the wrong entries of the claim, by input, for the diagnosis."""
+    """Return a mask of the wrong entries of the claim, by input, for the search for the mistake."""
     return wrong_entries(seen, _guarded(seen, ())[0])
 
 
@@ -209,7 +211,8 @@ def _claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Dec
             if mistake.explained_by_entries:
                 return _exact_claim(seen, findings, confirmed)
             agreement = None if mistake.agreement is None else {**seen.agreement, "claim": mistake.agreement}
-            return Decision(Verdict.FAIL, findings, mistake.diagnosis, agreement=agreement)
+            unexplained = mistake.diagnosis is None
+            return Decision(Verdict.FAIL, findings, mistake.diagnosis, unexplained, agreement=agreement)
         findings = (*findings, *less_exact(seen, found), *too_few_digits(seen, found))
         seen = replace(seen, agreement={**seen.agreement, "claim": without_rounding(seen, found)})
         return replace(_exact_claim(seen, findings, confirmed), agreement=seen.agreement)
@@ -222,7 +225,7 @@ def _exact_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) 
         changed = require(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
         if changed is not None:
             return Decision(Verdict.FAIL, (*findings, changed))
-        return Decision(Verdict.FAIL, findings, require(seen.diagnosis, EvidenceKind.DIAGNOSIS).diagnosis)
+        return Decision(Verdict.FAIL, findings, unexplained=True)
     findings, hull = _at_kinks(seen, findings)
     at_kink = seen.undecided if hull is not None else {}
     findings = (*findings, *_contradicted(seen, findings))
@@ -343,9 +346,7 @@ def _by_projections(seen: Evidence, so_far: Decision) -> Decision:
     """Return the verdict that random projections give on a claim, with a finding that says how much they cover."""
     claim = seen.estimate("claim").value
     if not all(np.all(np.isfinite(g)) for g in claim.values()):
-        return replace(
-            so_far, verdict=Verdict.FAIL, diagnosis=require(seen.diagnosis, EvidenceKind.DIAGNOSIS).diagnosis
-        )
+        return replace(so_far, verdict=Verdict.FAIL, unexplained=True)
     found = require(seen.projections, EvidenceKind.PROJECTIONS)
     findings = tuple(
         f
@@ -361,8 +362,7 @@ def _by_projections(seen: Evidence, so_far: Decision) -> Decision:
         return Decision(Verdict.FAIL, (*findings, changed))
     if found.agrees:
         return Decision(Verdict.PASS, findings, detects=found.detects)
-    diagnosis = require(seen.diagnosis, EvidenceKind.DIAGNOSIS).diagnosis if found.wrong else None
-    return Decision(Verdict.FAIL, findings, diagnosis)
+    return Decision(Verdict.FAIL, findings, unexplained=bool(found.wrong))
 
 
 def _too_noisy(found: Projections) -> Finding:

@@ -32,7 +32,6 @@ class EvidenceKind(Enum):
     BLAME = "blame"
     CLAIM_AGAIN = "claim_again"
     PIECES = "pieces"
-    DIAGNOSIS = "diagnosis"
     FUNCTION_AGAIN = "function_again"
     MUTANTS = "mutants"
     PROJECTIONS = "projections"
@@ -124,13 +123,6 @@ class Pieces:
 
 
 @dataclass(frozen=True, slots=True)
-class LikelyMistake:
-    """The likely mistake in the claim, if one is known."""
-
-    diagnosis: Diagnosis | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class MutationResult:
     """The mistakes that were planted, and a finding if one was missed or none could be planted."""
 
@@ -145,7 +137,6 @@ class FormatEvidence:
     dtype          The format, such as bfloat16.
     coarseness     One rounding of the format, in those of float64.
     wide           The verdict on the same gradient in a wider format; None if it was not computed there.
-    wide_mistake   The diagnosis of the gradient in the wider format, if it is wrong there.
     wide_error     The largest error in the wider format, relative to the largest entry.
     changes        Whether the errors that are larger than the format explains change from point to point, as rounding
                    errors do and a mistake does not; None if there are none, or this was not measured.
@@ -156,7 +147,6 @@ class FormatEvidence:
     dtype: str
     coarseness: float
     wide: Verdict | None = None
-    wide_mistake: Diagnosis | None = None
     wide_error: float | None = None
     changes: bool | None = None
     underflows: bool = False
@@ -223,7 +213,6 @@ class Evidence:
     blame: Cause | None = None
     claim_again: RepeatedCall | None = None
     pieces: Pieces | None = None
-    diagnosis: LikelyMistake | None = None
     function_again: RepeatedCall | None = None
     mutants: MutationResult | None = None
     projections: Projections | None = None

@@ -41,7 +41,7 @@ def mistake_in_format(seen: Evidence, wrong: dict[str, Any], found: FormatEviden
         says = (
             f"the gradient is wrong: in a wider format it is off{size}, which {found.dtype} has too few digits to show"
         )
-        return Mistake((finding(Kind.OTHER_DERIVATIVE, Severity.ERROR, says),), found.wide_mistake)
+        return Mistake((finding(Kind.OTHER_DERIVATIVE, Severity.ERROR, says),))
     if found.underflows:
         says = f"every entry underflows to 0 in {found.dtype}: scale the loss"
         words = {name: np.where(np.asarray(x) != 0, DISAGREE, AGREE) for name, x in right.items()}

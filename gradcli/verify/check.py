@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gradcli.diagnosis.budget import FEWEST, CauseBudget
 from gradcli.errors import FunctionFailed, TraceEnded
 from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Question
@@ -15,10 +16,12 @@ from gradcli.point import Point
 from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.check import CheckReport
 from gradcli.reports.common import Finding, SourceLine, Target, finding
-from gradcli.reports.point_report import Detects, PointReport
+from gradcli.reports.native import NativeReport
+from gradcli.reports.point_report import NO_SIZE, Detects, PointReport
 from gradcli.source.derived import root_of
 from gradcli.verdict.decide import decide
 from gradcli.verdict.evidence import EvidenceKind, Outcome
+from gradcli.verify.causes import Cause, PointResult, Verified, calls_of, cause_at, with_causes
 from gradcli.verify.circumstances import compared
 from gradcli.verify.environment import environment
 from gradcli.verify.examine import examined
@@ -32,9 +35,11 @@ from gradcli.verify.projection import projected
 from gradcli.verify.request import Request
 from gradcli.verify.run_modes import missing, reference_of, run
 from gradcli.verify.second_order import asymmetry, by_values, first_order
-from gradcli.words import Derivative, Exit, Kind, Severity, Verdict, worst
+from gradcli.words import OUTLINE, Derivative, Exit, Kind, Severity, Verdict, worst
 
-Progress = Callable[[int, PointReport], None]
+Progress = Callable[
+    [int, PointReport | CheckReport], None
+]  # the number of a point and its report; OUTLINE and the whole
 _STATUS = {Verdict.PASS: Exit.CONFIRMED, Verdict.FAIL: Exit.WRONG, Verdict.INCONCLUSIVE: Exit.INCONCLUSIVE}
 
 
@@ -47,39 +52,67 @@ class Answers:
 
 
 def check(request: Request, progress: Progress | None = None, answers: Answers | None = None) -> CheckReport:
-    """Verify the gradient at each point and return a report of everything that was found.
+    """Verify the gradient at each point, look for the cause of what is wrong, and return a report of everything that was found.
 
-    `progress` is called with the number of a point and its report so far, after each mode. Modes that are among the
+    As `verify`, which see.
+    """
+    verified = verify(request, progress, answers)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return with_causes(verified, CauseBudget(verified.calls))
+
+
+def verify(request: Request, progress: Progress | None = None, answers: Answers | None = None) -> Verified:
+    """Verify the gradient at each point and return a report with the verdict; causes are yet to be looked for.
+
+    `progress` is called with the number of a point and its report so far, after each mode, and before with OUTLINE and a
+    report that says what is checked. Modes that are among the
     `answers` are not run again at the first point.
 
     Raises  GradcliError if the function cannot be evaluated at a point, or the claim cannot be called.
     """
+    if progress is not None:
+        progress(OUTLINE, _outline(request))
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy warns of places that differences try outside the domain
-        points = tuple(
+        results = [
             _report_progress(_steady_point(request, point, k, progress, None if k else answers), k, progress)
             for k, point in enumerate(request.points)
-        )
+        ]
+    points = tuple(result.report for result in results)
     status = worst(_STATUS[point.verdict] for point in points)
     verdict = next(word for word, exit_ in _STATUS.items() if exit_ == status)
-    report = CheckReport(
-        target=Target(
-            request.f.kind, request.implementation.text if request.implementation else root_of(request.f).text
-        ),
-        claim=request.claim.text if request.claim else None,
-        seed=request.seed,
-        command=request.command,
+    report = replace(
+        _outline(request),
         exit_status=int(worst([Exit(_excused(request, status, points)), *_unmet(points)])),
         verdict=verdict,
         detects=max((point.detects for point in points), key=_least_seen),
         points=points,
         environment=environment(_frameworks(points)),
         derivative=_named(request, points),
-        claimed_at=_claimed_at(request.claim),
+        native=ABSENT,
     )
+    inner: dict[int, Cause] = {}
     if request.own is not None:
-        report = examined(request, report, request.own, check)
-    return report if request.implementation is None else compared(request, report)
+        report, inner = examined(request, report, request.own, verify)
+    if request.implementation is not None:
+        report = compared(request, report)
+    causes = {number: result.cause for number, result in enumerate(results) if result.cause is not None}
+    return Verified(report, causes, inner, max((result.calls for result in results), default=0))
+
+
+def _outline(request: Request) -> CheckReport:
+    """Return a report that says what is checked, before anything is found."""
+    native = None if request.own is None else request.own.native
+    return CheckReport(
+        target=Target(
+            request.f.kind, request.implementation.text if request.implementation else root_of(request.f).text
+        ),
+        claim=request.claim.text if request.claim else None,
+        seed=request.seed, command=request.command, exit_status=int(Exit.INCONCLUSIVE), verdict=Verdict.INCONCLUSIVE,
+        detects=NO_SIZE, points=(), environment={}, derivative=request.derivative, claimed_at=_claimed_at(request.claim),
+        native=ABSENT if native is None else NativeReport(native.framework.name, "", native.placed.device, native.placed.dtype),
+    )  # fmt: skip
 
 
 def _claimed_at(claim: Claimed | None) -> SourceLine | Absent:
@@ -103,10 +136,10 @@ def _frameworks(points: Sequence[PointReport]) -> tuple[str, ...]:
     return tuple(name for name in FRAMEWORKS if any(name in p.modes and p.modes[name].status == "ok" for p in points))
 
 
-def _report_progress(point: PointReport, number: int, progress: Progress | None) -> PointReport:
+def _report_progress(result: PointResult, number: int, progress: Progress | None) -> PointResult:
     if progress is not None:
-        progress(number, point)
-    return point
+        progress(number, result.report)
+    return result
 
 
 def _named(request: Request, points: Sequence[PointReport]) -> Derivative:
@@ -128,7 +161,7 @@ def _excused(request: Request, status: Exit, points: Sequence[PointReport]) -> i
 
 def _steady_point(
     request: Request, point: Point, number: int, progress: Progress | None, answers: Answers | None
-) -> PointReport:
+) -> PointResult:
     """Check one point; inconclusive if f had a value there first and raises in a later call, since it then keeps state."""
     try:
         return _point(request, point, number, progress, answers)
@@ -143,7 +176,7 @@ def _steady_point(
 
 def _point(
     request: Request, point: Point, number: int, progress: Progress | None, answers: Answers | None = None
-) -> PointReport:
+) -> PointResult:
     """Check one point by all modes, or by function values alone if the trace turns out to differ from the function."""
     q = answers.q if answers else request.question(point)
     if any(notice.kind == Kind.NOT_DETERMINISTIC for notice in point.notices):
@@ -170,7 +203,7 @@ class _NotTheFunction(Exception):
 
 def _by_modes(
     request: Request, q: Question, heard: Callable[[PointReport], None] | None, answers: Answers | None = None
-) -> PointReport:
+) -> PointResult:
     """Run the modes at one point, and decide. Raises _NotTheFunction if the trace differs from the function."""
     claim, said = request.claim, []
     blind = q.blind is not None
@@ -198,17 +231,26 @@ def _by_modes(
     return _decided(case, request)
 
 
-def _decided(case: PointCheck, request: Request) -> PointReport:
+def _decided(case: PointCheck, request: Request) -> PointResult:
     """Return the report of a point, after gathering all evidence that its verdict depends on."""
     seen = evidence_of(case, request)
+    wide: list[Verified] = []
+
+    def verify_wide(wider: Request) -> CheckReport:
+        wide.append(verify(wider))
+        return wide[-1].report
+
     while isinstance(decision := decide(seen), EvidenceKind):
         if decision is EvidenceKind.VALUES_ALONE:
             raise _NotTheFunction("the trace differs from the function")
         if decision is EvidenceKind.FORMAT:
-            seen = replace(seen, format=format_evidence(case, seen, request, check))
+            seen = replace(seen, format=format_evidence(case, seen, request, verify_wide))
         else:
             seen = with_evidence(case, seen, decision)
-    return report_of(case.q, seen, decision, case.not_claimed)
+    report = report_of(case.q, seen, decision, case.not_claimed)
+    if not decision.unexplained:
+        return PointResult(report, calls=calls_of(case) if decision.verdict == Verdict.FAIL else 0)
+    return PointResult(report, cause_at(case, seen, wide[-1].first_cause if wide else None), calls_of(case))
 
 
 def _first_order(request: Request, q: Question) -> list[Finding]:
@@ -216,7 +258,9 @@ def _first_order(request: Request, q: Question) -> list[Finding]:
 
     def checked(inner: Question, claim: Claimed | None) -> PointReport:
         alone = replace(request, f=inner.f, wrt=inner.wrt, claim=claim, notices=(), not_claimed=())
-        return _point(alone, inner.point, 0, None)
+        found = _point(alone, inner.point, 0, None)
+        why = None if found.cause is None else found.cause(CauseBudget(FEWEST))
+        return found.report if why is None else replace(found.report, diagnosis=why)
 
     confirmed = first_order(q, checked)
     return [confirmed] if confirmed else []

@@ -25,12 +25,13 @@ from gradcli.reports.point_report import PointReport
 from gradcli.source.derived import direction
 from gradcli.source.python import message_of
 from gradcli.verdict.exactness import ratios
+from gradcli.verify.causes import Cause, Verified
 from gradcli.verify.narrow_formats import exactness, rooms, scaled
 from gradcli.verify.native import FrameworkClaim
 from gradcli.verify.other_ways import in_other_ways
 from gradcli.verify.parts import checked_parts
-from gradcli.verify.request import Request, Verify
-from gradcli.words import DiagnosisKind, Exit, Kind, Severity, Verdict
+from gradcli.verify.request import Request
+from gradcli.words import Exit, Kind, Severity, Verdict
 
 _SAME = 1e-9  # relative to the sum of |terms|: the difference of two float64 sums of the same terms in another order
 _ULPS = 64  # of the narrowest format: the difference of two runs of the same code
@@ -44,13 +45,18 @@ _MAPPED = 20  # about how many evaluations of f two gradients take, computed bot
 _OTHERS = "second run, one input at a time, vmap, double backward"
 
 
-def examined(request: Request, report: CheckReport, own: FrameworkClaim, verify: Verify) -> CheckReport:
-    """Return the report with the framework's other derivatives and custom gradients; if one is wrong, the verdict is fail."""
+def examined(
+    request: Request, report: CheckReport, own: FrameworkClaim, verify: Callable[[Request], Verified]
+) -> tuple[CheckReport, dict[int, Cause]]:
+    """Return the report with the framework's other derivatives and custom gradients; if one is wrong, the verdict is fail.
+
+    Also return how the cause of each wrong custom gradient is looked for, by its number.
+    """
     native = own.native
     point = report.points[0]
     case = _case(request, point, own)
     aspects = () if case is None else tuple(_aspects(case, point))
-    parts = checked_parts(request, own, point, verify)
+    parts, causes = checked_parts(request, own, point, verify)
     where = native.ran_on
     found = NativeReport(where.framework, where.version, where.device, where.dtype, aspects, parts)
     if case is not None:
@@ -69,9 +75,9 @@ def examined(request: Request, report: CheckReport, own: FrameworkClaim, verify:
         if part.verdict == Verdict.FAIL
     )
     if not said or report.verdict == Verdict.FAIL:
-        return report
+        return report, causes
     points = (replace(point, verdict=Verdict.FAIL, findings=(*point.findings, *said)), *report.points[1:])
-    return replace(report, points=points, verdict=Verdict.FAIL, exit_status=int(Exit.WRONG))
+    return replace(report, points=points, verdict=Verdict.FAIL, exit_status=int(Exit.WRONG)), causes
 
 
 def _with_cuts(report: CheckReport, native: Native) -> CheckReport:
@@ -81,7 +87,7 @@ def _with_cuts(report: CheckReport, native: Native) -> CheckReport:
     cuts = dict.fromkeys((kind, place(position)) for kind, position in native.program.cuts)
     says = f"what depends on it has no gradient for {native.framework.name}"
     said = [finding(Kind.CUT, Severity.WARNING, f"{CUTS[kind]}: {says}", at=where) for kind, where in cuts]
-    if any(d is not None and d.kind == DiagnosisKind.NON_FINITE for d in (point.diagnosis for point in report.points)):
+    if any(not np.isfinite(entry.claimed) for point in report.points for entry in point.mismatches):
         masks = dict.fromkeys(place(step.position) for step in native.program.steps if is_choice(step))
         hint = "make the masked side safe: where(x > 0, sqrt(where(x > 0, x, 1)), 0)"
         said += [finding(Kind.MASKED_NAN, Severity.WARNING, MASKED, at=where, hint=hint) for where in masks]

@@ -6,22 +6,18 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.provenance import WRITTEN, place
-from gradcli.diagnosis.diagnose import diagnose
-from gradcli.diagnosis.wrong import Wrong
 from gradcli.errors import TraceEnded
 from gradcli.modes.mode import Question
 from gradcli.modes.work import Effort
 from gradcli.reports.common import finding
-from gradcli.verdict.decide import entries_to_explain
-from gradcli.verdict.entries import allowed
-from gradcli.verdict.evidence import Cause, Evidence, EvidenceKind, LikelyMistake, Pieces, RepeatedCall, TraceComparison
+from gradcli.verdict.evidence import Cause, Evidence, EvidenceKind, Pieces, RepeatedCall, TraceComparison
 from gradcli.verify.blame import hits_a_kink, wrong_rule
 from gradcli.verify.gather import claim_again
 from gradcli.verify.mutate import plant_mistakes
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.request import Request
 from gradcli.verify.scales import scale_findings
-from gradcli.verify.screened import applies, explained, projections
+from gradcli.verify.screened import applies, projections
 from gradcli.verify.subgradient import hull
 from gradcli.verify.witness import directional
 from gradcli.words import Kind, Severity
@@ -68,17 +64,6 @@ def _blame(case: PointCheck, seen: Evidence) -> Cause:
     return Cause(wrong[0].name, place(wrong[1]))
 
 
-def _diagnosis(case: PointCheck, seen: Evidence) -> LikelyMistake:
-    """Return the likely mistake in a claim, found from the wrong entries."""
-    if seen.needs_projections:
-        return explained(case, seen.projections)
-    claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference))
-    masks = entries_to_explain(seen)
-    room = {name: np.asarray(allowed(claim, right, name, seen.tolerance)) for name in masks}
-    said = diagnose(Wrong(case.q, {n: claim.value[n] for n in masks}, {n: right.value[n] for n in masks}, masks, room))
-    return LikelyMistake(said)
-
-
 def _function_again(case: PointCheck, seen: Evidence) -> RepeatedCall:
     """Return a finding if a Python function returns a different value when called again, or a value stored in an earlier call."""
     q = case.q
@@ -100,7 +85,6 @@ _GATHER: dict[EvidenceKind, Callable[[PointCheck, Evidence], Any]] = {
     EvidenceKind.BLAME: _blame,
     EvidenceKind.CLAIM_AGAIN: lambda case, seen: RepeatedCall(claim_again(case)),
     EvidenceKind.PIECES: lambda case, seen: Pieces(hull(case.q, seen.estimate("claim"))),
-    EvidenceKind.DIAGNOSIS: _diagnosis,
     EvidenceKind.FUNCTION_AGAIN: _function_again,
     EvidenceKind.MUTANTS: plant_mistakes,
     EvidenceKind.PROJECTIONS: lambda case, seen: projections(case),

@@ -29,7 +29,7 @@ def plant_mistakes(case: PointCheck, seen: Evidence) -> MutationResult:
     tested, right = _tested(seen)
     if tested is None or right is None:
         return MutationResult((), _unplanted("no other mode checks the gradient entry by entry"))
-    if seen.wrong_shape is not None or seen.diagnosis is not None or seen.contradicts("claim"):
+    if seen.wrong_shape is not None or seen.contradicts("claim"):
         return MutationResult((), _unplanted("the claim already disagrees without a planted mistake"))
     trial = _Trial(case.q, seen, tested, right)
     found = [

@@ -164,7 +164,7 @@ def _with_wide_verdict(found: FormatEvidence, request: Request, verify: Verify) 
         return replace(found, wide=Verdict.PASS, wide_error=error)
     if report.verdict == Verdict.FAIL and _is_rounding(wide, point, EPS[found.dtype]):
         return found  # it computes in a narrow format inside, whatever its inputs
-    return replace(found, wide=report.verdict, wide_error=error, wide_mistake=point.diagnosis)
+    return replace(found, wide=report.verdict, wide_error=error)
 
 
 def limit_of_wide(dtype: str) -> float:

@@ -14,16 +14,24 @@ from gradcli.reports.native import Part
 from gradcli.reports.point_report import Detects, PointReport
 from gradcli.source.python import signature_of
 from gradcli.source.structure import taken_apart
+from gradcli.verify.causes import Cause, Verified
 from gradcli.verify.narrow_formats import in_float64
 from gradcli.verify.native import FrameworkClaim, own_gradient
 from gradcli.verify.probe import Located, LocateOptions, function_at
-from gradcli.verify.request import Request, Verify
+from gradcli.verify.request import Request
 from gradcli.words import Verdict
 
 
-def checked_parts(request: Request, own: FrameworkClaim, whole: PointReport, verify: Verify) -> tuple[Part, ...]:
-    """Return what a check of each custom gradient in a run of the function found, given the function's own report."""
-    return tuple(_part(call, request, own, whole, verify) for call in _calls(request, own))
+def checked_parts(
+    request: Request, own: FrameworkClaim, whole: PointReport, verify: Callable[[Request], Verified]
+) -> tuple[tuple[Part, ...], dict[int, Cause]]:
+    """Return what a check of each custom gradient in a run of the function found, given the function's own report.
+
+    Also return how the cause of each wrong one is looked for, by its number.
+    """
+    found = [_part(call, request, own, whole, verify) for call in _calls(request, own)]
+    causes = {k: cause for k, (_, cause) in enumerate(found) if cause is not None}
+    return tuple(part for part, _ in found), causes
 
 
 def _calls(request: Request, own: FrameworkClaim) -> list[Call]:
@@ -38,27 +46,28 @@ def _calls(request: Request, own: FrameworkClaim) -> list[Call]:
     return [call for call in found if call.name != own.native.inner or np.ndim(own.w) == 0]
 
 
-def _part(call: Call, request: Request, own: FrameworkClaim, whole: PointReport, verify: Verify) -> Part:
-    """Check one custom gradient alone, at the values it was called with."""
+def _part(
+    call: Call, request: Request, own: FrameworkClaim, whole: PointReport, verify: Callable[[Request], Verified]
+) -> tuple[Part, Cause | None]:
+    """Check one custom gradient alone, at the values it was called with; also return how the cause of a failure is looked for."""
     part = Part(call.name, Verdict.INCONCLUSIVE)
     if call.rule is not None:
         part = replace(part, file=call.rule.file, line=call.rule.line, source=call.rule.source)
     try:
         alone = _alone(call, request, own.native)
         if alone is None:
-            return replace(part, message="it gets no floats")
+            return replace(part, message="it gets no floats"), None
         if _is_the_function(alone, request, own, whole):
-            return _right(part, whole.detects)
-        report = verify(replace(alone, own=None))
+            return _right(part, whole.detects), None
+        verified = verify(replace(alone, own=None))
     except GradcliError as error:
-        return replace(
-            part, verdict=Verdict.FAIL if isinstance(error, BadClaim) else Verdict.INCONCLUSIVE, message=error.what
-        )
+        verdict = Verdict.FAIL if isinstance(error, BadClaim) else Verdict.INCONCLUSIVE
+        return replace(part, verdict=verdict, message=error.what), None
+    report = verified.report
     part = replace(part, verdict=report.verdict)
     if report.verdict == Verdict.PASS:
-        return _right(part, report.detects)
-    diagnosis = report.points[0].diagnosis
-    return replace(part, message=diagnosis.message if diagnosis else report.sentence())
+        return _right(part, report.detects), None
+    return replace(part, message=report.sentence()), verified.first_cause
 
 
 def _right(part: Part, detects: Detects) -> Part:

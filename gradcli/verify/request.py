@@ -54,4 +54,4 @@ class Request:
         return Question(self.f, point, self.wrt, self.seed, budget or self.budget, self.stepping, device)
 
 
-Verify = Callable[[Request], CheckReport]
+Verify = Callable[[Request], CheckReport]  # decides the verdict, and leaves the cause

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 
 from gradcli.core.shapes import end_to_end, shape, size, split_like
+from gradcli.diagnosis.budget import CauseBudget
 from gradcli.diagnosis.diagnose import diagnose
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.errors import GradcliError
@@ -14,8 +15,8 @@ from gradcli.numerics.screening import screen
 from gradcli.numerics.screening_result import Limits, ScreeningResult, WrongEntry
 from gradcli.point import Array
 from gradcli.reports.common import Finding, finding
-from gradcli.reports.point_report import NO_SIZE, Detects, Entries, Mismatch
-from gradcli.verdict.evidence import LikelyMistake, Projections
+from gradcli.reports.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch
+from gradcli.verdict.evidence import Projections
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.witness import kink_at
 from gradcli.words import DiagnosisKind, Kind, Severity
@@ -61,21 +62,21 @@ def projections(case: PointCheck) -> Projections:
     )  # fmt: skip
 
 
-def explained(case: PointCheck, found: Projections | None) -> LikelyMistake:
+def mistake_in_projections(case: PointCheck, found: Projections | None, budget: CauseBudget) -> Diagnosis | None:
     """Return the likely mistake, from the entries that were measured alone; if `found` is None, from those not finite."""
     q = case.q
     claim = {name: np.asarray(case.estimate("claim").value[name]) for name in _names(case)}
     if found is None:
         masks = {name: ~np.isfinite(x) for name, x in claim.items()}
-        return LikelyMistake(diagnose(Wrong(q, claim, {name: np.zeros(shape(x)) for name, x in claim.items()}, masks)))
+        return diagnose(Wrong(q, claim, {name: np.zeros(shape(x)) for name, x in claim.items()}, masks, budget=budget))
     right = {name: np.array(x, dtype=float) for name, x in claim.items()}
     masks = {name: np.zeros(shape(x), dtype=bool) for name, x in claim.items()}
     room = {name: np.array(EPS * np.abs(x)) for name, x in right.items()}
     for entry in found.wrong:
         right[entry.input][entry.index], masks[entry.input][entry.index] = entry.reference, True
         room[entry.input][entry.index] = 3 * entry.bound
-    said = diagnose(Wrong(q, claim, right, masks, room))
-    return LikelyMistake(None if said.kind in (DiagnosisKind.UNKNOWN, DiagnosisKind.APPROXIMATION) else said)
+    said = diagnose(Wrong(q, claim, right, masks, room, budget=budget))
+    return None if said.kind in (DiagnosisKind.UNKNOWN, DiagnosisKind.APPROXIMATION) else said
 
 
 def _names(case: PointCheck) -> tuple[str, ...]:

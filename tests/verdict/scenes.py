@@ -13,7 +13,7 @@ from gradcli.modes.mode import Contradiction
 from gradcli.modes.registry import MODES
 from gradcli.point import Estimate, Slopes
 from gradcli.reports.common import Finding, finding
-from gradcli.reports.point_report import Diagnosis, Entries
+from gradcli.reports.point_report import Entries
 from gradcli.verdict.decide import Decision, decide
 from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE
 from gradcli.verdict.evidence import (
@@ -23,14 +23,13 @@ from gradcli.verdict.evidence import (
     EvidenceKind,
     FormatEvidence,
     HullDistance,
-    LikelyMistake,
     MutationResult,
     Outcome,
     Pieces,
     Projections,
     RepeatedCall,
 )
-from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
+from gradcli.words import Kind, Severity, Verdict
 
 _LETTERS = {"a": AGREE, "?": CANNOT_TELL, "d": DISAGREE}
 _STATUSES: dict[str, tuple[str, GradcliError]] = {
@@ -51,7 +50,6 @@ SHORT = {
     "cs": "complex-step",
 }
 _REFERENCES = ("certified", "reverse", "forward", "symbolic", "complex-step", "finite-difference")
-SIGN = Diagnosis(DiagnosisKind.SIGN, "the sign is flipped")
 CHANGED = finding(Kind.NOT_DETERMINISTIC, Severity.ERROR, "a second call gives another gradient")
 MOVED = finding(Kind.EARLIER_CALLS, Severity.INCONCLUSIVE, "the value has changed")
 COVERAGE = finding(Kind.COVERAGE, Severity.INFO, "20 projections")
@@ -62,7 +60,6 @@ CALM: dict[EvidenceKind, Any] = {
     EvidenceKind.BLAME: Cause(),
     EvidenceKind.CLAIM_AGAIN: RepeatedCall(),
     EvidenceKind.PIECES: Pieces(),
-    EvidenceKind.DIAGNOSIS: LikelyMistake(SIGN),
     EvidenceKind.FUNCTION_AGAIN: RepeatedCall(),
     EvidenceKind.MUTANTS: MutationResult(()),
     EvidenceKind.PROJECTIONS: Projections(True, COVERAGE, Entries(9000, 0, 0)),
@@ -143,6 +140,8 @@ def in_words(seen: Evidence, gathered: Mapping[EvidenceKind, Any]) -> str:
     new = [str(f.kind) for f in decision.findings if f not in seen.findings]
     if decision.verdict == Verdict.FAIL and decision.diagnosis is not None:
         new.append(f"[{decision.diagnosis.kind}]")
+    if decision.unexplained:
+        new.append("[unexplained]")
     return str(decision.verdict) + (f": {', '.join(new)}" if new else "") + (f" < {', '.join(asked)}" if asked else "")
 
 

@@ -1,0 +1,111 @@
+"""The cause of a FAIL, looked for once the verdict is decided, within one budget."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gradcli.diagnosis.budget import CauseBudget, calls_for
+from gradcli.diagnosis.diagnose import diagnose
+from gradcli.diagnosis.wrong import Wrong
+from gradcli.reports.check import CheckReport
+from gradcli.reports.common import finding
+from gradcli.reports.native import NativeReport
+from gradcli.reports.point_report import Diagnosis, PointReport
+from gradcli.verdict.decide import entries_to_explain
+from gradcli.verdict.entries import allowed
+from gradcli.verdict.evidence import Evidence
+from gradcli.verify.point_check import PointCheck
+from gradcli.verify.screened import mistake_in_projections
+from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
+
+Cause = Callable[[CauseBudget], Diagnosis | None]  # looks for the likely mistake
+
+
+@dataclass(frozen=True, slots=True)
+class PointResult:
+    """The report of one point, how the cause of its FAIL is looked for, and how many calls of f that may take."""
+
+    report: PointReport
+    cause: Cause | None = None
+    calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A report whose verdict is decided, and how the causes of what is wrong are looked for.
+
+    `causes` is by the number of a point, `inner_causes` by the number of a custom gradient inside the function.
+    """
+
+    report: CheckReport
+    causes: Mapping[int, Cause] = field(default_factory=dict)
+    inner_causes: Mapping[int, Cause] = field(default_factory=dict)
+    calls: int = 0
+
+    @property
+    def first_cause(self) -> Cause | None:
+        """How the cause at the first wrong point is looked for."""
+        return next(iter(self.causes.values()), None)
+
+
+def cause_at(case: PointCheck, seen: Evidence, in_wider_format: Cause | None) -> Cause:
+    """Return how the cause of a wrong claim at one point is looked for.
+
+    `in_wider_format` looks at the same gradient in a wider format, where that alone shows the mistake.
+    """
+
+    def look(budget: CauseBudget) -> Diagnosis | None:
+        if seen.needs_projections:
+            return mistake_in_projections(case, seen.projections, budget)
+        masks = entries_to_explain(seen)
+        if not any(np.any(mask) for mask in masks.values()):
+            return None if in_wider_format is None else in_wider_format(budget)
+        claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference))
+        room = {name: np.asarray(allowed(claim, right, name, seen.tolerance)) for name in masks}
+        claimed, known = ({n: estimate.value[n] for n in masks} for estimate in (claim, right))
+        return diagnose(Wrong(case.q, claimed, known, masks, room, budget=budget))
+
+    return look
+
+
+def calls_of(case: PointCheck) -> int:
+    """Return how many calls the search for a cause may take, from the calls that the modes took at a point."""
+    estimates = [outcome.estimate for outcome in case.outcomes.values() if outcome.estimate is not None]
+    evaluations = sum(estimate.cost.evaluations for estimate in estimates)
+    return calls_for(evaluations, case.q.operations if case.q.untraced is None else None)
+
+
+def with_causes(verified: Verified, budget: CauseBudget) -> CheckReport:
+    """Return the report with the likely mistake at each wrong point, and in each wrong custom gradient.
+
+    No mistake is shown that was found after the time limit, which a finding says.
+    """
+    report = verified.report
+    points = list(report.points)
+    for number, cause in verified.causes.items():
+        points[number] = replace(points[number], diagnosis=cause(budget))
+    native = report.native
+    if isinstance(native, NativeReport):
+        parts = list(native.parts)
+        for number, cause in verified.inner_causes.items():
+            found = cause(budget)
+            if found is not None and found.kind is not DiagnosisKind.UNKNOWN:
+                parts[number] = replace(parts[number], message=found.message)
+        native = replace(native, parts=tuple(parts))
+    report = replace(report, points=tuple(points), native=native)
+    return without_cause(report, budget) if budget.late else report
+
+
+def without_cause(report: CheckReport, budget: CauseBudget) -> CheckReport:
+    """Return the report without a cause, since the time limit of the search was reached."""
+    says = "the search for the cause reached its time limit, so that no cause is shown"
+    late = finding(Kind.TIMEOUT, Severity.INFO, says, hint="--diagnose TIME sets another limit")
+
+    def at(point: PointReport) -> PointReport:
+        known = point.diagnosis is not None and point.diagnosis.kind == DiagnosisKind.SHAPE
+        kept = point.diagnosis if known and point.diagnosis is not None else None
+        wrong = point.verdict == Verdict.FAIL
+        return replace(point, diagnosis=kept, findings=(*point.findings, late) if wrong else point.findings)
+
+    return replace(report, points=tuple(at(point) for point in report.points))
