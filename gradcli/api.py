@@ -32,7 +32,7 @@ from gradcli.source.structure import taken_apart
 from gradcli.source.targets import is_python
 from gradcli.study.later_walk import with_later_walk
 from gradcli.verify.build import Settings, request_for, settings_of
-from gradcli.verify.causes import with_causes
+from gradcli.verify.causes import with_causes, within_time
 from gradcli.verify.check import verify
 from gradcli.verify.claims import Claiming
 from gradcli.verify.implementation import implementation_of
@@ -71,7 +71,8 @@ def check(f: Function | str, at: Any = None, *more: Any, **options: Any) -> Chec
         by, found = implementation_of(f, found, located_with(settings, settings.options.wrt))
     request = request_for(found, None if claim is None else Claiming(*claim), settings, by=by)
     verified = at_hard_points(verify(request), request, settings.options)
-    report = with_causes(verified, budget_for(verified, settings.options))
+    budget = budget_for(verified, settings.options)
+    report = within_time(with_causes(verified, budget), budget)
     return with_later_walk(request, report)
 
 

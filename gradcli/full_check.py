@@ -14,7 +14,7 @@ from gradcli.reports.common import SourceLine
 from gradcli.source.sizes import numbers
 from gradcli.source.target_request import TargetRequest, checked_point_texts
 from gradcli.verify.asked import CheckOptions
-from gradcli.verify.causes import Verified, with_causes, without_cause
+from gradcli.verify.causes import Verified, with_causes, within_time
 from gradcli.verify.check import Progress, verify
 from gradcli.verify.request import Request
 from gradcli.words import OUTLINE, Verdict
@@ -73,7 +73,7 @@ def with_cause_and_repair(
         return _with_reason(report, "it was not looked for (--no-diagnose)")
     if not budget.late:
         report = with_repair(report, request, ask, wanted, budget, tell)
-    return without_cause(report, budget) if budget.late else report
+    return within_time(report, budget)
 
 
 @dataclass(frozen=True, slots=True)

@@ -415,7 +415,8 @@ ROWS = (
         summary="the time limit ended before the check did",
         meaning=(
             "The time of --timeout was over. What was finished by then is shown. A mode that took longer than "
-            "--mode-timeout is named in a finding of this kind, too, which prevents nothing if other modes answer."
+            "--mode-timeout is named in a finding of this kind, too, which prevents nothing if other modes answer. Beside a "
+            "FAIL it says that no cause is shown, since the time of --diagnose or --timeout was over before one was found."
         ),
         do=(
             "Give more time: --timeout 5min. Or check fewer points or fewer entries, with --points and --wrt. To "

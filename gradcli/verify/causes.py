@@ -77,10 +77,7 @@ def calls_of(case: PointCheck) -> int:
 
 
 def with_causes(verified: Verified, budget: CauseBudget) -> CheckReport:
-    """Return the report with the likely mistake at each wrong point, and in each wrong custom gradient.
-
-    No mistake is shown that was found after the time limit, which a finding says.
-    """
+    """Return the report with the likely mistake at each wrong point, and in each wrong custom gradient."""
     report = verified.report
     points = list(report.points)
     for number, cause in verified.causes.items():
@@ -93,12 +90,13 @@ def with_causes(verified: Verified, budget: CauseBudget) -> CheckReport:
             if found is not None and found.kind is not DiagnosisKind.UNKNOWN:
                 parts[number] = replace(parts[number], message=found.message)
         native = replace(native, parts=tuple(parts))
-    report = replace(report, points=tuple(points), native=native)
-    return without_cause(report, budget) if budget.late else report
+    return replace(report, points=tuple(points), native=native)
 
 
-def without_cause(report: CheckReport, budget: CauseBudget) -> CheckReport:
-    """Return the report without a cause, since the time limit of the search was reached."""
+def within_time(report: CheckReport, budget: CauseBudget) -> CheckReport:
+    """Return the report; without a cause, and with a finding that says so, if the time limit of the search was reached."""
+    if not budget.late:
+        return report
     says = "the search for the cause reached its time limit, so that no cause is shown"
     late = finding(Kind.TIMEOUT, Severity.INFO, says, hint="--diagnose TIME sets another limit")
 

@@ -21,7 +21,7 @@ from gradcli.reports.point_report import NO_SIZE, Detects, PointReport
 from gradcli.source.derived import root_of
 from gradcli.verdict.decide import decide
 from gradcli.verdict.evidence import EvidenceKind, Outcome
-from gradcli.verify.causes import Cause, PointResult, Verified, calls_of, cause_at, with_causes
+from gradcli.verify.causes import Cause, PointResult, Verified, calls_of, cause_at, with_causes, within_time
 from gradcli.verify.circumstances import compared
 from gradcli.verify.environment import environment
 from gradcli.verify.examine import examined
@@ -59,7 +59,8 @@ def check(request: Request, progress: Progress | None = None, answers: Answers |
     verified = verify(request, progress, answers)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        return with_causes(verified, CauseBudget(verified.calls))
+        budget = CauseBudget(verified.calls)
+        return within_time(with_causes(verified, budget), budget)
 
 
 def verify(request: Request, progress: Progress | None = None, answers: Answers | None = None) -> Verified:
