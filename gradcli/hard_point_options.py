@@ -29,7 +29,7 @@ class HardPointOptions:
         "--digits", "N", "Fewer right digits of the claim, at a point that is looked at, are a failure.",
         on=("check",), group=HARD_POINTS, kind=float, low=0, high=16, write=one, take=as_given)
     diagnose: float | None = row(
-        "--diagnose", "TIME", "Stop looking for the cause of a FAIL after this time, besides a counted limit.  [default: 30s]",
+        "--diagnose", "TIME", "Processor time for the cause of a FAIL, besides a limit that is counted: 10s.  [default: 30s]",
         on=("check",), group=HARD_POINTS, read=duration, write=in_seconds, take=as_given)
     no_diagnose: bool = row(
         "--no-diagnose", "", "Look for no cause of a FAIL but what the wrong entries show at once.",

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 FEWEST, MOST = 200, 2_000  # calls of f, whatever the verdict took
 _TIMES = 4.0  # the calls that the verdict took
 _OPERATIONS = 2e6  # scalar operations that are allowed where a call takes few of them
-SECONDS = 30.0  # the time limit, unless the user gives another one
+SECONDS = 30.0  # of processor time: the limit, unless the user gives another one
+_WAITED = 4.0  # times the limit, on the clock: other programs may take most of the processors
 
 
 class BudgetSpent(Exception):
@@ -26,13 +27,14 @@ def calls_for(verdict_calls: float, operations: int | None) -> int:
 class CauseBudget:
     """The calls and the seconds that are left for the cause of one FAIL: names of mistakes, edits, the closed form.
 
-    A call is one evaluation of f or of the claim, one sweep, or one candidate edit at one point.
+    A call is one evaluation of f or of the claim, one sweep, or one candidate edit at one point. Seconds are those of the
+    processor, so that a busy machine changes nothing; what only waits ends after four times as many.
     """
 
     def __init__(self, calls: int, seconds: float = SECONDS) -> None:
         self.calls, self._kept = calls, 0
         self.late = False  # whether the time limit was reached
-        self._end = time.monotonic() + seconds
+        self._end, self._end_on_clock = time.process_time() + seconds, time.monotonic() + _WAITED * seconds
 
     @property
     def left(self) -> int:
@@ -41,12 +43,17 @@ class CauseBudget:
 
     @property
     def seconds(self) -> float:
-        """The seconds that are left."""
-        return max(0.0, self._end - time.monotonic())
+        """The seconds of processor time that are left."""
+        return max(0.0, self._end - time.process_time())
+
+    @property
+    def wait(self) -> float:
+        """The seconds on the clock that are left."""
+        return max(0.0, self._end_on_clock - time.monotonic())
 
     def spend(self, calls: int = 1) -> None:
         """Count some calls. Raises BudgetSpent if they are not left, or the time is up."""
-        if self.late or time.monotonic() > self._end:
+        if self.late or time.process_time() > self._end or time.monotonic() > self._end_on_clock:
             self.late = True
             raise BudgetSpent
         if calls > self.left:

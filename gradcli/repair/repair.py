@@ -68,7 +68,9 @@ def repaired(
         points, further = points_of(request, at, names) if editable else ([], [])
         if len(points) < 2:
             points, further = [], []
-        found = _in_a_process(Wanted(ask, options, tuple(points), tuple(further), "", budget.left, otherwise), budget)
+        found = _in_a_process(
+            Wanted(ask, options, tuple(points), tuple(further), "", budget.left, budget.seconds, otherwise), budget
+        )
         found = replace(found, why=found.why or ("" if points or not editable else _NO_POINTS))
     points_ = list(report.points)
     if editable:
@@ -107,7 +109,7 @@ def _asked(wanted: Wanted, budget: CauseBudget) -> Found:
         return Found(why="the point holds objects that cannot be given to another process")
     worker = Worker("gradcli.repair.worker")
     try:
-        answer = worker.ask(request, budget.seconds)
+        answer = worker.ask(request, budget.wait)
         found = pickle.loads(answer) if answer else None
     except Late:
         budget.late = True

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import math
 import os
 import pickle
 import sys
@@ -31,7 +32,7 @@ from gradcli.verify.asked import CheckOptions, request
 from gradcli.verify.request import Request
 
 _MEMORY = 4 << 30  # bytes beyond those that the process has when the claim is loaded
-_SECONDS = 120  # of processor time
+_START = 30  # seconds of processor time that loading the user's module may take
 
 
 Otherwise = Callable[
@@ -52,6 +53,7 @@ class Wanted:
     further: tuple[Right, ...]
     empty: str
     calls: int  # of the claim, that the search may take
+    seconds: float  # of processor time, beside those that it takes to start
     otherwise: Otherwise
 
 
@@ -98,7 +100,7 @@ def _found(wanted: Wanted) -> Found:
     found = _edited(asked, wanted) if wanted.points else Found()
     if found.repairs:
         return found
-    _limit(wanted.empty)
+    _limit(wanted.empty, wanted.seconds)
     try:
         return replace(found, closed_form=dict(wanted.otherwise(asked)))
     except MemoryError:
@@ -112,12 +114,12 @@ def _edited(asked: Request, wanted: Wanted) -> Found:
         return Found(why=str(reason))
     except Exception as error:  # what the user's code raises when it is called again
         return Found(why=f"the claim cannot be called again: {type(error).__name__}: {error}")
-    _limit(wanted.empty)
+    _limit(wanted.empty, wanted.seconds)
     try:
         claim.watch()
     except Exception as error:
         return Found(why=f"the claim raises {type(error).__name__}")
-    search = Search(wanted.points, wanted.further, CauseBudget(wanted.calls, _SECONDS))
+    search = Search(wanted.points, wanted.further, CauseBudget(wanted.calls, wanted.seconds))
     repairs = tuple(search.repairs(claim))
     why = "" if repairs else "no edit, and no two edits, of the claim's source make it right"
     return Found(claim.file.path, claim.file.text, repairs, why, search.evaluations)
@@ -195,7 +197,7 @@ def _calling(claim: ClaimedFunction, points: tuple[Right, ...]) -> Callable[[int
     return call
 
 
-def _limit(empty: str) -> None:
+def _limit(empty: str, seconds: float) -> None:
     """Let the process write no file, and take little memory and time."""
     os.chdir(empty)
     try:
@@ -206,5 +208,6 @@ def _limit(empty: str) -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         most = pages * resource.getpagesize() + _MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
+    most_time = _START + math.ceil(seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (most_time, most_time))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))

@@ -42,7 +42,7 @@ def test_calls_that_are_kept_cannot_be_spent_meanwhile() -> None:
 
 
 def test_after_the_time_limit_nothing_is_spent() -> None:
-    budget = CauseBudget(10, seconds=0.0)
+    budget = CauseBudget(10, seconds=-1.0)
     with pytest.raises(BudgetSpent):
         budget.spend()
     assert budget.late and budget.calls == 10
