@@ -21,7 +21,14 @@ from gradcli.reports.blocks import (
     Piece,
     Walk,
 )
-from gradcli.reports.check_blocks import diagnosis_blocks, other_points, point_blocks, stress_blocks, wrong_entries
+from gradcli.reports.check_blocks import (
+    diagnosis_blocks,
+    other_points,
+    point_blocks,
+    repair_blocks,
+    stress_blocks,
+    wrong_entries,
+)
 from gradcli.reports.common import Finding, Printed, SourceLine, Target
 from gradcli.reports.comparison import Comparison
 from gradcli.reports.encode import TEXT_ONLY, Status
@@ -136,9 +143,11 @@ class CheckReport(Printed):
         return (headline, *wrong_entries(self, self.points[worst], worst))
 
     def _cause(self) -> list[Block]:
-        """Return the likely mistake at the worst point, and the repair; a wrong shape is the headline itself."""
+        """Return the likely mistake at the worst point, and the repair; a wrong shape is said in the headline."""
         diagnosis = self.points[worst_point(self)].diagnosis
-        return [] if diagnosis is None or diagnosis.kind == DiagnosisKind.SHAPE else diagnosis_blocks(diagnosis)
+        if diagnosis is None:
+            return []
+        return repair_blocks(diagnosis) if diagnosis.kind == DiagnosisKind.SHAPE else diagnosis_blocks(diagnosis)
 
     def _ending(self) -> list[Block]:
         """Return a last line that repeats the verdict on a wrong claim, with the cause."""

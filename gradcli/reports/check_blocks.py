@@ -110,10 +110,10 @@ def diagnosis_blocks(d: Diagnosis) -> list[Block]:
     if d.source and d.file:
         blocks.append(Paragraph(Piece(f"{d.file}:{d.line}    {d.source}", "dim"), 4))
     blocks += [Paragraph(f"corrected: {d.corrected}", 4)] if d.corrected else []
-    return [*blocks, *_repair_blocks(d)]
+    return [*blocks, *repair_blocks(d)]
 
 
-def _repair_blocks(d: Diagnosis) -> list[Block]:
+def repair_blocks(d: Diagnosis) -> list[Block]:
     """Show the smallest edit that makes the claim right."""
     if isinstance(d.closed_form, dict):
         text = "\n\n".join(
