@@ -7,7 +7,6 @@ from gradcli.forms import Page
 from gradcli.reports import numbers
 from gradcli.reports.blocks import Code, Paragraph, text_of
 from gradcli.reports.check import CheckReport
-from gradcli.reports.check_blocks import MAX_ROWS
 from gradcli.reports.escape import visible
 from gradcli.reports.point_report import PointReport
 from gradcli.reports.suite import CheckRow, SuiteReport
@@ -17,6 +16,7 @@ from gradcli.words import Verdict
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COUNTED = (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
 _TAGS = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error"}
+_ROWS = 10  # of wrong entries, the worst first
 
 
 def render(report: CheckReport | SuiteReport, page: Page) -> str:
@@ -76,7 +76,7 @@ def _mismatches(point: PointReport) -> list[str]:
     return [
         f"{numbers.entry_name(m.input, m.index, m.output or (), point.outputs or ())}: "
         f"claimed {numbers.full(m.claimed)}, {point.reference} {numbers.full(m.reference)}"
-        for m in point.mismatches[:MAX_ROWS]
+        for m in point.mismatches[:_ROWS]
     ]
 
 

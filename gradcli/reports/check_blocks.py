@@ -13,7 +13,7 @@ from gradcli.reports.encode import Given, Values
 from gradcli.reports.point_report import Diagnosis, FewestDigits, ModeResult, Mutant, PointReport, StressReport
 from gradcli.words import Derivative, DiagnosisKind, Kind, RanOn, Severity, Verdict
 
-MAX_ROWS = 3  # of wrong entries, the worst first
+_ROWS = 3  # of wrong entries, the worst first
 _LOOKED_AT = {  # what the derivative is of, where it is not the target itself
     "Hessian": "gradient of {}", "product H v": "gradient of {} along v", "product J v": "{} along v",
     "product w J": "w . {}",
@@ -176,7 +176,7 @@ def _mutant_blocks(mutants: Sequence[Mutant]) -> list[Block]:
 
 def _mismatch_blocks(point: PointReport, title: str) -> list[Block]:
     rows: list[tuple[Cell, ...]] = []
-    for m in point.mismatches[:MAX_ROWS]:
+    for m in point.mismatches[:_ROWS]:
         output = m.output if isinstance(m.output, tuple) else ()
         entry = numbers.entry_name(m.input, m.index, output, point.outputs or ())
         claimed, right = numbers.apart(m.claimed, m.reference)
