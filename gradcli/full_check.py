@@ -52,11 +52,11 @@ def _with_closed_form(report: CheckReport, request: Request) -> CheckReport:
     names = tuple(dict.fromkeys(m.input for m in point.mismatches)) or point.differentiated
     native = native_of(request.f)
     language = "expression" if request.f.kind == "expression" else native.framework.name if native else "numpy"
-    found = right_answer(request, Point(dict(point.at)), names, language)
+    found, shapes = right_answer(request, Point(dict(point.at)), names, language)
     if not found:
         return report
     points = list(report.points)
-    points[number] = replace(point, diagnosis=replace(diagnosis, closed_form=found))
+    points[number] = replace(point, diagnosis=replace(diagnosis, closed_form=found, closed_form_shapes=shapes))
     return replace(report, points=tuple(points))
 
 

@@ -29,12 +29,13 @@ class FormulaClaim:
     text: str
     wrt: tuple[str, ...]
     sizes: Mapping[str, Any]
-    points: tuple[Right, ...]
+    points: Sequence[Right]
 
     def gradient(self, changes: Sequence[Change], number: int) -> Gradient | None:
         point = self.points[number]
         try:
-            claim = ClaimedExpressions(changed(self.text, changes), self.wrt, frozenset(point.at), self.sizes)
+            sizes = {**self.sizes, **point.sizes}
+            claim = ClaimedExpressions(changed(self.text, changes), self.wrt, frozenset(point.at), sizes)
             found = claim(point.at)
             return {n: in_shape(n, x, point.outputs, shape(point.at[n])) for n, x in found.items()}
         except (GradcliError, ValueError, TypeError, IndexError, ArithmeticError, np.linalg.LinAlgError):

@@ -2,7 +2,12 @@
 
 import pickle
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
 
 from gradcli.core.provenance import shown as shown_path
 from gradcli.errors import GradcliError
@@ -12,7 +17,8 @@ from gradcli.modes.workers import Late, Worker
 from gradcli.point import Point
 from gradcli.repair.formula import FormulaClaim
 from gradcli.repair.patch import edits_in, patch_of
-from gradcli.repair.points import points_of
+from gradcli.repair.points import further_points_of, points_of
+from gradcli.repair.right import Right
 from gradcli.repair.search import Repair, Search
 from gradcli.repair.worker import Found, Wanted
 from gradcli.reports.absent import ABSENT
@@ -20,7 +26,7 @@ from gradcli.reports.check import CheckReport
 from gradcli.reports.point_report import Diagnosis
 from gradcli.source.loading import NOTEBOOK
 from gradcli.source.target_request import TargetRequest
-from gradcli.verify.asked import CheckOptions
+from gradcli.verify.asked import CheckOptions, lengths_at
 from gradcli.verify.request import Request
 from gradcli.words import DiagnosisKind, Verdict
 
@@ -65,22 +71,41 @@ def _repair(request: Request, point: Point, names: tuple[str, ...], ask: TargetR
         return formula_repair(request, point, names)
     if ask.target.startswith(f"{NOTEBOOK}:"):
         return Found(why=_IN_A_NOTEBOOK)
-    points, further = points_of(request, point, names)
+    points = points_of(request, point, names)
     if len(points) < 2:
         return Found(why=_NO_POINTS)
-    return _in_a_process(Wanted(ask, options, tuple(points), tuple(further), ""))
+    return _in_a_process(Wanted(ask, options, tuple(points), ""))
 
 
 def formula_repair(request: Request, point: Point, names: tuple[str, ...]) -> Found:
     """Return the edits of a claim that is an expression: an expression is data, and is evaluated here."""
     claim = request.claim
-    points, further = points_of(request, point, names)
+    points = points_of(request, point, names)
     if len(points) < 2 or not isinstance(claim, ClaimedExpressions):
         return Found(why=_NO_POINTS)
+    evaluated = list(points)
+
+    @cache
+    def further() -> list[Right]:
+        evaluated.extend(further_points_of(request, points, partial(_formula_at, request)))
+        return evaluated[len(points) :]
+
     search = Search(points, further)
-    repairs = tuple(search.repairs(FormulaClaim(claim.text, request.wrt, claim.sizes, (*points, *further))))
+    repairs = tuple(search.repairs(FormulaClaim(claim.text, request.wrt, claim.sizes, evaluated)))
     why = "" if repairs else "no edit, and no two edits, of the claim make it right"
-    return Found(text=claim.text, repairs=repairs, why=why, evaluations=search.evaluations)
+    return Found("", claim.text, repairs, tuple(search.right_here), why, search.evaluations)
+
+
+def _formula_at(request: Request, values: Mapping[str, Any]) -> Request:
+    """Return the request at other values, with the named sizes of the claim as they are there."""
+    claim = request.claim
+    if not isinstance(claim, ClaimedExpressions):
+        return request
+    lengths = lengths_at(request.points[0].values, values)
+    sizes = {name: lengths.get(int(n), int(n)) for name, n in claim.sizes.items()}
+    moved = {**values, **{name: np.float64(n) for name, n in sizes.items() if name in values}}
+    again = ClaimedExpressions(claim.text, request.wrt, frozenset(request.f.inputs), sizes)
+    return replace(request, points=(Point(moved),), claim=again)
 
 
 def _in_a_process(wanted: Wanted) -> Found:
@@ -116,7 +141,8 @@ def _with(diagnosis: Diagnosis, found: Found, formula: bool) -> Diagnosis:
     shown = [text for text in texts if text]
     if not shown:
         why = found.why or "the claim's file is outside the project"
-        return replace(diagnosis, no_patch=why)
+        here = min(found.right_here, key=lambda repair: repair.cost, default=None)
+        return replace(diagnosis, no_patch=why, right_here_only=ABSENT if here is None else edits_in(here))
     more = dict.fromkeys(shown[1:])
     first = found.repairs[texts.index(shown[0])]
     edits = edits_in(first)

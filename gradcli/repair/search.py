@@ -1,6 +1,6 @@
 """The search for the smallest edit that makes a claim right: one edit, then two, within a counted number of evaluations."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -56,16 +56,20 @@ class Repair:
 
 @dataclass
 class Search:
-    """A search at some points: the given one, drawn ones, and further ones that tell rivals apart."""
+    """A search at some points: the given one, drawn ones, and further ones, with all inputs drawn anew or of other sizes.
+
+    `right_here` are the edits that hold at the points alone, and not at a further one: they are no repairs.
+    """
 
     points: Sequence[Right]
-    further: Sequence[Right] = ()
+    further: Callable[[], Sequence[Right]] = tuple  # called where an edit holds at the points
     left: int = MOST_EVALUATIONS
     evaluations: int = 0
+    right_here: list[Repair] = field(default_factory=list)
     _partly: list[tuple[int, Edit]] = field(default_factory=list)
 
     def repairs(self, subject: Subject) -> list[Repair]:
-        """Return the repairs that hold at every point, the smallest first; those that differ have been told apart."""
+        """Return the repairs that hold at every point and every further one, the smallest first."""
         found = [Repair(changed(subject.text, e.changes), (e,), (subject.text,)) for e in self._single(subject)]
         if not found:
             for _, first in sorted(self._partly, key=lambda pair: (-pair[0], pair[1].cost))[:_BASES]:
@@ -80,10 +84,10 @@ class Search:
                 if both:
                     subject, found = base, both
                     break
-        return self._apart(subject, found)[: 1 + _MOST_ALTERNATIVES]
+        return sorted(found, key=lambda repair: repair.cost)[: 1 + _MOST_ALTERNATIVES]
 
     def _single(self, subject: Subject) -> list[Edit]:
-        """Return the edits that hold at every point."""
+        """Return the edits that hold at every point and every further one."""
         first = self.points[0]
         wrong = first.wrong(self._made(subject, (), 0))
         dearer = self._dearer(subject, wrong)
@@ -94,7 +98,7 @@ class Search:
     def _holding(
         self, subject: Subject, edits: Iterable[Edit], wrong: dict[str, Any] | None, dearer: dict[int, float]
     ) -> list[Edit]:
-        """Try edits, the cheapest first; return those that hold at every point, and keep those that mend a part."""
+        """Try edits, the cheapest first; return those that hold everywhere, and keep those that mend a part."""
         found: list[Edit] = []
         tried: set[tuple[Change, ...]] = set()
         end, most = np.inf, np.inf
@@ -109,9 +113,16 @@ class Search:
             if made is None:
                 continue
             if not any(np.any(mask) for mask in made.values()):
-                if all(p.holds(self._made(subject, edit.changes, k)) for k, p in enumerate(self.points) if k):
+                if not all(p.holds(self._made(subject, edit.changes, k)) for k, p in enumerate(self.points) if k):
+                    continue
+                if all(
+                    p.holds(self._made(subject, edit.changes, k))
+                    for k, p in enumerate(self.further(), len(self.points))
+                ):
                     found.append(edit)
                     end, most = min(end, cost + _DEARER), min(most, self.evaluations + _RIVALS)
+                else:
+                    self.right_here.append(Repair(changed(subject.text, edit.changes), (edit,), (subject.text,)))
             elif (mended := 1 if wrong is None else _mended(wrong, made)) > 0:
                 self._partly.append((mended, edit))
         return found
@@ -138,15 +149,6 @@ class Search:
             elif not any(np.any(moved[name] & mask) for name, mask in wrong.items() if moved[name].shape == mask.shape):
                 found[line] = _CHANGES_NOTHING
         return found
-
-    def _apart(self, subject: Subject, found: list[Repair]) -> list[Repair]:
-        """Return the repairs that hold at the further points too, if any does."""
-        for number, point in enumerate(self.further, len(self.points)):
-            if len(found) < 2:
-                break
-            held = [r for r in found if point.holds(self._made(subject, r.edits[-1].changes, number))]
-            found = held or found
-        return sorted(found, key=lambda repair: repair.cost)
 
 
 def _mended(before: dict[str, Any], after: dict[str, Any]) -> int:

@@ -5,8 +5,8 @@ import functools
 import os
 import pickle
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.provenance import is_users
-from gradcli.core.shapes import shape
 from gradcli.errors import GradcliError
-from gradcli.modes.claim import in_shape
 from gradcli.modes.claimed import ClaimedFunction
 from gradcli.modes.workers import LENGTH
 from gradcli.pipes import die_with
 from gradcli.repair.allowed import refused
 from gradcli.repair.code import CodeClaim
 from gradcli.repair.functions import SourceFile, codes_run, live_functions
+from gradcli.repair.points import further_points_of, in_shapes_of
 from gradcli.repair.right import Gradient, Right
 from gradcli.repair.search import Repair, Search
 from gradcli.source.target_request import TargetRequest
@@ -40,7 +39,6 @@ class Wanted:
     ask: TargetRequest
     options: CheckOptions
     points: tuple[Right, ...]
-    further: tuple[Right, ...]
     empty: str
 
 
@@ -51,6 +49,7 @@ class Found:
     path: str = ""
     text: str = ""
     repairs: tuple[Repair, ...] = ()
+    right_here: tuple[Repair, ...] = ()
     why: str = ""
     evaluations: int = 0
 
@@ -79,21 +78,33 @@ def main() -> None:
 def _found(wanted: Wanted) -> Found:
     for name in ("empty", "empty_like"):
         setattr(np, name, _filled(getattr(np, name)))
+    asked, calls = None, _Calls(list(wanted.points))
     try:
-        claim = _claim(wanted)
+        asked = request(wanted.ask, wanted.options)
+        claim = _claim(asked, calls)
     except _NotTried as reason:
         return Found(why=str(reason))
     except Exception as error:  # what the user's module raises when it is loaded again
         return Found(why=f"the claim cannot be loaded again: {type(error).__name__}: {error}")
+    here = Path.cwd()
     _limit(wanted.empty)
     try:
         claim.watch()
     except Exception as error:
         return Found(why=f"the claim raises {type(error).__name__}")
-    search = Search(wanted.points, wanted.further)
+
+    @functools.cache
+    def further() -> list[Right]:
+        with contextlib.chdir(here):  # where the names of files are looked up
+            found = further_points_of(asked, wanted.points, functools.partial(request, wanted.ask, wanted.options))
+            calls.add(found, lambda values: request(wanted.ask, wanted.options, values).claim)
+        claim.__dict__.pop("_live", None)  # a claim of another size may have functions of its own
+        return found
+
+    search = Search(wanted.points, further)
     repairs = tuple(search.repairs(claim))
     why = "" if repairs else "no edit, and no two edits, of the claim's source make it right"
-    return Found(claim.file.path, claim.file.text, repairs, why, search.evaluations)
+    return Found(claim.file.path, claim.file.text, repairs, tuple(search.right_here), why, search.evaluations)
 
 
 def _filled(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,14 +120,31 @@ def _filled(make: Callable[..., Any]) -> Callable[..., Any]:
     return filled
 
 
-def _claim(wanted: Wanted) -> CodeClaim:
+@dataclass
+class _Calls:
+    """The points of a search, and the claim that is called at each of them."""
+
+    points: list[Right]
+    claims: list[ClaimedFunction] = field(default_factory=list)
+
+    def __call__(self, number: int) -> Gradient:
+        """Return the claimed gradient at a point."""
+        point = self.points[number]
+        at = {name: np.array(x) if isinstance(x, np.ndarray) else x for name, x in point.at.items()}
+        return in_shapes_of(point, self.claims[number](at))
+
+    def add(self, points: Sequence[Right], claim_at: Callable[[Mapping[str, Any]], Any]) -> None:
+        """Add points; the claim at one of another size is made anew."""
+        self.claims += [claim_at(point.at) if point.resized else self.claims[0] for point in points]
+        self.points += points
+
+
+def _claim(asked: Request, call: _Calls) -> CodeClaim:
     """Return the claim of a request with the functions that may be edited. Raises _NotTried."""
-    asked = request(wanted.ask, wanted.options)
     if not isinstance(asked.claim, ClaimedFunction):
         raise _NotTried("the claim is no Python function")
-    points = (*wanted.points, *wanted.further)
-    call = _calling(asked.claim, points)
-    of_f = {code for point in points for code in codes_run(lambda at=point.at: asked.f(dict(at)))}  # type: ignore[misc]
+    call.claims = [asked.claim] * len(call.points)
+    of_f = {code for point in call.points for code in codes_run(lambda at=point.at: asked.f(dict(at)))}  # type: ignore[misc]
     run = _run(call)
     path = next((c.co_filename for c in run if c not in of_f and is_users(c.co_filename)), None)
     if path is None:
@@ -157,16 +185,6 @@ def _run(call: Callable[[int], Gradient]) -> list[CodeType]:
 def _globals(file: SourceFile) -> Mapping[str, Any]:
     """Return the names of the module in a file."""
     return next((f.__globals__ for functions in live_functions(file.path).values() for f in functions), {})
-
-
-def _calling(claim: ClaimedFunction, points: tuple[Right, ...]) -> Callable[[int], Gradient]:
-    def call(number: int) -> Gradient:
-        point = points[number]
-        at = {name: np.array(x) if isinstance(x, np.ndarray) else x for name, x in point.at.items()}
-        found = claim(at)
-        return {n: in_shape(n, x, point.outputs, shape(point.at[n])) for n, x in found.items() if n in point.gradient}
-
-    return call
 
 
 def _limit(empty: str) -> None:
