@@ -35,7 +35,7 @@ from cases import At, Case, Slip
 from run import all_cases
 
 from gradcli.options import Options
-from gradcli.repair.redraw import redraw_inputs, resize_inputs
+from gradcli.numerics.redraw import redraw_inputs, resize_inputs
 from gradcli.repair.repair import repaired
 from gradcli.source.target_request import TargetRequest
 from gradcli.verify.asked import CheckOptions, request

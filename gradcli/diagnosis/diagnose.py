@@ -1,5 +1,8 @@
 """Find the simplest single mistake that turns the right gradient into the claim, or describe the pattern of the error."""
 
+import re
+from collections.abc import Callable, Iterable, Iterator
+
 import numpy as np
 
 from gradcli.diagnosis.approximate import by_differences, lower_precision, nearly
@@ -25,18 +28,62 @@ _SEARCH = (  # the simplest first: the first that explains every wrong entry is 
     on_tape, by_parameter, by_unnamed_factor,
     by_a_constant, by_law, by_share, of_another_point, in_one_entry, nearly,
 )  # fmt: skip
+_MANY = 2  # entries, which one number, the distance to the other point, does not explain by accident
+_NUMBER = re.compile(r"\d[\w.+-]*")
+_BY_NUMBER = frozenset({DiagnosisKind.UNKNOWN, DiagnosisKind.SCALED, DiagnosisKind.FACTOR, DiagnosisKind.SLIP})
 
 
-def diagnose(wrong: Wrong) -> Diagnosis:
-    """Return the likely mistake; if no known mistake explains the claim, the pattern of its error."""
+def diagnose(wrong: Wrong, elsewhere: Iterable[Wrong] = ()) -> Diagnosis:
+    """Return the likely mistake; if no known mistake explains the claim, the pattern of its error.
+
+    A mistake that explains the claim at the point and not `elsewhere`, where the claim is wrong, too, is none.
+    """
     unknown = _not_finite(wrong)
     if unknown is not None:
         return unknown
+    others = _Kept(iter(elsewhere))
     for find in _SEARCH:
         found = find(wrong)
-        if found is not None:
+        if found is not None and all(_is_same(found, _found_in(other, find), wrong) for other in others):
             return found
     return pattern(wrong)
+
+
+class _Kept:
+    """What an iterator yields, which is asked for it once, and no earlier than it is needed."""
+
+    def __init__(self, source: Iterator[Wrong]) -> None:
+        self.source = source
+        self.known: list[Wrong] = []
+
+    def __iter__(self) -> Iterator[Wrong]:
+        yield from self.known
+        for x in self.source:
+            self.known.append(x)
+            yield x
+
+
+def _found_in(wrong: Wrong, find: Callable[[Wrong], Diagnosis | None]) -> Diagnosis | None:
+    if find is by_share:  # it takes what the search on the tape has left
+        on_tape(wrong)
+    return find(wrong)
+
+
+def _is_same(found: Diagnosis, other: Diagnosis | None, wrong: Wrong) -> bool:
+    """Whether two points have the same mistake, on the same line; a factor without a known cause has to be the same number.
+
+    A stale value that explains many entries needs no other point: the iteration that finds it may not converge there.
+    """
+    if found.kind is DiagnosisKind.STALE and wrong.count > _MANY:
+        return True
+    if other is None or (found.kind, found.file, found.line) != (other.kind, other.file, other.line):
+        return False
+    if found.kind not in _BY_NUMBER:
+        return True
+    one, two = (x.message.partition(" in ")[0] for x in (found, other))
+    if ":" in one and found.kind is not DiagnosisKind.UNKNOWN:  # named by its cause, whose number may be the point's
+        one, two = (_NUMBER.sub("", text) for text in (one, two))
+    return one == two
 
 
 def _not_finite(wrong: Wrong) -> Diagnosis | None:

@@ -96,7 +96,7 @@ class FormulaClaim:
         return found
 
     def _scope(self, before: Sequence[Statement], around: Iterable[str]) -> Scope:
-        at = dict(self.points[0].at)
+        at = {**self.sizes, **self.points[0].at}
         given = frozenset(at)
         named = [f"{s.name.text} = {s.source}" for s in before if s.name is not None]
 

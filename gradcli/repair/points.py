@@ -11,20 +11,19 @@ from gradcli.errors import GradcliError
 from gradcli.modes.claim import GRANT, WrongShape, in_shape
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
+from gradcli.numerics.redraw import redraw_inputs, resize_inputs
 from gradcli.numerics.rounding import EPS
 from gradcli.point import Array, Estimate, Point
-from gradcli.repair.redraw import redraw_inputs, resize_inputs
 from gradcli.repair.right import Gradient, Right
 from gradcli.source.derived import STEP
+from gradcli.verify.other_inputs import REDRAWN, confirmed_gradient
 from gradcli.verify.request import Request
-from gradcli.verify.witness import directional
 
-DRAWN, REDRAWN, SIZES = 3, 3, 3  # points near the given one; points with all inputs drawn anew; other sizes
+DRAWN, SIZES = 3, 3  # points near the given one; other sizes
 _ATTEMPTS = 8
 _REDRAWS = 4  # until the inputs that cannot be redrawn are looked for
 _MOST_ENTRIES = 20_000  # of a gradient or Jacobian
 _ANSWERS = ("certified", "reverse", "finite-difference")
-_QUICK = ("reverse", "finite-difference")  # the first is confirmed by a difference along a random direction
 _SPREAD = 0.3  # relative, of the inputs that are moved; halved after each point that is not smooth
 _ROOM = 1e-9  # relative to the largest entry: a slip is never so small
 _ROUNDINGS = 64  # of the claim's own format, where that is coarser than float64
@@ -60,10 +59,11 @@ def further_points_of(request: Request, points: Sequence[Right], resized: AtOthe
     """
     first = points[0]
     names, moved = tuple(first.gradient), _moved_inputs(request, first.at)
-    held = tuple(name for name in names if all(_holds(request, right, (name,)) for right in points))
+    held = tuple(name for name in names if all(_accepts(request, right, (name,)) for right in points))
+    asked = held if _accepts(request, first, ()) else None
     return [
-        *_redrawn(request, first, names, held, moved),
-        *_of_other_sizes(request, first, names, held, moved, resized),
+        *_redrawn(request, first, names, asked, moved),
+        *_of_other_sizes(request, first, names, asked, moved, resized),
     ]
 
 
@@ -72,7 +72,7 @@ def _moved_inputs(request: Request, values: Mapping[str, Any]) -> tuple[str, ...
 
 
 def _redrawn(
-    request: Request, first: Right, names: tuple[str, ...], held: tuple[str, ...], moved: tuple[str, ...]
+    request: Request, first: Right, names: tuple[str, ...], held: tuple[str, ...] | None, moved: tuple[str, ...]
 ) -> Iterator[Right]:
     """Yield the right gradients at points with all inputs drawn anew, the last with other signs.
 
@@ -89,7 +89,7 @@ def _redrawn(
             n: request.stepping.moved_inside(n, x) if n in request.stepping.edges else x for n, x in values.items()
         }
         right = _right(request, Point(values), names, quick=True)
-        return right if right is not None and _holds(request, right, held) else None
+        return right if right is not None and _accepts(request, right, held) else None
 
     for _ in range(REDRAWN):
         right = next(filter(None, (draw(kept) for _ in range(_REDRAWS))), None)
@@ -111,7 +111,7 @@ def _of_other_sizes(
     request: Request,
     first: Right,
     names: tuple[str, ...],
-    held: tuple[str, ...],
+    held: tuple[str, ...] | None,
     moved: tuple[str, ...],
     resized: AtOtherSizes,
 ) -> Iterator[Right]:
@@ -130,7 +130,7 @@ def _of_other_sizes(
 
 
 def _at_another_size(
-    values: Mapping[str, Any], names: tuple[str, ...], held: tuple[str, ...], resized: AtOtherSizes
+    values: Mapping[str, Any], names: tuple[str, ...], held: tuple[str, ...] | None, resized: AtOtherSizes
 ) -> Right | None:
     try:
         with np.errstate(all="ignore"):
@@ -140,25 +140,28 @@ def _at_another_size(
     if not {*names} <= {*other.wrt}:
         return None
     right = _right(other, other.points[0], names, quick=True)
-    if right is None or not _holds(other, right, held):
+    if right is None or not _accepts(other, right, held):
         return None
     return replace(right, resized=True, sizes=getattr(other.claim, "sizes", {}))
 
 
-def _holds(request: Request, right: Right, names: tuple[str, ...]) -> bool:
-    """Whether the claim gives a gradient at a point, which is right for some inputs."""
+def _accepts(request: Request, right: Right, held: tuple[str, ...] | None) -> bool:
+    """Whether the claim gives a gradient at a point, and a right one for the inputs in `held`.
+
+    None stands for a claim that has the wrong shape at the given point: it may have it here, too.
+    """
     claim = request.claim
     if claim is None:
-        return not names
+        return not held
     try:
         made = in_shapes_of(
             right, claim({n: np.array(x) if isinstance(x, np.ndarray) else x for n, x in right.at.items()})
         )
     except WrongShape:
-        return not names
+        return held is None
     except (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, np.linalg.LinAlgError):
         return False
-    return right.holds(made, names)
+    return right.holds(made, held or ())
 
 
 def in_shapes_of(right: Right, made: Gradient) -> dict[str, Array]:
@@ -223,11 +226,11 @@ def _right(request: Request, point: Point, names: tuple[str, ...], quick: bool =
 
 
 def _answer(q: Question, quick: bool) -> Estimate | None:
-    for name in _QUICK if quick else _ANSWERS:
+    if quick:
+        return confirmed_gradient(q)
+    for name in _ANSWERS:
         try:
-            estimate = MODES[name].gradient(q)
-            if not quick or name != "reverse" or directional(q, estimate).agrees:
-                return estimate
+            return MODES[name].gradient(q)
         except GradcliError:
             continue
     return None

@@ -72,6 +72,7 @@ class Search:
         """Return the repairs that hold at every point and every further one, the smallest first."""
         found = [Repair(changed(subject.text, e.changes), (e,), (subject.text,)) for e in self._single(subject)]
         if not found:
+            alone = list(self.right_here)
             for _, first in sorted(self._partly, key=lambda pair: (-pair[0], pair[1].cost))[:_BASES]:
                 base = subject.after(first)
                 if base is None:
@@ -81,8 +82,9 @@ class Search:
                     Repair(changed(base.text, e.changes), (first, e), (subject.text, base.text))
                     for e in self._single(base)
                 ]
+                self.right_here = alone
                 if both:
-                    subject, found = base, both
+                    found = both
                     break
         return sorted(found, key=lambda repair: repair.cost)[: 1 + _MOST_ALTERNATIVES]
 

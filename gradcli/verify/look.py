@@ -18,6 +18,7 @@ from gradcli.verdict.evidence import Cause, Evidence, EvidenceKind, LikelyMistak
 from gradcli.verify.blame import hits_a_kink, wrong_rule
 from gradcli.verify.gather import claim_again
 from gradcli.verify.mutate import plant_mistakes
+from gradcli.verify.other_inputs import wrong_at_other_inputs
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.request import Request
 from gradcli.verify.scales import scale_findings
@@ -75,8 +76,8 @@ def _diagnosis(case: PointCheck, seen: Evidence) -> LikelyMistake:
     claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference))
     masks = entries_to_explain(seen)
     room = {name: np.asarray(allowed(claim, right, name, seen.tolerance)) for name in masks}
-    said = diagnose(Wrong(case.q, {n: claim.value[n] for n in masks}, {n: right.value[n] for n in masks}, masks, room))
-    return LikelyMistake(said)
+    wrong = Wrong(case.q, {n: claim.value[n] for n in masks}, {n: right.value[n] for n in masks}, masks, room)
+    return LikelyMistake(diagnose(wrong, () if case.claim is None else wrong_at_other_inputs(case.q, case.claim)))
 
 
 def _function_again(case: PointCheck, seen: Evidence) -> RepeatedCall:
