@@ -8,7 +8,7 @@ from gradcli.errors import BadOption
 from gradcli.frameworks.native import native_of
 from gradcli.options import Options
 from gradcli.point import Point
-from gradcli.reports.absent import ABSENT
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.check import CheckReport
 from gradcli.reports.common import SourceLine
 from gradcli.source.sizes import numbers
@@ -84,7 +84,7 @@ class ClosedForm:
     names: tuple[str, ...]
     language: str
 
-    def __call__(self, request: Request) -> Mapping[str, str]:
+    def __call__(self, request: Request) -> tuple[dict[str, str], str | Absent]:
         from gradcli.derivation.right_answer import right_answer
 
         return right_answer(request, self.at, self.names, self.language)

@@ -1,14 +1,16 @@
 """The right gradient as code, to be shown beside a claim that no edit repairs."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection
 
 import numpy as np
 
+from gradcli.derivation.problem import shapes_line
 from gradcli.derivation.study import DeriveOptions, derive, given_at
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
 from gradcli.point import Point
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.source.derived import root_of
 from gradcli.source.expression import Expression
 from gradcli.verify.probe import Located
@@ -16,41 +18,50 @@ from gradcli.verify.request import Request
 
 _MOST_OPERATIONS = 60  # of f, beyond which no short closed form is expected
 _MOST_CHARACTERS = 600
+_SIZED = r"\b(?:eye|zeros|ones|full|arange|reshape|broadcast_to)\("
 
 
-def right_answer(request: Request, point: Point, names: tuple[str, ...], language: str) -> dict[str, str]:
+def right_answer(
+    request: Request, point: Point, names: tuple[str, ...], language: str
+) -> tuple[dict[str, str], str | Absent]:
     """Return the closed form of the gradient by each of some inputs, in a language, where there is one that was confirmed.
 
-    `language` is `expression`, or one that `gradcli derive --code` knows. None is sought of a function that branched or looped
-    on values, whose formula would be that of one branch; closed forms that are long are left out.
+    `language` is `expression`, or one that `gradcli derive --code` knows. The second result are the sizes that expressions
+    name, as --shapes takes them. None is sought of a function that branched or looped on values, whose formula would be that
+    of one branch; closed forms that are long, and those that hold at the sizes of the point alone, are left out.
     """
     if request.f is not root_of(request.f) or request.derivative != "gradient" or np.shape(point.value or 0.0) != ():
-        return {}
+        return {}, ABSENT
     q = Question(request.f, point, request.wrt, request.seed, request.budget, request.stepping)
     try:
         if q.untraced is not None or len(q.lines) > _MOST_OPERATIONS or q.branches:
-            return {}
+            return {}, ABSENT
         given = given_at(Located(request.f, (point,), request.wrt, True, {}), {})
         found = derive(given.f, DeriveOptions({}, wrt=",".join(names), steps=False, given=given))
     except (GradcliError, ValueError, TypeError, ArithmeticError, IndexError, RecursionError, np.linalg.LinAlgError):
-        return {}
-    made = {}
+        return {}, ABSENT
+    made, sizes = {}, set(given.named)
     for result in found.results:
         if result.check.verdict != "pass" or (isinstance(result.value_error, float) and result.value_error > 1e-6):
             continue
         text = _function(result.code.get(language, ""))
         if language == "expression":
-            text = _with_lengths(result.formula.expression, given.named)
-            if not set(Expression(text).inputs) <= set(point.values):
+            text = result.formula.expression
+            if not set(Expression(text).inputs) <= {*point.values, *sizes}:
                 continue
-        if text and len(text) <= _MOST_CHARACTERS:
+        at_fixed_sizes = set(given.named.values()) if isinstance(found.sizes, Absent) else set()
+        if text and len(text) <= _MOST_CHARACTERS and not _has_a_length(text, at_fixed_sizes):
             made[result.wrt] = text
-    return made
+    named = sizes & {name for text in made.values() for name in re.findall(r"[^\W\d]\w*", text)}
+    dims = {name: own for name, own in given.dims.items() if named & {*own}}
+    return made, shapes_line(dims) if named and language == "expression" else ABSENT
 
 
-def _with_lengths(text: str, sizes: Mapping[str, int]) -> str:
-    """Return an expression with the lengths of its sizes, which have names in the derivation alone."""
-    return re.sub(r"[^\W\d]\w*", lambda found: str(sizes.get(found[0], found[0])), text)
+def _has_a_length(text: str, lengths: Collection[int]) -> bool:
+    """Whether a closed form that was found at fixed sizes holds one of them, as `eye(4)[0]` and `x/4` do."""
+    return any(
+        re.search(rf"(?<![\w.]){n}(?![\w.])" if n > 2 else rf"{_SIZED}[^()]*\b{n}\b", text) for n in lengths if n > 1
+    )
 
 
 def _function(code: str) -> str:

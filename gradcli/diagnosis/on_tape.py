@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.provenance import code_at
+from gradcli.core.provenance import code_at, place
 from gradcli.core.shapes import end_to_end, size
 from gradcli.diagnosis.blocks import block_slips
 from gradcli.diagnosis.budget import BudgetSpent
@@ -14,6 +14,7 @@ from gradcli.diagnosis.partial_slips import negated, omitted, replacements, scal
 from gradcli.diagnosis.paths import overwritten
 from gradcli.diagnosis.search import Edge, Search, changed, edges_of, key_of, said, through
 from gradcli.diagnosis.wrong import Gradient, Wrong
+from gradcli.errors import Place, Span
 from gradcli.interpreters.program import Program
 from gradcli.interpreters.tape import CONSTANT, Tape
 from gradcli.reports.point_report import Diagnosis
@@ -32,7 +33,7 @@ def on_tape(wrong: Wrong) -> Diagnosis | None:
     if q.untraced is not None or size(q.value) > _MOST_OUTPUTS:
         return None
     search = Search(wrong)
-    edges = list(edges_of(q.recording))
+    edges = [edge for edge in edges_of(q.recording) if wrong.only_line in (None, _line_of(edge))]
     with np.errstate(all="ignore"):
         for search.partly in (False, True) if len(wrong.names) < len(wrong.claimed) else (False,):
             for find in (
@@ -52,6 +53,11 @@ def on_tape(wrong: Wrong) -> Diagnosis | None:
                 if found is not None:
                     return found
     return None
+
+
+def _line_of(edge: Edge) -> tuple[str | None, int | None]:
+    at = place(edge.position)
+    return (at.file, at.line) if isinstance(at, Place) else (None, at.line) if isinstance(at, Span) else (None, None)
 
 
 def by_share(wrong: Wrong) -> Diagnosis | None:

@@ -38,6 +38,7 @@ class Wrong:
     notes: list[str] = field(default_factory=list)  # remarks on the search, such as that it was cut short
     unnamed: list[Diagnosis] = field(default_factory=list)  # factors with no known cause, as a last resort
     slipped: list[Program] = field(default_factory=list)  # the recorded program with the slip that explains the claim
+    only_line: tuple[str | None, int | None] | None = None  # the file and line of the slips that are tried on the tape
     budget: CauseBudget = field(default_factory=lambda: CauseBudget(MOST))
 
     def note_limit(self) -> None:

@@ -18,6 +18,8 @@ def name_edits(place: Place) -> Iterator[New]:
             if same and term.text != node.id:
                 yield "name", 1.2 if term.unread else 1.8, term.text, ATOM
         if is_index(own) and not is_term(place):
+            if isinstance(place.parent, ast.Call) and len(place.parent.args) > 1:
+                yield "index", 1.4, "0", ATOM  # range(n) for range(k, n)
             for cost, new in ((1.4, f"{node.id} + 1"), (1.4, f"{node.id} - 1")):
                 yield "index", cost, new, bound_by(ast.Add)
             for term in place.scope.names:

@@ -36,6 +36,8 @@ def lacking(place: Place, name: str, claimed: Gradient, right: Right) -> Iterato
     with np.errstate(all="ignore"):
         ratio = wanted / own
         for term, factor in _equal(place, wanted - own):
+            if term.text == place.piece:  # a factor is wrong: nobody writes g - 1.5 * g
+                continue
             new = f"{place.as_operand(ast.Add)} {'-' if factor < 0 else '+'} {_times(factor, term)}"
             yield Edit("term", 2.5, line, (place.text.in_place(place.node, place.parent, new, bound_by(ast.Add)),))
         if np.all(np.isfinite(ratio)):

@@ -29,12 +29,13 @@ class FormulaClaim:
     text: str
     wrt: tuple[str, ...]
     sizes: Mapping[str, Any]
-    points: tuple[Right, ...]
+    points: Sequence[Right]
 
     def gradient(self, changes: Sequence[Change], number: int) -> Gradient | None:
         point = self.points[number]
         try:
-            claim = ClaimedExpressions(changed(self.text, changes), self.wrt, frozenset(point.at), self.sizes)
+            sizes = {**self.sizes, **point.sizes}
+            claim = ClaimedExpressions(changed(self.text, changes), self.wrt, frozenset(point.at), sizes)
             found = claim(point.at)
             return {n: in_shape(n, x, point.outputs, shape(point.at[n])) for n, x in found.items()}
         except (GradcliError, ValueError, TypeError, IndexError, ArithmeticError, np.linalg.LinAlgError):
@@ -95,7 +96,7 @@ class FormulaClaim:
         return found
 
     def _scope(self, before: Sequence[Statement], around: Iterable[str]) -> Scope:
-        at = dict(self.points[0].at)
+        at = {**self.sizes, **self.points[0].at}
         given = frozenset(at)
         named = [f"{s.name.text} = {s.source}" for s in before if s.name is not None]
 

@@ -1,6 +1,6 @@
-"""The points of a repair: the given one, drawn ones near it, and further ones where the other inputs are moved too."""
+"""The points of a repair: the given one, drawn ones near it, and further ones with all inputs drawn anew, or of another size."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,17 +8,20 @@ import numpy as np
 
 from gradcli.core.shapes import shape, size
 from gradcli.errors import GradcliError
-from gradcli.modes.claim import GRANT
+from gradcli.modes.claim import GRANT, WrongShape, in_shape
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
+from gradcli.numerics.redraw import redraw_inputs, resize_inputs
 from gradcli.numerics.rounding import EPS
 from gradcli.point import Array, Estimate, Point
-from gradcli.repair.right import Right
+from gradcli.repair.right import Gradient, Right
 from gradcli.source.derived import STEP
+from gradcli.verify.other_inputs import REDRAWN, confirmed_gradient
 from gradcli.verify.request import Request
 
-DRAWN, FURTHER = 3, 3
+DRAWN, SIZES = 3, 3  # points near the given one; other sizes
 _ATTEMPTS = 8
+_REDRAWS = 4  # until the inputs that cannot be redrawn are looked for
 _MOST_ENTRIES = 20_000  # of a gradient or Jacobian
 _ANSWERS = ("certified", "reverse", "finite-difference")
 _SPREAD = 0.3  # relative, of the inputs that are moved; halved after each point that is not smooth
@@ -27,35 +30,149 @@ _ROUNDINGS = 64  # of the claim's own format, where that is coarser than float64
 _COARSEST = 1e-4  # relative to the largest entry: what two edits differ by must be larger
 
 
-def points_of(request: Request, point: Point, names: tuple[str, ...]) -> tuple[list[Right], list[Right]]:
-    """Return the right gradients of some inputs at the given point and three drawn ones, and at further ones.
+AtOtherSizes = Callable[[Mapping[str, Any]], Request]  # the request at values of other sizes, which raises GradcliError
 
-    Only the inputs that are differentiated are moved at first, since a claim may hold for labels that sum to one alone.
-    Where the claim is wrong at a hard point, the point that the user gave and three near it are among the drawn ones.
+
+def points_of(request: Request, point: Point, names: tuple[str, ...]) -> list[Right]:
+    """Return the right gradients of some inputs at the given point and at three drawn ones.
+
+    Only the inputs that are differentiated are moved. Where the claim is wrong at a hard point, the point that the user gave
+    and three near it are among the drawn ones.
     """
     first = _right(request, point, names)
     if first is None:
-        return [], []
-    moved = tuple(name for name in request.wrt if name != STEP) or tuple(_floats(point))
+        return []
+    moved = _moved_inputs(request, point.values)
     drawn = list(_near(request, point, names, moved, DRAWN, 0))
     if all(point is not other for other in request.points):
         given = request.points[0]
         right = _right(request, given, names)
         drawn += [*([right] if right is not None else []), *_near(request, given, names, moved, DRAWN, 2)]
-    others = tuple(name for name in _floats(point) if name not in moved and not _whole(point.values[name]))
-    further = list(_near(request, point, names, (*moved, *others), FURTHER, 1)) if others else []
-    return [first, *drawn], further
+    return [first, *drawn]
 
 
-def _floats(point: Point) -> Iterator[str]:
-    for name, x in point.values.items():
+def further_points_of(request: Request, points: Sequence[Right], resized: AtOtherSizes) -> list[Right]:
+    """Return the right gradients where all inputs are drawn anew, and at other sizes that f and the claim accept.
+
+    An edit that holds at `points` alone, the first of which is the given one, is right by accident. `resized` makes the
+    request at values of other sizes.
+    """
+    first = points[0]
+    names, moved = tuple(first.gradient), _moved_inputs(request, first.at)
+    held = tuple(name for name in names if all(_accepts(request, right, (name,)) for right in points))
+    asked = held if _accepts(request, first, ()) else None
+    return [
+        *_redrawn(request, first, names, asked, moved),
+        *_of_other_sizes(request, first, names, asked, moved, resized),
+    ]
+
+
+def _moved_inputs(request: Request, values: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(name for name in request.wrt if name != STEP) or tuple(_floats(values))
+
+
+def _redrawn(
+    request: Request, first: Right, names: tuple[str, ...], held: tuple[str, ...] | None, moved: tuple[str, ...]
+) -> Iterator[Right]:
+    """Yield the right gradients at points with all inputs drawn anew, the last with other signs.
+
+    Inputs that f or the claim does not take with other values, so that a gradient in `held` is right no more, are kept.
+    """
+    rng = np.random.default_rng([request.seed, 0x9E9A2])
+    kept: set[str] = {STEP, *getattr(request.claim, "sizes", {})}
+    searched = False
+
+    def draw(still: set[str], signs: bool = False) -> Right | None:
+        moving = {name: x for name, x in first.at.items() if name not in still}
+        values = {**first.at, **redraw_inputs(moving, moved, rng, signs=signs)}
+        values = {
+            n: request.stepping.moved_inside(n, x) if n in request.stepping.edges else x for n, x in values.items()
+        }
+        right = _right(request, Point(values), names, quick=True)
+        return right if right is not None and _accepts(request, right, held) else None
+
+    for _ in range(REDRAWN):
+        right = next(filter(None, (draw(kept) for _ in range(_REDRAWS))), None)
+        if right is None and not searched:
+            searched = True
+            others = [name for name in first.at if name not in moved and name not in kept]
+            kept |= {name for name in others if draw({*first.at} - {name}) is None}
+            right = next(filter(None, (draw(kept) for _ in range(_REDRAWS))), None)
+        if right is None:
+            right = draw({*first.at} - {*moved})
+        if right is not None:
+            yield right
+    right = next(filter(None, (draw(kept, signs=True) for _ in range(_REDRAWS))), None)
+    if right is not None:
+        yield replace(right, other_signs=True)
+
+
+def _of_other_sizes(
+    request: Request,
+    first: Right,
+    names: tuple[str, ...],
+    held: tuple[str, ...] | None,
+    moved: tuple[str, ...],
+    resized: AtOtherSizes,
+) -> Iterator[Right]:
+    """Yield the right gradients at points of other sizes that f and the claim accept."""
+    rng = np.random.default_rng([request.seed, 0x9E9A3])
+    count = 0
+    for ways in resize_inputs(first.at, moved, rng):
+        for values in ways:
+            right = _at_another_size(values, names, held, resized)
+            if right is not None:
+                count += 1
+                yield right
+                break
+        if count == SIZES:
+            break
+
+
+def _at_another_size(
+    values: Mapping[str, Any], names: tuple[str, ...], held: tuple[str, ...] | None, resized: AtOtherSizes
+) -> Right | None:
+    try:
+        with np.errstate(all="ignore"):
+            other = resized(values)
+    except (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, np.linalg.LinAlgError):
+        return None
+    if not {*names} <= {*other.wrt}:
+        return None
+    right = _right(other, other.points[0], names, quick=True)
+    if right is None or not _accepts(other, right, held):
+        return None
+    return replace(right, resized=True, sizes=getattr(other.claim, "sizes", {}))
+
+
+def _accepts(request: Request, right: Right, held: tuple[str, ...] | None) -> bool:
+    """Whether the claim gives a gradient at a point, and a right one for the inputs in `held`.
+
+    None stands for a claim that has the wrong shape at the given point: it may have it here, too.
+    """
+    claim = request.claim
+    if claim is None:
+        return not held
+    try:
+        made = in_shapes_of(
+            right, claim({n: np.array(x) if isinstance(x, np.ndarray) else x for n, x in right.at.items()})
+        )
+    except WrongShape:
+        return held is None
+    except (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, np.linalg.LinAlgError):
+        return False
+    return right.holds(made, held or ())
+
+
+def in_shapes_of(right: Right, made: Gradient) -> dict[str, Array]:
+    """Return a claimed gradient in the shapes of the right one. Raises WrongShape."""
+    return {n: in_shape(n, x, right.outputs, shape(right.at[n])) for n, x in made.items() if n in right.gradient}
+
+
+def _floats(values: Mapping[str, Any]) -> Iterator[str]:
+    for name, x in values.items():
         if name != STEP and isinstance(x, np.ndarray | np.floating | float) and np.asarray(x).dtype.kind == "f":
             yield name
-
-
-def _whole(x: Any) -> bool:
-    """Whether all numbers are whole, as labels and counts are."""
-    return bool(np.all(np.asarray(x) == np.round(x)))
 
 
 def _near(
@@ -83,8 +200,11 @@ def _moved(request: Request, name: str, x: Any, rng: np.random.Generator, spread
     return request.stepping.moved_inside(name, x + step)[()]
 
 
-def _right(request: Request, point: Point, names: tuple[str, ...]) -> Right | None:
-    """Return the right gradient at a point; None if f is not smooth there, or nothing can say what it is."""
+def _right(request: Request, point: Point, names: tuple[str, ...], quick: bool = False) -> Right | None:
+    """Return the right gradient at a point; None if f is not smooth there, or nothing can say what it is.
+
+    A `quick` one is that of the reverse mode, confirmed by a difference along a random direction.
+    """
     q = Question(request.f, replace(point, value=None), request.wrt, request.seed, request.budget, request.stepping)
     try:
         with np.errstate(all="ignore"):
@@ -92,7 +212,7 @@ def _right(request: Request, point: Point, names: tuple[str, ...]) -> Right | No
                 return None
             if q.untraced is None and (q.kinks or q.not_finite is not None):
                 return None
-            estimate = _answer(q)
+            estimate = _answer(q, quick)
     except (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, np.linalg.LinAlgError):
         return None
     if estimate is None:
@@ -105,7 +225,9 @@ def _right(request: Request, point: Point, names: tuple[str, ...]) -> Right | No
     return Right(dict(point.values), gradient, room, shape(q.value))
 
 
-def _answer(q: Question) -> Estimate | None:
+def _answer(q: Question, quick: bool) -> Estimate | None:
+    if quick:
+        return confirmed_gradient(q)
     for name in _ANSWERS:
         try:
             return MODES[name].gradient(q)

@@ -2,7 +2,12 @@
 
 import pickle
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
 
 from gradcli.core.provenance import shown as shown_path
 from gradcli.diagnosis.budget import CauseBudget
@@ -13,7 +18,8 @@ from gradcli.modes.workers import Late, Worker
 from gradcli.point import Point
 from gradcli.repair.formula import FormulaClaim
 from gradcli.repair.patch import edits_in, patch_of
-from gradcli.repair.points import points_of
+from gradcli.repair.points import further_points_of, points_of
+from gradcli.repair.right import Right
 from gradcli.repair.search import Repair, Search
 from gradcli.repair.worker import Found, Otherwise, Wanted
 from gradcli.reports.absent import ABSENT
@@ -22,7 +28,7 @@ from gradcli.reports.point_report import Diagnosis
 from gradcli.source.loading import NOTEBOOK
 from gradcli.source.target_request import TargetRequest
 from gradcli.source.targets import is_python
-from gradcli.verify.asked import CheckOptions
+from gradcli.verify.asked import CheckOptions, lengths_at
 from gradcli.verify.request import Request
 from gradcli.words import DiagnosisKind
 
@@ -62,21 +68,20 @@ def repaired(
     editable = isinstance(claim, ClaimedExpressions | ClaimedFunction) and bool(names)
     if isinstance(claim, ClaimedExpressions) or ask.target.startswith(f"{NOTEBOOK}:") or not is_python(ask.target):
         found = formula_repair(request, at, names, budget) if isinstance(claim, ClaimedExpressions) else Found()
-        found = found if found.repairs else replace(found, closed_form=dict(otherwise(request)))
+        if not found.repairs:
+            form, shapes = otherwise(request)
+            found = replace(found, closed_form=form, shapes=shapes)
         found = replace(found, why=found.why or (_IN_A_NOTEBOOK if editable else ""))
     else:
-        points, further = points_of(request, at, names) if editable else ([], [])
-        if len(points) < 2:
-            points, further = [], []
-        found = _in_a_process(
-            Wanted(ask, options, tuple(points), tuple(further), "", budget.left, budget.seconds, otherwise), budget
-        )
+        points = points_of(request, at, names) if editable else []
+        points = points if len(points) > 1 else []
+        found = _in_a_process(Wanted(ask, options, tuple(points), "", budget.left, budget.seconds, otherwise), budget)
         found = replace(found, why=found.why or ("" if points or not editable else _NO_POINTS))
     points_ = list(report.points)
     if editable:
         diagnosis = _with(diagnosis, found, isinstance(claim, ClaimedExpressions))
     if found.closed_form and not found.repairs:
-        diagnosis = replace(diagnosis, closed_form=dict(found.closed_form))
+        diagnosis = replace(diagnosis, closed_form=dict(found.closed_form), closed_form_shapes=found.shapes)
     points_[number] = replace(point, diagnosis=diagnosis)
     return replace(report, points=tuple(points_))
 
@@ -84,13 +89,32 @@ def repaired(
 def formula_repair(request: Request, point: Point, names: tuple[str, ...], budget: CauseBudget) -> Found:
     """Return the edits of a claim that is an expression: an expression is data, and is evaluated here."""
     claim = request.claim
-    points, further = points_of(request, point, names)
+    points = points_of(request, point, names)
     if len(points) < 2 or not isinstance(claim, ClaimedExpressions):
         return Found(why=_NO_POINTS)
+    evaluated = list(points)
+
+    @cache
+    def further() -> list[Right]:
+        evaluated.extend(further_points_of(request, points, partial(_formula_at, request)))
+        return evaluated[len(points) :]
+
     search = Search(points, further, budget)
-    repairs = tuple(search.repairs(FormulaClaim(claim.text, request.wrt, claim.sizes, (*points, *further))))
+    repairs = tuple(search.repairs(FormulaClaim(claim.text, request.wrt, claim.sizes, evaluated)))
     why = "" if repairs else "no edit, and no two edits, of the claim make it right"
-    return Found(text=claim.text, repairs=repairs, why=why, evaluations=search.evaluations)
+    return Found("", claim.text, repairs, tuple(search.right_here), why, search.evaluations)
+
+
+def _formula_at(request: Request, values: Mapping[str, Any]) -> Request:
+    """Return the request at other values, with the named sizes of the claim as they are there."""
+    claim = request.claim
+    if not isinstance(claim, ClaimedExpressions):
+        return request
+    lengths = lengths_at(request.points[0].values, values)
+    sizes = {name: lengths.get(int(n), int(n)) for name, n in claim.sizes.items()}
+    moved = {**values, **{name: np.float64(n) for name, n in sizes.items() if name in values}}
+    again = ClaimedExpressions(claim.text, request.wrt, frozenset(request.f.inputs), sizes)
+    return replace(request, points=(Point(moved),), claim=again)
 
 
 def _in_a_process(wanted: Wanted, budget: CauseBudget) -> Found:
@@ -130,7 +154,8 @@ def _with(diagnosis: Diagnosis, found: Found, formula: bool) -> Diagnosis:
     shown = [text for text in texts if text]
     if not shown:
         why = found.why or "the claim's file is outside the project"
-        return replace(diagnosis, no_patch=why)
+        here = min(found.right_here, key=lambda repair: repair.cost, default=None)
+        return replace(diagnosis, no_patch=why, right_here_only=ABSENT if here is None else edits_in(here))
     more = dict.fromkeys(shown[1:])
     first = found.repairs[texts.index(shown[0])]
     edits = edits_in(first)

@@ -1,6 +1,6 @@
 """The search for the smallest edit that makes a claim right: one edit, then two, within a counted number of evaluations."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,7 +15,6 @@ _RIVALS = 250  # further evaluations after the first edit that holds, for others
 _DEARER = 0.35  # how much more a rival may cost
 _BASES = 3  # edits that mend a part of the claim, from which a second one is sought
 _MOST_ALTERNATIVES = 3
-_KEPT = 40  # calls that are kept for trying what is found at further points
 _CHANGES_RIGHT, _CHANGES_NOTHING = 3.0, 4.0  # added to the cost of edits in statements that do so
 
 
@@ -57,30 +56,23 @@ class Repair:
 
 @dataclass
 class Search:
-    """A search at some points: the given one, drawn ones, and further ones that tell rivals apart."""
+    """A search at some points: the given one, drawn ones, and further ones, with all inputs drawn anew or of other sizes.
+
+    `right_here` are the edits that hold at the points alone, and not at a further one: they are no repairs.
+    """
 
     points: Sequence[Right]
-    further: Sequence[Right] = ()
+    further: Callable[[], Sequence[Right]] = tuple  # called where an edit holds at the points
     budget: CauseBudget = field(default_factory=lambda: CauseBudget(MOST))
     evaluations: int = 0
+    right_here: list[Repair] = field(default_factory=list)
     _partly: list[tuple[int, Edit]] = field(default_factory=list)
 
     def repairs(self, subject: Subject) -> list[Repair]:
-        """Return the repairs that hold at every point, the smallest first; those that differ have been told apart.
-
-        Calls are kept for telling them apart, so that what is found when the budget ends is tried everywhere too.
-        """
-        with self.budget.keeping(min(_KEPT, self.budget.left // 4)):
-            subject, found = self._found(subject)
-        try:
-            return self._apart(subject, found)[: 1 + _MOST_ALTERNATIVES]
-        except BudgetSpent:  # none was tried everywhere
-            return []
-
-    def _found(self, subject: Subject) -> tuple[Subject, list[Repair]]:
-        """Return the repairs that hold at every point by one edit, else by two, with the text that the last edit changes."""
+        """Return the repairs that hold at every point and every further one, the smallest first."""
         found = [Repair(changed(subject.text, e.changes), (e,), (subject.text,)) for e in self._single(subject)]
         if not found:
+            alone = list(self.right_here)
             for _, first in sorted(self._partly, key=lambda pair: (-pair[0], pair[1].cost))[:_BASES]:
                 base = subject.after(first)
                 if base is None:
@@ -90,12 +82,14 @@ class Search:
                     Repair(changed(base.text, e.changes), (first, e), (subject.text, base.text))
                     for e in self._single(base)
                 ]
+                self.right_here = alone
                 if both:
-                    return base, both
-        return subject, found
+                    found = both
+                    break
+        return sorted(found, key=lambda repair: repair.cost)[: 1 + _MOST_ALTERNATIVES]
 
     def _single(self, subject: Subject) -> list[Edit]:
-        """Return the edits that hold at every point."""
+        """Return the edits that hold at every point and every further one."""
         first = self.points[0]
         try:
             wrong = first.wrong(self._made(subject, (), 0))
@@ -109,7 +103,7 @@ class Search:
     def _holding(
         self, subject: Subject, edits: Iterable[Edit], wrong: dict[str, Any] | None, dearer: dict[int, float]
     ) -> list[Edit]:
-        """Try edits, the cheapest first; return those that hold at every point, and keep those that mend a part."""
+        """Try edits, the cheapest first; return those that hold everywhere, and keep those that mend a part."""
         found: list[Edit] = []
         tried: set[tuple[Change, ...]] = set()
         end, most = np.inf, np.inf
@@ -125,9 +119,16 @@ class Search:
                 if made is None:
                     continue
                 if not any(np.any(mask) for mask in made.values()):
-                    if all(p.holds(self._made(subject, edit.changes, k)) for k, p in enumerate(self.points) if k):
+                    if not all(p.holds(self._made(subject, edit.changes, k)) for k, p in enumerate(self.points) if k):
+                        continue
+                    if all(
+                        p.holds(self._made(subject, edit.changes, k))
+                        for k, p in enumerate(self.further(), len(self.points))
+                    ):
                         found.append(edit)
                         end, most = min(end, cost + _DEARER), min(most, self.evaluations + _RIVALS)
+                    else:
+                        self.right_here.append(Repair(changed(subject.text, edit.changes), (edit,), (subject.text,)))
                 elif (mended := 1 if wrong is None else _mended(wrong, made)) > 0:
                     self._partly.append((mended, edit))
             except BudgetSpent:
@@ -156,15 +157,6 @@ class Search:
             elif not any(np.any(moved[name] & mask) for name, mask in wrong.items() if moved[name].shape == mask.shape):
                 found[line] = _CHANGES_NOTHING
         return found
-
-    def _apart(self, subject: Subject, found: list[Repair]) -> list[Repair]:
-        """Return the repairs that hold at the further points too, if any does."""
-        for number, point in enumerate(self.further, len(self.points)):
-            if len(found) < 2:
-                break
-            held = [r for r in found if point.holds(self._made(subject, r.edits[-1].changes, number))]
-            found = held or found
-        return sorted(found, key=lambda repair: repair.cost)
 
 
 def _mended(before: dict[str, Any], after: dict[str, Any]) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.repair.place import Edit
 from gradcli.repair.scope import UNKNOWN, Scope, is_index, is_number, shape_of
-from gradcli.repair.text import Change, Text
+from gradcli.repair.text import Change, Text, expressions
 
 _UPDATES = ("=", "+=", "-=", "*=", "/=")
 _TWINS = {"=": ("+=", "-="), "+=": ("-=", "="), "-=": ("+=", "="), "*=": ("/=",), "/=": ("*=",)}
@@ -26,7 +26,8 @@ def statement_edits(statement: ast.stmt, text: Text, scope: Scope | None, alone:
     start = text.text.index(own, between[0])
     there = isinstance(target, ast.Name) and scope is not None and is_number(scope.values.get(target.id))
     known = isinstance(statement, ast.AugAssign) or isinstance(target, ast.Subscript)
-    for sign in _TWINS[own] if known or there else ():
+    reads_itself = own == "=" and text.piece(target) in {text.piece(node) for node, _ in expressions(statement.value)}
+    for sign in _TWINS[own] if (known or there) and not reads_itself else ():  # nobody writes h += h - a
         kind = "sign" if {own, sign} == {"+=", "-="} else "assignment"
         yield Edit(kind, 1.0, statement.lineno, (Change(start, start + len(own), sign),))
     if known and not alone:

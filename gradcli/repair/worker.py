@@ -6,7 +6,7 @@ import math
 import os
 import pickle
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import CodeType
@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.provenance import is_users
-from gradcli.core.shapes import shape
 from gradcli.diagnosis.budget import CauseBudget
 from gradcli.errors import GradcliError
-from gradcli.modes.claim import in_shape
 from gradcli.modes.claimed import ClaimedFunction
 from gradcli.modes.workers import LENGTH
 from gradcli.pipes import die_with
 from gradcli.repair.allowed import refused
 from gradcli.repair.code import CodeClaim
 from gradcli.repair.functions import SourceFile, codes_run, live_functions
+from gradcli.repair.points import further_points_of, in_shapes_of
 from gradcli.repair.right import Gradient, Right
 from gradcli.repair.search import Repair, Search
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.source.target_request import TargetRequest
 from gradcli.verify.asked import CheckOptions, request
 from gradcli.verify.request import Request
@@ -50,7 +50,6 @@ class Wanted:
     ask: TargetRequest
     options: CheckOptions
     points: tuple[Right, ...]
-    further: tuple[Right, ...]
     empty: str
     calls: int  # of the claim, that the search may take
     seconds: float  # of processor time, beside those that it takes to start
@@ -64,9 +63,11 @@ class Found:
     path: str = ""
     text: str = ""
     repairs: tuple[Repair, ...] = ()
+    right_here: tuple[Repair, ...] = ()
     why: str = ""
     evaluations: int = 0
     closed_form: Mapping[str, str] = field(default_factory=dict)
+    shapes: str | Absent = ABSENT  # of the sizes that the closed form names
 
 
 class _NotTried(Exception):
@@ -93,23 +94,27 @@ def main() -> None:
 def _found(wanted: Wanted) -> Found:
     for name in ("empty", "empty_like"):
         setattr(np, name, _filled(getattr(np, name)))
+    calls = _Calls(list(wanted.points))
     try:
         asked = request(wanted.ask, wanted.options)
     except Exception as error:  # what the user's module raises when it is loaded again
         return Found(why=f"the claim cannot be loaded again: {type(error).__name__}: {error}")
-    found = _edited(asked, wanted) if wanted.points else Found()
+    here = Path.cwd()
+    found = _edited(asked, calls, wanted, here) if wanted.points else Found()
     if found.repairs:
         return found
     _limit(wanted.empty, wanted.seconds)
     try:
-        return replace(found, closed_form=dict(wanted.otherwise(asked)))
+        form, shapes = wanted.otherwise(asked)
     except MemoryError:
         return found
+    return replace(found, closed_form=form, shapes=shapes)
 
 
-def _edited(asked: Request, wanted: Wanted) -> Found:
+def _edited(asked: Request, calls: "_Calls", wanted: Wanted, here: Path) -> Found:
+    """Return the edits that make the claim right, or why there is none; `here` is the folder of the names of files."""
     try:
-        claim = _claim(asked, wanted)
+        claim = _claim(asked, calls)
     except _NotTried as reason:
         return Found(why=str(reason))
     except Exception as error:  # what the user's code raises when it is called again
@@ -119,10 +124,19 @@ def _edited(asked: Request, wanted: Wanted) -> Found:
         claim.watch()
     except Exception as error:
         return Found(why=f"the claim raises {type(error).__name__}")
-    search = Search(wanted.points, wanted.further, CauseBudget(wanted.calls, wanted.seconds))
+
+    @functools.cache
+    def further() -> list[Right]:
+        with contextlib.chdir(here):
+            found = further_points_of(asked, wanted.points, functools.partial(request, wanted.ask, wanted.options))
+            calls.add(found, lambda values: request(wanted.ask, wanted.options, values).claim)
+        claim.__dict__.pop("_live", None)  # a claim of another size may have functions of its own
+        return found
+
+    search = Search(wanted.points, further, CauseBudget(wanted.calls, wanted.seconds))
     repairs = tuple(search.repairs(claim))
     why = "" if repairs else "no edit, and no two edits, of the claim's source make it right"
-    return Found(claim.file.path, claim.file.text, repairs, why, search.evaluations)
+    return Found(claim.file.path, claim.file.text, repairs, tuple(search.right_here), why, search.evaluations)
 
 
 def _filled(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -138,13 +152,31 @@ def _filled(make: Callable[..., Any]) -> Callable[..., Any]:
     return filled
 
 
-def _claim(asked: Request, wanted: Wanted) -> CodeClaim:
+@dataclass
+class _Calls:
+    """The points of a search, and the claim that is called at each of them."""
+
+    points: list[Right]
+    claims: list[ClaimedFunction] = field(default_factory=list)
+
+    def __call__(self, number: int) -> Gradient:
+        """Return the claimed gradient at a point."""
+        point = self.points[number]
+        at = {name: np.array(x) if isinstance(x, np.ndarray) else x for name, x in point.at.items()}
+        return in_shapes_of(point, self.claims[number](at))
+
+    def add(self, points: Sequence[Right], claim_at: Callable[[Mapping[str, Any]], Any]) -> None:
+        """Add points; the claim at one of another size is made anew."""
+        self.claims += [claim_at(point.at) if point.resized else self.claims[0] for point in points]
+        self.points += points
+
+
+def _claim(asked: Request, call: _Calls) -> CodeClaim:
     """Return the claim of a request with the functions that may be edited. Raises _NotTried."""
     if not isinstance(asked.claim, ClaimedFunction):
         raise _NotTried("the claim is no Python function")
-    points = (*wanted.points, *wanted.further)
-    call = _calling(asked.claim, points)
-    of_f = {code for point in points for code in codes_run(lambda at=point.at: asked.f(dict(at)))}  # type: ignore[misc]
+    call.claims = [asked.claim] * len(call.points)
+    of_f = {code for point in call.points for code in codes_run(lambda at=point.at: asked.f(dict(at)))}  # type: ignore[misc]
     run = _run(call)
     path = next((c.co_filename for c in run if c not in of_f and is_users(c.co_filename)), None)
     if path is None:
@@ -185,16 +217,6 @@ def _run(call: Callable[[int], Gradient]) -> list[CodeType]:
 def _globals(file: SourceFile) -> Mapping[str, Any]:
     """Return the names of the module in a file."""
     return next((f.__globals__ for functions in live_functions(file.path).values() for f in functions), {})
-
-
-def _calling(claim: ClaimedFunction, points: tuple[Right, ...]) -> Callable[[int], Gradient]:
-    def call(number: int) -> Gradient:
-        point = points[number]
-        at = {name: np.array(x) if isinstance(x, np.ndarray) else x for name, x in point.at.items()}
-        found = claim(at)
-        return {n: in_shape(n, x, point.outputs, shape(point.at[n])) for n, x in found.items() if n in point.gradient}
-
-    return call
 
 
 def _limit(empty: str, seconds: float) -> None:

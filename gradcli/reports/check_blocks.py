@@ -10,7 +10,15 @@ from gradcli.reports.absent import Absent
 from gradcli.reports.blocks import WORDS, Block, Cell, Code, Paragraph, Piece, Table, Tone
 from gradcli.reports.common import Finding, Target
 from gradcli.reports.encode import Given, Values
-from gradcli.reports.point_report import Diagnosis, FewestDigits, ModeResult, Mutant, PointReport, StressReport
+from gradcli.reports.point_report import (
+    Diagnosis,
+    FewestDigits,
+    ModeResult,
+    Mutant,
+    PointReport,
+    SourceEdit,
+    StressReport,
+)
 from gradcli.words import Derivative, DiagnosisKind, Kind, RanOn, Severity, Verdict
 
 _ROWS = 3  # of wrong entries, the worst first
@@ -114,25 +122,42 @@ def diagnosis_blocks(d: Diagnosis) -> list[Block]:
 
 
 def repair_blocks(d: Diagnosis) -> list[Block]:
-    """Show the smallest edit that makes the claim right."""
+    """Show the smallest edit that makes the claim right, or one that does so at this point alone."""
+    if isinstance(d.right_here_only, tuple):
+        at = [str(e.line) for e in d.right_here_only if e.line > 1]  # an expression is line 1
+        where = f" of line {', '.join(at)}" if at else ""
+        says = (
+            f"This edit{where} makes the claim right at this point, but not at other inputs or sizes; it is no repair:"
+        )
+        blocks: list[Block] = [Paragraph((Piece("Right here only: ", "strong"), Piece(says)))]
+        return [*blocks, Code(_lines_of(d.right_here_only), "diff"), *_closed_form_blocks(d)]
+    return _closed_form_blocks(d) or _edit_blocks(d)
+
+
+def _closed_form_blocks(d: Diagnosis) -> list[Block]:
     if isinstance(d.closed_form, dict):
         text = "\n\n".join(
             f"# by {name}\n{code}" if "\n" in code else f"{name} = {code}" for name, code in d.closed_form.items()
         )
-        return [Paragraph((Piece("Right: ", "strong"), Piece("The gradient in closed form:"))), Code(text, "python")]
+        sizes = f', with --shapes "{d.closed_form_shapes}"' if isinstance(d.closed_form_shapes, str) else ""
+        says = f"The gradient in closed form{sizes}:"
+        return [Paragraph((Piece("Right: ", "strong"), Piece(says))), Code(text, "python")]
+    return []
+
+
+def _edit_blocks(d: Diagnosis) -> list[Block]:
     if isinstance(d.edits, Absent):
         return []
     several = "s" if len(d.edits) > 1 else ""
     where = "" if isinstance(d.replacement, str) or d.patch is None else f" of {d.patch.split()[1].removeprefix('a/')}"
     at = f"{where}, line {', '.join(str(e.line) for e in d.edits)}" if where else ""
     says = f"This edit{several}{at} makes the claim right here and at the other points that were tried:"
-    lines = [
-        f"{sign} {line.strip()}"
-        for e in d.edits
-        for sign, text in (("-", e.before), ("+", e.after))
-        for line in text.splitlines()
-    ]
-    return [Paragraph((Piece("Repair: ", "strong"), Piece(says))), Code("\n".join(lines), "diff")]
+    return [Paragraph((Piece("Repair: ", "strong"), Piece(says))), Code(_lines_of(d.edits), "diff")]
+
+
+def _lines_of(edits: Sequence[SourceEdit]) -> str:
+    pairs = [(sign, text) for e in edits for sign, text in (("-", e.before), ("+", e.after))]
+    return "\n".join(f"{sign} {line.strip()}" for sign, text in pairs for line in text.splitlines())
 
 
 def stress_blocks(stress: StressReport, verdict: Verdict) -> list[Block]:

@@ -125,8 +125,11 @@ class Diagnosis:
     edits      The edits of the patch or the replacement.
     alternatives  Further patches or replacements that are right wherever they were tried.
     no_patch   Why there is no patch or replacement, where one was sought.
+    right_here_only  Edits that make the claim right at this point and beside it, and wrong where all inputs are drawn anew or
+               have other sizes: they are no repair.
     closed_form  The right gradient by each wrong input as code, where there is no patch or replacement and a closed form
                was found: an expression, or a function in the language of f.
+    closed_form_shapes  The sizes that an expression in `closed_form` names, as --shapes takes them.
     """
 
     kind: DiagnosisKind
@@ -140,7 +143,9 @@ class Diagnosis:
     edits: tuple[SourceEdit, ...] | Absent = ABSENT
     alternatives: tuple[str, ...] | Absent = ABSENT
     no_patch: str | Absent = ABSENT
+    right_here_only: tuple[SourceEdit, ...] | Absent = ABSENT
     closed_form: dict[str, str] | Absent = ABSENT
+    closed_form_shapes: str | Absent = ABSENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,12 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from gradcli.options import with_claim
+from gradcli.point import Point
 from gradcli.replay import replayed
 from gradcli.source.points import shapes as read_shapes
 from gradcli.source.sizes import numbers
@@ -13,7 +17,7 @@ from gradcli.source.targets import is_python
 from gradcli.verify.build import Settings, request_for
 from gradcli.verify.claims import Claiming
 from gradcli.verify.implementation import implementation_of
-from gradcli.verify.probe import LocateOptions, locate
+from gradcli.verify.probe import Located, LocateOptions, locate
 from gradcli.verify.request import Request
 
 
@@ -27,8 +31,8 @@ class CheckOptions:
     command: tuple[str, ...] = ()
 
 
-def request(ask: TargetRequest, wanted: CheckOptions) -> Request:
-    """Return the request to check one target, with the command that repeats it.
+def request(ask: TargetRequest, wanted: CheckOptions, values: Mapping[str, Any] | None = None) -> Request:
+    """Return the request to check one target, with the command that repeats it; `values` stand for those of the point.
 
     Raises  GradcliError if the target, its point or its claim cannot be used.
     """
@@ -42,11 +46,29 @@ def request(ask: TargetRequest, wanted: CheckOptions) -> Request:
     )  # fmt: skip
     reference = settings.options.reference
     found = locate(ask.target if reference is None else beside(reference, ask.target), at, looked_at)
+    if values is not None:
+        found = at_values(found, values)
     claiming = None if ask.claim is None else Claiming(*ask.claim)
     by = None
     if reference is not None:
         by, found = implementation_of(ask.target, found, looked_at)
     return request_for(found, claiming, settings, replay_of(ask, wanted, at), by)
+
+
+def at_values(found: Located, values: Mapping[str, Any]) -> Located:
+    """Return what was located at other values, which may have other sizes; sizes that have names follow them."""
+    lengths = lengths_at(found.points[0].values, values)
+    sizes = {name: lengths.get(n, n) for name, n in found.sizes.items()}
+    return dataclasses.replace(found, points=(Point(dict(values)),), sizes=sizes)
+
+
+def lengths_at(given: Mapping[str, Any], values: Mapping[str, Any]) -> dict[int, int]:
+    """Return what each length of an axis of some values has become at others."""
+    found: dict[int, int] = {}
+    for name, x in given.items():
+        if isinstance(x, np.ndarray) and name in values:
+            found |= zip(x.shape, np.shape(values[name]), strict=False)
+    return found
 
 
 def beside(reference: str, target: str) -> str:

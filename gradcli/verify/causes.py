@@ -15,6 +15,7 @@ from gradcli.reports.point_report import Diagnosis, PointReport
 from gradcli.verdict.decide import entries_to_explain
 from gradcli.verdict.entries import allowed
 from gradcli.verdict.evidence import Evidence
+from gradcli.verify.other_inputs import wrong_at_other_inputs
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.screened import mistake_in_projections
 from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
@@ -64,7 +65,9 @@ def cause_at(case: PointCheck, seen: Evidence, in_wider_format: Cause | None) ->
         claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference))
         room = {name: np.asarray(allowed(claim, right, name, seen.tolerance)) for name in masks}
         claimed, known = ({n: estimate.value[n] for n in masks} for estimate in (claim, right))
-        return diagnose(Wrong(case.q, claimed, known, masks, room, budget=budget))
+        confirms = case.claim is not None and budget.left > 0  # a name has to hold at other inputs, too
+        elsewhere = wrong_at_other_inputs(case.q, case.claim, budget) if confirms and case.claim is not None else ()
+        return diagnose(Wrong(case.q, claimed, known, masks, room, budget=budget), elsewhere)
 
     return look
 

@@ -221,7 +221,7 @@ def _by_modes(
         raise _NotTheFunction(f"the trace differs from the function: {q.trace_test.why}", q.trace_test)
     case = PointCheck(
         q, outcomes, reference_of(outcomes), request.fixed, findings=[*said, *missing(outcomes)],
-        not_claimed=request.not_claimed,
+        not_claimed=request.not_claimed, claim=claim,
     )  # fmt: skip
     place_findings(_noticed(case, request))
     case.findings += _first_order(request, q)

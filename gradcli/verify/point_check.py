@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Question
 from gradcli.point import Estimate
 from gradcli.reports.common import Finding, finding
@@ -21,6 +22,7 @@ class PointCheck:
     reference: str | None
     fixed: Tolerance | None
     claimed: tuple[str, ...] | None = None
+    claim: Claimed | None = None
     not_claimed: tuple[str, ...] = ()
     findings: list[Finding] = field(default_factory=list)
     agreement: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -84,3 +84,25 @@ def test_an_expression_at_another_point_is_told() -> None:
     found = diagnosis_of(report)
     assert found is not None
     assert (found.kind, "times (1 + -0.1)" in found.message) == ("stale", True)
+
+
+@pytest.mark.parametrize(
+    ("f", "claim", "at", "not_said"),
+    [
+        ("x**3", "x=3*x", "x=2", "factor 2"),  # it is a factor x
+        ("x**4", "x=4*x**2", "x=3", "factor 9"),
+        ("sum(x**2)*y", "x=2*x*y**2, y=sum(x**2)", "x=[0.5,1.5], y=2", "a factor 2 too large"),
+    ],
+)
+def test_a_name_that_holds_at_the_point_alone_is_not_given(
+    gradcli: Any, f: str, claim: str, at: str, not_said: str
+) -> None:
+    ran = gradcli("check", f, "--grad", claim, "--at", at, "--json")
+    assert ran.exit_status == 1 and not_said not in ran.json["points"][0]["diagnosis"]["message"]
+
+
+def test_numbers_that_are_claimed_are_named_by_the_point_alone(gradcli: Any) -> None:
+    ran = gradcli(
+        "check", "sum(sin(x))", "--grad", "x=[-0.8775825618903728, -0.5403023058681398]", "--at", "x=[0.5,1]", "--json"
+    )
+    assert ran.json["points"][0]["diagnosis"]["kind"] == "sign"

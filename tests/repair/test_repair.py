@@ -375,3 +375,91 @@ def test_no_repair_reads_memory_that_nothing_has_written(gradcli: Gradcli, here:
     Path("claimed.py").write_text(FIT)
     found = diagnosis(gradcli("check", "claimed.py:FIT.residual", "--jac", "FIT.jacobian", "--at", "START", "--json"))
     assert "self.sigma" in found["edits"][0]["after"]  # and not J[:, 2], which an earlier call has left in the memory
+
+
+TAIL_SUMS = """\
+import numpy as np
+
+
+def f(b, Z, t):
+    w = np.exp(Z @ b)
+    return sum(np.log(w[t >= s].sum()) for s in t)
+
+
+def g(b, Z, t):
+    w = np.exp(Z @ b)
+    out = np.zeros(len(b))
+    for s in t:
+        tail = t >= s
+        z = (w[tail, None] * np.minimum(Z[tail], 0)).sum(0)
+        out += z / w[tail].sum()
+    return out
+
+
+AT = {"b": np.array([0.3, -0.2]), "Z": np.array([[0.5, 1.0], [1.2, 0.1], [0.3, 0.9], [0.8, 0.2]]), "t": np.array([3, 1, 2, 4])}
+"""
+LAYER = """\
+import numpy as np
+
+
+class Scale:
+    def forward(self, x, w):
+        self.x = x
+        return x * w
+
+    def backward(self, dy):
+        return self.x * dy / 6
+
+
+def f(w, x):
+    return np.sum(np.tanh(Scale().forward(x, w)))
+
+
+def g(w, x):
+    layer = Scale()
+    y = layer.forward(x, w)
+    return layer.backward(1 - np.tanh(y) ** 2)
+"""
+
+
+def test_an_edit_that_is_right_for_the_signs_of_the_point_alone_is_no_repair(gradcli: Gradcli, here: Path) -> None:
+    Path("claimed.py").write_text(TAIL_SUMS)
+    found = diagnosis(gradcli("check", "claimed.py:f", "--grad", "g", "--at", "AT", "--wrt", "b", "--json"))
+    assert found["patch"] is None or "maximum" not in found["patch"]  # it is right for what is positive
+
+
+def test_an_edit_with_a_size_of_the_point_is_right_here_only(gradcli: Gradcli, here: Path) -> None:
+    ran = gradcli("check", "mean(x**2)", "--grad", "x=2*x", "--at", "x=[1,2,3,4]", "--json")
+    found = diagnosis(ran)
+    assert found.get("replacement") is None and found["right_here_only"]
+    assert found["closed_form"] == {"x": "2*x/n"} and found["closed_form_shapes"] == "x: n"
+    text = gradcli("check", "mean(x**2)", "--grad", "x=2*x", "--at", "x=[1,2,3,4]").stdout
+    assert "Right here only: " in text and 'closed form, with --shapes "x: n"' in text
+
+
+def test_a_named_size_may_stand_in_a_repair(gradcli: Gradcli) -> None:
+    ran = gradcli("check", "mean(x**2)", "--grad", "x=2*x", "--at", "x=[1,2,3,4]", "--shapes", "x: n", "--json")
+    assert diagnosis(ran)["replacement"] == "x=2*x / n"
+
+
+def test_a_number_that_is_a_size_by_accident_is_left_out(gradcli: Gradcli, here: Path) -> None:
+    found = check(gradcli, LAYER, "w=[0.5, -1.2, 0.8, 2.1, 0.3, -0.4], x=[1.5, 0.2, -0.8, 0.7, 1.1, 0.6]", "--wrt", "w")
+    assert [e["after"] for e in found["edits"]] == ["return self.x * dy"]
+
+
+def test_a_closed_form_that_holds_at_one_size_alone_is_not_shown(gradcli: Gradcli, here: Path) -> None:
+    source = (
+        "import numpy as np\n\ndef f(x, w):\n    a, b, c, d = x\n    return a * w[0] + b * c\n\n"
+        "def g(x, w):\n    return np.arctan(x) * 7\n"
+    )
+    found = check(gradcli, source, "x=[1.5, 2.5, 3.5, 4.5], w=[1.5, 2.5]", "--wrt", "x")
+    assert "closed_form" not in found and found["patch"] is None
+
+
+def test_labels_and_masks_are_redrawn_as_what_they_are(gradcli: Gradcli, here: Path) -> None:
+    source = (
+        "import numpy as np\n\ndef f(z, y):\n    return np.sum(np.log(np.sum(np.exp(z), 1)) - np.sum(y * z, 1))\n\n"
+        "def g(z, y):\n    p = np.exp(z) / np.sum(np.exp(z), 1, keepdims=True)\n    return p + y\n"
+    )
+    at = "z=[[0.5, 1.2, -0.3], [0.1, -0.7, 0.9]], y=[[0,1,0],[1,0,0]]"
+    assert check(gradcli, source, at, "--wrt", "z")["edits"][0]["after"] == "return p - y"
