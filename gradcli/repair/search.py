@@ -15,7 +15,7 @@ _RIVALS = 250  # further evaluations after the first edit that holds, for others
 _DEARER = 0.35  # how much more a rival may cost
 _BASES = 3  # edits that mend a part of the claim, from which a second one is sought
 _MOST_ALTERNATIVES = 3
-_CHANGES_RIGHT, _CHANGES_NOTHING = 3.0, 4.0  # added to the cost of edits in statements that do so
+_CHANGES_RIGHT = 3.0  # added to the cost of edits in statements that do so
 
 
 class Subject(Protocol):
@@ -93,10 +93,11 @@ class Search:
         first = self.points[0]
         try:
             wrong = first.wrong(self._made(subject, (), 0))
-            dearer = self._dearer(subject, wrong)
+            dearer, idle = self._lines_by_effect(subject, wrong)
         except BudgetSpent:
             return []
-        edits = sorted(subject.edits(), key=lambda e: e.cost + dearer.get(e.line, 0.0))
+        promising = (edit for edit in subject.edits() if edit.line not in idle)
+        edits = sorted(promising, key=lambda e: e.cost + dearer.get(e.line, 0.0))
         found = self._holding(subject, edits, wrong, dearer)
         return found or self._holding(subject, subject.composed(first), wrong, {})
 
@@ -140,12 +141,13 @@ class Search:
         self.evaluations += 1
         return subject.gradient(changes, number)
 
-    def _dearer(self, subject: Subject, wrong: dict[str, Any] | None) -> dict[int, float]:
-        """Return what edits of a line cost more, because right entries depend on it, or no wrong one does."""
+    def _lines_by_effect(self, subject: Subject, wrong: dict[str, Any] | None) -> tuple[dict[int, float], set[int]]:
+        """Return what edits of a line cost more because right entries depend on it, and the lines on which no wrong one does."""
+        found: dict[int, float] = {}
+        idle: set[int] = set()
         own = None if wrong is None else self._made(subject, (), 0)
         if wrong is None or own is None:
-            return {}
-        found: dict[int, float] = {}
+            return found, idle
         for line, changes in subject.scaled().items():
             made = self._made(subject, changes, 0)
             if made is None:
@@ -155,8 +157,8 @@ class Search:
             if any(np.any(moved[name]) for name in wholly_right):
                 found[line] = _CHANGES_RIGHT
             elif not any(np.any(moved[name] & mask) for name, mask in wrong.items() if moved[name].shape == mask.shape):
-                found[line] = _CHANGES_NOTHING
-        return found
+                idle.add(line)
+        return found, idle
 
 
 def _mended(before: dict[str, Any], after: dict[str, Any]) -> int:

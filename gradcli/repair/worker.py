@@ -35,9 +35,8 @@ _MEMORY = 4 << 30  # bytes beyond those that the process has when the claim is l
 _START = 30  # seconds of processor time that loading the user's module may take
 
 
-Otherwise = Callable[
-    [Request], Mapping[str, str]
-]  # the right gradient in closed form, by input, where no edit is found
+# The right gradient in closed form, by input, where no edit is found, and the sizes that it names.
+Otherwise = Callable[[Request], tuple[dict[str, str], str | Absent]]
 
 
 @dataclass(frozen=True, slots=True)
