@@ -170,7 +170,7 @@ def main() -> None:
     elif args.framework:
         groups = corpus(args.framework, args.slips)
     else:
-        groups = trust(set(filter(None, args.functions.split(","))), args.slips)
+        groups = trust({name.strip() for name in args.functions.split(",") if name.strip()}, args.slips)
     ratios, firsts, named, edited, endless, late = [], [], 0, 0, 0, 0
     for group in groups:
         for kind, ran, right in measured(group, shlex.split(args.gradcli)):
