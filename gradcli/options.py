@@ -93,10 +93,11 @@ class Options(ProgramOptions, HardPointOptions):
         'Your gradient: a function (focal_grad, file.py:g) or "x=y*cos(x*y), y=..."; '
         'shared statements first: "p=softmax(z); z=p-y".', on=CLAIMS, group=CLAIM, write=one, take=as_given)
     jac: Any = row(
-        "--jac", "CLAIM", "Your Jacobian, indexed [output, input], for a vector result.",
+        "--jac", "CLAIM", "Your Jacobian, indexed [output, input], for a vector result; its diagonal, if there is no more.",
         on=CLAIMS, group=CLAIM, write=one, take=as_given)
     hess: Any = row(
-        "--hess", "CLAIM", "Your Hessian; --grad beside it is checked too.", on=CLAIMS, group=CLAIM, write=one, take=as_given)
+        "--hess", "CLAIM", "Your Hessian, or its diagonal, if there is no more; --grad beside it is checked too.",
+        on=CLAIMS, group=CLAIM, write=one, take=as_given)
     jvp: Any = row("--jvp", "NAME", "Your product J v: NAME(x, v).", on=CLAIMS, group=CLAIM, write=one, take=as_given)
     vjp: Any = row("--vjp", "NAME", "Your product w J: NAME(x, w).", on=CLAIMS, group=CLAIM, write=one, take=as_given)
     hvp: Any = row("--hvp", "NAME", "Your product H v: NAME(x, v).", on=CLAIMS, group=CLAIM, write=one, take=as_given)

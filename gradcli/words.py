@@ -70,6 +70,7 @@ class Kind(StrEnum):
     INACCURATE = "inaccurate"
     # the request, and what it costs
     CLAIM = "claim"
+    DIAGONAL = "diagonal"
     NOTHING_TO_CHECK = "nothing-to-check"
     NOTHING_TO_COMPARE = "nothing-to-compare"
     REFUSED = "refused"
@@ -109,6 +110,7 @@ class DiagnosisKind(StrEnum):
     BROADCAST = "broadcast"
     SWAPPED = "swapped"
     SHAPE = "shape"
+    DIAGONAL_ONLY = "diagonal-only"
     NON_FINITE = "non-finite"
     # in one line of the function
     SLIP = "slip"
@@ -141,14 +143,18 @@ Agreement = Literal["agree", "cannot tell", "disagree"]  # of a mode with the re
 Remains = Literal["right", "wrong", "cannot tell"]  # whether the Taylor remainder of a claim shrinks as it must
 ExplainedGroup = Literal["prevents a pass", "informs", "mistake"]  # of the kinds that `gradcli explain` lists
 TargetKind = Literal["expression", "python"]
-Derivative = Literal["gradient", "Jacobian", "Hessian", "product J v", "product w J", "product H v"]
+Derivative = Literal[
+    "gradient", "Jacobian", "elementwise derivative", "Hessian", "diagonal of the Hessian", "product J v", "product w J",
+    "product H v",
+]  # fmt: skip
+OF_SHAPE = (DiagnosisKind.SHAPE, DiagnosisKind.DIAGONAL_ONLY)  # mistakes of which the headline says all
 DerivativeKind = Literal["grad", "jac", "hess", "hvp", "jvp", "vjp", "backward", "value-and-grad"]  # of what is found
 FoundBy = Literal["name", "scipy", "torch", "jax", "tensorflow", "mlx"]  # what shows that a function is a gradient
 RuleKind = Literal["elementwise", "linear", "bilinear", "differential", "constant"]  # how a primitive is differentiated
 ALLOWED = (  # kinds that prevent a verdict; `--allow` can turn them into success
     Kind.KINK, Kind.JUMP, Kind.STAIRCASE, Kind.NON_FINITE, Kind.NOISE, Kind.NO_SECOND_WITNESS, Kind.DISAGREEMENT,
     Kind.CONTRADICTION, Kind.NOT_DETERMINISTIC, Kind.TRACE, Kind.TRACE_TEST, Kind.EARLIER_CALLS, Kind.MUTATES_INPUT,
-    Kind.TIMEOUT, Kind.MUTANT, Kind.BUDGET, Kind.FINE_STRUCTURE,
+    Kind.TIMEOUT, Kind.MUTANT, Kind.BUDGET, Kind.FINE_STRUCTURE, Kind.INFINITE_SLOPE,
 )  # fmt: skip
 _WORST_FIRST = (Exit.INTERRUPTED, Exit.INTERNAL, Exit.WRONG, Exit.UNUSABLE, Exit.INCONCLUSIVE, Exit.CONFIRMED)
 

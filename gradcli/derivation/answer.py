@@ -26,7 +26,7 @@ from gradcli.verify.check import check
 from gradcli.verify.claims import Claiming
 from gradcli.verify.probe import LocateOptions, expression_at
 from gradcli.verify.request import Request
-from gradcli.words import DiagnosisKind, Verdict
+from gradcli.words import OF_SHAPE, DiagnosisKind, Verdict
 
 _SAME = 1e-9  # relative: ratios of entries that are one number
 _OF_ONE_POINT = {DiagnosisKind.SCALED, DiagnosisKind.FACTOR}  # ratios, which say nothing if they differ at other points
@@ -167,7 +167,7 @@ class _Hand:
         diagnosis = report.points[0].diagnosis
         if report.verdict != Verdict.FAIL or diagnosis is None:
             return
-        if diagnosis.kind not in {DiagnosisKind.UNKNOWN, DiagnosisKind.SHAPE, *without}:
+        if diagnosis.kind not in {DiagnosisKind.UNKNOWN, *OF_SHAPE, *without}:
             yield diagnosis.message
         yield from self._needs("symmetric")
         yield from self._repair(request, request.points[0])

@@ -11,7 +11,7 @@ from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
 from gradcli.point import Point
 from gradcli.reports.absent import ABSENT, Absent
-from gradcli.source.derived import root_of
+from gradcli.source.derived import is_target
 from gradcli.source.expression import Expression
 from gradcli.verify.probe import Located
 from gradcli.verify.request import Request
@@ -30,7 +30,7 @@ def right_answer(
     name, as --shapes takes them. None is sought of a function that branched or looped on values, whose formula would be that
     of one branch; closed forms that are long, and those that hold at the sizes of the point alone, are left out.
     """
-    if request.f is not root_of(request.f) or request.derivative != "gradient" or np.shape(point.value or 0.0) != ():
+    if not is_target(request.f) or np.shape(point.value or 0.0) != ():
         return {}, ABSENT
     q = Question(request.f, point, request.wrt, request.seed, request.budget, request.stepping)
     try:

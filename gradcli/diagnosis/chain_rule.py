@@ -11,7 +11,7 @@ from gradcli.diagnosis.wrong import Wrong
 from gradcli.errors import GradcliError
 from gradcli.interpreters.program import value_and_pulled
 from gradcli.reports.point_report import Diagnosis
-from gradcli.source.derived import Weighted, gradient_in
+from gradcli.source.derived import STEP, Weighted, gradient_in
 from gradcli.source.function import of
 from gradcli.words import DiagnosisKind
 
@@ -59,12 +59,14 @@ def without_incoming(wrong: Wrong) -> Diagnosis | None:
 
 def squared_first(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if the square of the first derivative was claimed for the second."""
-    if gradient_in(wrong.q.f) is None or np.ndim(wrong.q.value) != 1 or len(wrong.names) != 1:
+    gradient = gradient_in(wrong.q.f)
+    if gradient is None or len(wrong.names) != 1 or STEP in wrong.names:
         return None
-    name, g = wrong.names[0], np.asarray(wrong.q.value)
+    name, g = wrong.names[0], np.asarray(gradient(wrong.q.point.values))
     for square, says in (
         (np.outer(g, g), "the outer product of the gradient with itself"),
         (np.diag(g * g), "the square"),
+        (g * g, "the square"),
     ):
         if square.size == np.size(wrong.claimed[name]) and wrong.explained(
             {name: square.reshape(shape(wrong.claimed[name]))}

@@ -13,6 +13,7 @@ from gradcli.modes.mode import Question
 from gradcli.point import Array
 from gradcli.reports import numbers
 from gradcli.reports.point_report import Diagnosis
+from gradcli.reports.shown_entries import worst_first
 from gradcli.words import DiagnosisKind
 
 Gradient = dict[str, Array]
@@ -116,14 +117,12 @@ class Wrong:
         return numbers.entry_name(name, at[self.outputs :], at[: self.outputs])
 
     def worst(self) -> tuple[str, tuple[int, ...]]:
-        """Return the input and the index of the wrong entry with the largest error."""
-        found = []
-        for name in self.names:
-            error = np.where(self.masks[name], np.abs(self.claimed[name] - self.right[name]), -1.0)
-            error = np.where(np.isnan(error), np.inf, error)
-            at = np.unravel_index(int(np.argmax(error)), shape(error)) if shape(error) else ()
-            found.append((float(error[at]), name, tuple(int(k) for k in at)))
-        return max(found)[1:]
+        """Return the input and the index of the worst wrong entry, by relative, then by absolute error."""
+        claimed, right = self.masked
+        places = [(name, at) for name in self.names for at in map(tuple, np.argwhere(self.masks[name]))]
+        values = (np.concatenate([np.ravel(of[name]) for name in self.names]) for of in (claimed, right))
+        name, at = places[int(worst_first(*values)[0])]
+        return name, tuple(int(k) for k in at)
 
     def says(self, kind: DiagnosisKind, message: str, **more: Any) -> Diagnosis:
         """Return a diagnosis with this message, and with the right value of the worst entry."""

@@ -76,7 +76,7 @@ ROWS = (
         example=Example(
             'gradcli check "abs(x)" x=0 --grad "0.5"',
             (
-                "PASS  abs(x): the claimed gradient is right to better than 2e-08",
+                "PASS (a subgradient at a kink)  abs(x): the claimed gradient is right to better than 2e-08",
                 "subgradient: at the kink the claim is a subgradient: a mean of the gradients of the 2 smooth ...",
             ),
         ),
@@ -114,20 +114,6 @@ ROWS = (
                 "branch: 1.5 > 1 is true, by a margin of 0.5",
             ),
             file=_BRANCH,
-        ),
-    ),
-    Explanation(
-        Kind.INFINITE_SLOPE,
-        group="informs",
-        summary="the slope is not finite at the point of a sweep",
-        meaning=(
-            "gradcli sweep shows the error of differences against step size. Where the slope is infinite, as that of "
-            "sqrt at 0, there is nothing to measure errors against."
-        ),
-        do="Move the point into the domain of the function.",
-        example=Example(
-            'gradcli sweep "sqrt(x)" x=0',
-            ("infinite-slope: the slope is not finite here: there is nothing to measure errors against",),
         ),
     ),
     Explanation(
@@ -393,6 +379,26 @@ ROWS = (
                 "claim: f_grad is in this file and was not checked",
             ),
             file=_CLAIM,
+        ),
+    ),
+    Explanation(
+        Kind.DIAGONAL,
+        group="informs",
+        summary="the claim is the diagonal of the Jacobian",
+        meaning=(
+            "Each entry of the value depends on one entry of the input alone, as in an activation function, so that the "
+            "Jacobian is diagonal; or the Hessian is, as that of a sum of one term for each entry. A claim of the input's "
+            "shape is then that diagonal, the gradient of the sum of all entries. That it is diagonal is read off the "
+            "recorded program, or seen where groups of entries are moved: the values of the others do not change."
+        ),
+        do="Nothing; a claim of the whole matrix is taken too.",
+        example=Example(
+            'gradcli check "tanh(x)" "x=[0.1, 0.5, 2]" --grad "1 - tanh(x)**2"',
+            (
+                "PASS  tanh(x): the claimed elementwise derivative is right to better than ...",
+                "diagonal: f is elementwise: each entry of its value depends on the same entry of x alone, by the recorded "
+                "program; the claim is the diagonal of the Jacobian",
+            ),
         ),
     ),
     Explanation(

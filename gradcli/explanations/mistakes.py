@@ -229,6 +229,24 @@ ROWS = (
         ),
     ),
     Explanation(
+        DiagnosisKind.DIAGONAL_ONLY,
+        group="mistake",
+        summary="a diagonal is claimed, the matrix has more",
+        meaning=(
+            "The claim has the shape of the input, as the derivative of an elementwise function has. But an entry of the "
+            "value depends on other entries of the input too, so that the Jacobian, or the Hessian, is a whole matrix. The "
+            "derivative s*(1 - s) of a softmax is the usual case. The message says whether the claim equals the diagonal."
+        ),
+        do="Return the whole matrix, indexed [output, input]; or claim its product with a vector: --vjp, --jvp, --hvp.",
+        example=Example(
+            'gradcli check "softmax(x)" "x=[0.3, -0.2, 0.9]" --grad "softmax(x)*(1 - softmax(x))"',
+            (
+                "FAIL  softmax(x): the claim for x equals the diagonal; the Jacobian has other entries, such as "
+                "df[0]/dx[2] = -0.155",
+            ),
+        ),
+    ),
+    Explanation(
         DiagnosisKind.NON_FINITE,
         group="mistake",
         summary="nan or infinite where the right one is finite",

@@ -99,6 +99,21 @@ ROWS = (
         ),
     ),
     Explanation(
+        Kind.INFINITE_SLOPE,
+        group="prevents a pass",
+        summary="the slope is infinite at the point",
+        meaning=(
+            "The function is continuous, but its slope grows without bound as the point is approached, as that of sqrt at 0: "
+            "it has no gradient there. In gradcli sweep, which shows the error of differences, there is then nothing to "
+            "measure errors against."
+        ),
+        do="Move the point to where the slope is finite. To count such points as success, add --allow infinite-slope.",
+        example=Example(
+            'gradcli check "where(x > 0, sqrt(maximum(x, 1e-300)), 0)" x=0',
+            ("infinite-slope: f is continuous at x = 0, but its slope grows without bound as the point is approached",),
+        ),
+    ),
+    Explanation(
         Kind.STAIRCASE,
         group="prevents a pass",
         summary="an input reaches the result through steps alone",

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -68,15 +68,19 @@ class Claimed(Protocol):
 class WrongShape(BadClaim):
     """A claimed gradient of the wrong shape: it is wrong, whatever its numbers.
 
-    `name` is the input, and `claimed` the value that was claimed for it, if these are known.
+    `name` is the input, and `claimed` the value that was claimed for it, if these are known. `diagonal` is the claim by
+    input, if it has the shape of the diagonal of the Jacobian or Hessian.
     """
 
     kind = "shape"
 
-    def __init__(self, what: str, name: str = "", claimed: Array | None = None) -> None:
+    def __init__(
+        self, what: str, name: str = "", claimed: Array | None = None, diagonal: Mapping[str, Array] | None = None
+    ) -> None:
         super().__init__(what)
         self.name = name
         self.claimed = claimed
+        self.diagonal = diagonal
 
 
 class ClaimedExpressions:
@@ -89,6 +93,7 @@ class ClaimedExpressions:
     mutates = False
     precision = FLOAT64
     place: Place | None = None
+    diagonal: frozenset[str] = frozenset()  # inputs whose claim is the diagonal of a Jacobian
 
     def __init__(
         self, text: str, wrt: tuple[str, ...], given: frozenset[str] = frozenset(), sizes: Sizes = NO_SIZES
@@ -149,7 +154,7 @@ class ClaimedExpressions:
                     raise BadClaim(
                         f"in the claim for {name}, {error.what}", where=error.where, do="check the claim"
                     ) from None
-        return found
+        return with_zeros(found, self.diagonal)
 
 
 def _not_meant_as_claims(shared: list[Statement], wrt: tuple[str, ...], claimed: dict[str, Instructions]) -> None:
@@ -222,6 +227,11 @@ class Claim:
         return Estimate(value, bound, narrow=coarse > 1.0, cost=Cost(evaluations=0), notes=notes)
 
 
+def with_zeros(claimed: dict[str, Any], diagonal: frozenset[str]) -> dict[str, Any]:
+    """Return a claim with the zeros beside the diagonals of some inputs' Jacobians."""
+    return {n: np.reshape(np.diag(np.ravel(x)), shape(x) * 2) if n in diagonal else x for n, x in claimed.items()}
+
+
 def shaped(claimed: Mapping[str, Array], q: Question) -> dict[str, Array]:
     """Return a claimed gradient in the shapes of the Jacobian. Raises WrongShape, which names the input that a lone part fits."""
     at = q.point.values
@@ -232,7 +242,9 @@ def shaped(claimed: Mapping[str, Array], q: Question) -> dict[str, Array]:
         fits = [name for name, x in at.items() if given == shape(q.value) + np.shape(x)]
         if len(claimed) > 1 or not fits:
             raise
-        raise WrongShape(f"{wrong.what}; it fits {fits[0]}: --wrt {fits[0]}", wrong.name, wrong.claimed) from None
+        raise WrongShape(
+            f"{wrong.what}; it fits {fits[0]}: --wrt {fits[0]}", wrong.name, wrong.claimed, wrong.diagonal
+        ) from None
 
 
 def in_shape(name: str, x: Array, outputs: tuple[int, ...], inputs: tuple[int, ...]) -> Array:
@@ -249,5 +261,5 @@ def in_shape(name: str, x: Array, outputs: tuple[int, ...], inputs: tuple[int, .
         says = (
             f"the claimed gradient of {name} has shape {shape(x)}; the right one has shape {outputs + inputs}{turned}"
         )
-        raise WrongShape(says, name, x)
+        raise WrongShape(says, name, x, {name: x} if outputs == inputs == shape(x) else None)
     return np.reshape(x, outputs + inputs)[()]

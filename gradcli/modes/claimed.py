@@ -12,7 +12,7 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.errors import BadClaim, FunctionFailed, Place
-from gradcli.modes.claim import FLOAT64, Precision, WrongShape
+from gradcli.modes.claim import FLOAT64, Precision, WrongShape, with_zeros
 from gradcli.modes.recording import MOST_JACOBIAN
 from gradcli.source.python import PythonFunction, signature_of
 from gradcli.source.structure import Branch, Leaf, Node, paths, taken_apart
@@ -29,6 +29,7 @@ class ClaimedFunction:
     for_first: bool  # whether it is one value, for the first input only, as in scipy and jax
     declines: bool  # whether it returns None for an input
     place: Place | None = None
+    diagonal: frozenset[str] = frozenset()  # inputs whose claim is the diagonal of a Jacobian
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class ClaimedFunction:
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
         """Return the claimed gradient for each input it is claimed for. Raises BadClaim, WrongShape if it is no gradient."""
         if self._first is not None and values is self._first[0]:
-            return self._first[1]
+            return with_zeros(self._first[1], self.diagonal)
         try:
             with np.errstate(all="ignore"):
                 found = self.compute(values)
@@ -70,7 +71,7 @@ class ClaimedFunction:
         parts = list(found.values()) if isinstance(found, dict) else found
         self.for_first = not isinstance(found, tuple | list) and not _names_inputs(found, values)
         self.declines = isinstance(parts, tuple | list) and any(part is None for part in parts)
-        return self._match(found)
+        return with_zeros(self._match(found), self.diagonal)
 
 
 def _names_inputs(found: Any, inputs: Mapping[str, Any]) -> bool:
@@ -277,10 +278,34 @@ def hessian_blocks(found: Any, wrt: Sequence[str], at: Mapping[str, Any]) -> dic
     whole = dense("the Hessian", found)
     expected = shape(at[wrt[0]]) * 2 if len(wrt) == 1 else (n, n)
     if shape(whole) != expected:
-        raise WrongShape(f"the claimed Hessian has shape {shape(whole)}; the right one has shape {expected}")
+        says = f"the claimed Hessian has shape {shape(whole)}; the right one has shape {expected}"
+        raise WrongShape(says, diagonal=hessian_diagonal(found, wrt, at))
     flat = np.reshape(whole, (n, n))
     starts = np.cumsum([0, *sizes])
     return {name: np.reshape(flat[:, starts[k] : starts[k + 1]], (n, *shape(at[name]))) for k, name in enumerate(wrt)}
+
+
+def hessian_diagonal(found: Any, wrt: Sequence[str], at: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what a claim says of the diagonal of the Hessian, by input; None if it does not have the shape of one.
+
+    Shapes  one array of the shape of the only input, or a dict or tuple of such arrays by input, or the entries of all
+            inputs as one vector.
+    """
+    if isinstance(found, dict):
+        parts = found if set(found) == set(wrt) else {}
+    elif len(wrt) == 1:
+        parts = {wrt[0]: found}
+    elif isinstance(found, tuple | list) and len(found) == len(wrt):
+        parts = dict(zip(wrt, found, strict=True))
+    elif shape(found) == (sum(size(at[name]) for name in wrt),):
+        ends = np.cumsum([size(at[name]) for name in wrt])
+        pieces = np.split(np.asarray(found), ends[:-1])
+        parts = {name: np.reshape(x, shape(at[name])) for name, x in zip(wrt, pieces, strict=True)}
+    else:
+        parts = {}
+    if not parts or any(not shape(at[name]) or shape(x) != shape(at[name]) for name, x in parts.items()):
+        return None
+    return {name: dense(name, parts[name]) for name in wrt}
 
 
 def _is_blocks(found: Any, wrt: Sequence[str]) -> bool:

@@ -7,13 +7,18 @@ from typing import Protocol
 import numpy as np
 
 from gradcli.core.provenance import WRITTEN, place
+from gradcli.core.shapes import end_to_end
 from gradcli.errors import GradcliError, NotSupported, SlopeNotFinite
-from gradcli.modes.bounds import has_kernels, rounding_of, solver_bounds
+from gradcli.modes.bounds import SAFETY, has_kernels, rounding_of, solver_bounds
 from gradcli.modes.budget import Budget
+from gradcli.modes.pieces import rules_hold_at
 from gradcli.modes.recording import Recording
 from gradcli.modes.tracing import tested
+from gradcli.numerics.kinks import Mark
 from gradcli.numerics.trace_test import TraceTest
 from gradcli.point import Array, Estimate, Witness
+
+_MOST_TIES = 8  # that are looked at, those that the same entries reach counted once; others are taken for kinks
 
 
 class Contradiction(GradcliError):
@@ -32,6 +37,37 @@ class Question(Recording):
     def trace_test(self) -> TraceTest:
         """The test that the recorded program is the function near the point, too."""
         return self.failed_test or tested(self)
+
+    @cached_property
+    def kinks(self) -> list[Mark]:
+        """The ties at which f has a kink, or at which the rules give another slope than f has.
+
+        There is none where all pieces that meet have one gradient, and the rules give it.
+        """
+        return [mark for mark, holds in zip(self.ties, self._rules_hold, strict=True) if not holds]
+
+    @property
+    def by_convention(self) -> bool:
+        """Whether f is smooth at all ties, and the rules give another slope at one, as for relu(x) - relu(-x) at 0."""
+        return bool(self.kinks) and None not in self._rules_hold
+
+    @cached_property
+    def _rules_hold(self) -> list[bool | None]:
+        """For each tie, whether f is smooth there, and the rules give its gradient; None if f may have a kink."""
+        keys = [tuple(np.asarray(mask).tobytes() for mask in mark.reach) for mark in self.ties]
+        known: dict[tuple[bytes, ...], bool | None] = {}
+        for key, mark in zip(keys, self.ties, strict=True):
+            if key not in known:
+                known[key] = rules_hold_at(self, mark.reach, self._room_at_ties) if len(known) < _MOST_TIES else None
+        return [known[key] for key in keys]
+
+    @cached_property
+    def _room_at_ties(self) -> Array:
+        """The rounding error of the gradient of the sum of all outputs, entry by entry."""
+        if not self.affords_slopes:
+            return np.zeros(self.entries)
+        axes = tuple(range(np.ndim(self.value)))
+        return np.asarray(SAFETY * end_to_end([np.sum(self.rounding[name], axis=axes) for name in self.wrt]))
 
     def unbelieved(self, why: str, failed: TraceTest | None = None) -> "Question":
         """Return the same question without a trace, to be answered by function values only; `why` says what is wrong with it.

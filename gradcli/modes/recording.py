@@ -251,12 +251,17 @@ class Recording(Problem):
         ]
 
     @cached_property
-    def kinks(self) -> list[Mark]:
-        """The kinks and branch ties hit exactly at this point."""
+    def ties(self) -> list[Mark]:
+        """The ties of operations and branches that are hit exactly at this point, whether f has a kink there or not."""
         if self.untraced:
             return []
         with np.errstate(all="ignore"):
             return [*kinks(self.recording, self.bars), *at_jumps(self.near, self.recording, self.bars)]
+
+    @cached_property
+    def kinks(self) -> list[Mark]:
+        """The ties at which f has a kink; here all of them are taken for one."""
+        return list(self.ties)
 
     @cached_property
     def branches(self) -> list[Branch]:

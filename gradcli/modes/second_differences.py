@@ -16,7 +16,7 @@ from gradcli.modes.work import MOST_EVALUATIONS
 from gradcli.numerics.rounding import EPS
 from gradcli.numerics.steps import Line, derivative, second_derivative
 from gradcli.point import Array, Cost, Estimate, Point
-from gradcli.source.derived import STEP, Along, Gradient
+from gradcli.source.derived import STEP, Along, Gradient, SumOfEntries
 from gradcli.source.function import Function
 
 CALLS = 38  # for one second derivative: of the difference itself 24, and 14 to see whether f bends
@@ -60,29 +60,31 @@ class _Lines:
         return float(self._problem.near(*split_like(self.x + t * v, self._problem.xs)))
 
 
-def _refuse_many(n: int, along: bool, budget: int | None) -> None:
-    """Raise OverBudget where second differences by all entries take too many evaluations."""
-    calls, most = (2 if along else n) * n * CALLS, budget or MOST_EVALUATIONS
+def _refuse_many(n: int, for_each: int, budget: int | None) -> None:
+    """Raise OverBudget where second differences, so many for each of n entries, take too many evaluations."""
+    calls, most = for_each * n * CALLS, budget or MOST_EVALUATIONS
     if calls > most:
         says = f"second differences by {n} entries would take about {calls:,} evaluations, more than the budget of {most:,}"
         raise OverBudget(says, do=f"--budget {calls}, or your gradient beside it: --grad g --hess h")
 
 
 def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Stepping, budget: Budget) -> Estimate:
-    """Return the Hessian of a function that can only be called, or the product of the Hessian and v.
+    """Return the Hessian of a function that can only be called, its diagonal, or the product of the Hessian and v.
 
-    Shapes  one array (n, *shape of the input) for each input, n the number of all entries; the product is (n,).
+    Shapes  one array (n, *shape of the input) for each input, n the number of all entries; the product is (n,), and the
+            diagonal has the shape of each input.
     Error   the spread of extrapolants, and noise; estimated.
     Cost    38 evaluations for each entry of the diagonal and 76 for each other entry on one side of it; for a product with
             v, 76 for each entry.
     Raises  OverBudget if that is too much; TypeError if `f` is not a gradient by values, or one along v.
     """
-    gradient = f.f if isinstance(f, Along) else f
+    gradient = f.f if isinstance(f, Along | SumOfEntries) else f
     if not isinstance(gradient, GradientByValues):
         raise TypeError("only a gradient by values has second differences")
     line = _Lines(gradient, values, budget)
     scales = end_to_end([stepping.sizes(name, values[name]) for name in gradient.wrt])
-    _refuse_many(len(scales), isinstance(f, Along), stepping.budget)
+    for_each = 2 if isinstance(f, Along) else 1 if isinstance(f, SumOfEntries) else len(scales)
+    _refuse_many(len(scales), for_each, stepping.budget)
     units = np.diag(scales)
     calls = 0
 
@@ -101,6 +103,10 @@ def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Steppi
             v = end_to_end([f.v[name] for name in gradient.wrt])
             found = np.array([mixed(u, v) / scale for u, scale in zip(units, scales, strict=True)])
             value, bound = {STEP: found[:, 0]}, {STEP: found[:, 1]}
+        elif isinstance(f, SumOfEntries):
+            alone = np.array([curvature(u) / scale**2 for u, scale in zip(units, scales, strict=True)])
+            like = [np.asarray(values[name]) for name in gradient.wrt]
+            value, bound = (dict(zip(gradient.wrt, split_like(part, like), strict=True)) for part in alone.T)
         else:
             whole = np.zeros((len(scales), len(scales), 2))
             for i, u in enumerate(units):

@@ -30,12 +30,12 @@ def tested(q: Recording) -> TraceTest:
         return TraceTest(None)
     if native_of(root_of(q.f)) is not None:
         return TraceTest(None)
-    if q.f.kind == "python" and any(mark.primitive in _EQUALITIES for mark in q.kinks):
+    if q.f.kind == "python" and any(mark.primitive in _EQUALITIES for mark in q.ties):
         why = "a comparison for equality holds only at this exact point, for example because a value comes from a cache"
         return TraceTest(False, why)
     steps = _steps(q)
     if not any(map(np.any, steps)):
-        return TraceTest(None, "every input lies on a kink of the function")
+        return TraceTest(None, "every input lies at a tie of a comparison")
     with np.errstate(all="ignore"):
         found = _at(q, steps)
         if found.agrees is None and not found.failed:
@@ -61,7 +61,7 @@ def _at(q: Recording, steps: list[Array]) -> TraceTest:
 
 def _steps(q: Recording) -> list[Array]:
     """Return the first displacement: of entries that are at no tie of a decision, into the user's bounds."""
-    ties = q.entries_of(m for m in q.kinks if m.primitive.constant)
+    ties = q.entries_of(m for m in q.ties if m.primitive.constant)
     sizes = [q.stepping.sizes(name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
     moved = displacement(q.weights, sizes)
     inward = [q.stepping.inward(name, x, v) for name, x, v in zip(q.wrt, q.xs, moved, strict=True)]

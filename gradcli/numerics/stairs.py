@@ -72,10 +72,21 @@ def reach(program: Program, slots: Sequence[int]) -> Masks:
     Shapes  one mask for each input, in its shape.
     Cost    one sweep back over the program, whatever the number of slots.
     """
-    bars: list[Any] = [None] * len(program.lines)
-    for slot in slots:
-        if slot != CONSTANT:
-            bars[slot] = np.ones(shape(program.tape.value(slot)))[()]
+    return _swept(program, {k: np.ones(shape(program.tape.value(k)))[()] for k in slots if k != CONSTANT})
+
+
+def reach_of(program: Program, mask: Any) -> Masks:
+    """Return, for each input, the entries on which the entries of the result in a mask depend other than through steps.
+
+    Shapes  `mask` has the shape of the result; there is one mask for each input, in its shape.
+    Cost    one sweep back over the program.
+    """
+    return _swept(program, {program.y.slot: (mask * 1.0)[()]} if program.moves else {})
+
+
+def _swept(program: Program, seeds: dict[int, Any]) -> Masks:
+    """Return, for each input, the entries that are reached from the masks at some lines."""
+    bars: list[Any] = [seeds.get(k) for k in range(len(program.lines))]
     made: dict[tuple[Primitive | None, int], Primitive | None] = {}
     for primitive, slots_, _, _, _, _ in program.lines:
         if (primitive, len(slots_)) not in made:

@@ -210,7 +210,7 @@ def _right(request: Request, point: Point, names: tuple[str, ...], quick: bool =
         with np.errstate(all="ignore"):
             if not np.all(np.isfinite(q.value)) or size(q.value) * q.entries > _MOST_ENTRIES:
                 return None
-            if q.untraced is None and (q.kinks or q.not_finite is not None):
+            if q.untraced is None and (q.ties or q.not_finite is not None):
                 return None
             estimate = _answer(q, quick)
     except (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, np.linalg.LinAlgError):

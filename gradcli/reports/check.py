@@ -39,7 +39,7 @@ from gradcli.reports.point_report import Detects, Diagnosis, PointReport, Stress
 from gradcli.reports.seeds import seed_line
 from gradcli.reports.tidy import entries
 from gradcli.reports.trace import TraceReport
-from gradcli.words import Derivative, DiagnosisKind, Exit, Kind, Severity, Verdict, slug
+from gradcli.words import OF_SHAPE, Derivative, DiagnosisKind, Exit, Kind, Severity, Verdict, slug
 
 COLUMNS = ("point", "mode", "input", "index", "value", "bound", "mode_verdict", "verdict")  # of the rows of csv
 _FIRST = {Severity.ERROR: Kind.FIRST_ORDER, Severity.INCONCLUSIVE: Kind.NOT_A_SUBGRADIENT}  # what says most
@@ -67,6 +67,7 @@ class CheckReport(Printed):
     claimed_at   The line of the code that defines the claimed gradient.
     stress       How many hard points were looked at (--stress).
     comparison   How an implementation compares with its reference (--reference).
+    headline     The verdict as it is printed, where it has a limit: `PASS (a subgradient at a kink)`.
     """
 
     target: Target
@@ -86,11 +87,16 @@ class CheckReport(Printed):
     claimed_at: SourceLine | Absent = ABSENT
     stress: StressReport | Absent = ABSENT
     comparison: Comparison | Absent = ABSENT
+    headline: str | Absent = ABSENT
     full: bool = field(default=False, metadata={TEXT_ONLY: True})  # every point in full, not the worst one alone
     # the computation at the worst point, or why it is not drawn; for pages, where it is made when it is needed
     walk: Callable[[], TraceReport | str] | None = field(
         default=None, compare=False, repr=False, metadata={TEXT_ONLY: True}
     )
+
+    def __post_init__(self) -> None:
+        word = self._word()
+        object.__setattr__(self, "headline", word if "(" in word else ABSENT)
 
     @property
     def passed(self) -> bool:
@@ -147,7 +153,7 @@ class CheckReport(Printed):
         diagnosis = self.points[worst_point(self)].diagnosis
         if diagnosis is None:
             return []
-        return repair_blocks(diagnosis) if diagnosis.kind == DiagnosisKind.SHAPE else diagnosis_blocks(diagnosis)
+        return repair_blocks(diagnosis) if diagnosis.kind in OF_SHAPE else diagnosis_blocks(diagnosis)
 
     def _ending(self) -> list[Block]:
         """Return a last line that repeats the verdict on a wrong claim, with the cause."""
@@ -179,20 +185,23 @@ class CheckReport(Printed):
         outputs = 0 if isinstance(point.value, Absent) else int(np.ndim(point.value))
         right = point.modes[point.reference].values
         wrong = {name: right[name] for name in dict.fromkeys(m.input for m in point.mismatches) if name in right}
-        return error_maps("claim", point.modes["claim"].values, wrong, outputs, vectors=True)
+        worst = {name: [(*(m.output or ()), *m.index) for m in point.mismatches if m.input == name] for name in wrong}
+        return error_maps("claim", point.modes["claim"].values, wrong, outputs, vectors=True, worst=worst)
 
     def gist(self) -> str:
         """Return the verdict, the target and the sentence that says why."""
         return f"{self._word()}: {cut(self.target.text)}: {self.sentence()}"
 
     def _word(self) -> str:
-        """Return the verdict as it is printed, with the inputs that were not checked."""
+        """Return the verdict as it is printed; that of a pass with what it holds for: subgradients, inputs not checked."""
         word, left = WORDS[self.verdict][0], self._unclaimed()
-        return f"{word} ({', '.join(left)} not checked)" if left and self.passed else word
+        limits = [f"{', '.join(left)} not checked"] * bool(left)
+        limits += ["a subgradient at a kink"] * any(f.kind == Kind.SUBGRADIENT for p in self.points for f in p.findings)
+        return f"{word} ({'; '.join(limits)})" if limits and self.passed else word
 
     def _unclaimed(self) -> tuple[str, ...]:
         """Return the inputs that the claim leaves out."""
-        return self.points[0].not_claimed or ()
+        return (self.points[0].not_claimed or ()) if self.points else ()
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return every entry of every mode at every point as a row."""
@@ -215,8 +224,7 @@ class CheckReport(Printed):
         least = "at least " if any(f.kind == Kind.COVERAGE for p in self.points for f in p.findings) else ""
         if self.verdict == Verdict.FAIL:
             shape = next(
-                (p.diagnosis.message for p in self.points if p.diagnosis and p.diagnosis.kind == DiagnosisKind.SHAPE),
-                None,
+                (p.diagnosis.message for p in self.points if p.diagnosis and p.diagnosis.kind in OF_SHAPE), None
             )
             if shape:
                 return shape

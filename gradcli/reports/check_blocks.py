@@ -19,13 +19,16 @@ from gradcli.reports.point_report import (
     SourceEdit,
     StressReport,
 )
-from gradcli.words import Derivative, DiagnosisKind, Kind, RanOn, Severity, Verdict
+from gradcli.words import OF_SHAPE, Derivative, DiagnosisKind, Kind, RanOn, Severity, Verdict
 
 _ROWS = 3  # of wrong entries, the worst first
 _LOOKED_AT = {  # what the derivative is of, where it is not the target itself
-    "Hessian": "gradient of {}", "product H v": "gradient of {} along v", "product J v": "{} along v",
+    "elementwise derivative": "sum of the entries of {}", "Hessian": "gradient of {}",
+    "diagonal of the Hessian": "sum of the entries of the gradient of {}",
+    "product H v": "gradient of {} along v", "product J v": "{} along v",
     "product w J": "w . {}",
 }  # fmt: skip
+_NO_GRADIENT = (Kind.KINK, Kind.JUMP, Kind.INFINITE_SLOPE)  # there modes give a convention
 _TONES: dict[str, Tone] = {"agree": "good", "disagree": "bad"}
 _SHORT = {"agree": "", "disagree": "  disagrees", "cannot tell": "  cannot tell"}
 
@@ -66,7 +69,7 @@ def point_blocks(report: Checked, point: PointReport, number: int, opened: bool 
     blocks += [*_gradient_table(report, point), _modes_table(point)]
     blocks += [Paragraph(result.ran_on.says()) for result in point.modes.values() if isinstance(result.ran_on, RanOn)]
     blocks += [block for f in point.findings for block in _finding_blocks(f)]
-    if point.diagnosis is not None and point.diagnosis.kind != DiagnosisKind.SHAPE and not opened:
+    if point.diagnosis is not None and point.diagnosis.kind not in OF_SHAPE and not opened:
         blocks += diagnosis_blocks(point.diagnosis)
     if point.verdict == Verdict.PASS:
         blocks.append(Paragraph(confirmed_by(point)))
@@ -206,9 +209,10 @@ def _mismatch_blocks(point: PointReport, title: str) -> list[Block]:
         entry = numbers.entry_name(m.input, m.index, output, point.outputs or ())
         claimed, right = numbers.apart(m.claimed, m.reference)
         rows.append((entry, Piece(claimed, "bad"), right, numbers.ratio(m.ratio)))
-    blocks: list[Block] = [
-        Table(("entry", "claimed", point.reference or "reference", "ratio"), tuple(rows), frozenset({1, 2, 3}), title)
-    ]
+    order = f"the worst first, {shown_entries.WORST_FIRST}" if len(rows) > 1 else ""
+    columns = ("entry", "claimed", point.reference or "reference", "ratio")
+    caption = ": ".join(filter(None, (title, order)))
+    blocks: list[Block] = [Table(columns, tuple(rows), frozenset({1, 2, 3}), caption)]
     left = point.entries.wrong - len(rows)
     agree = point.entries.compared - point.entries.wrong - point.entries.undecided
     if left > 0:
@@ -293,6 +297,8 @@ def _mode_row(
 def _digits(mode: str, point: PointReport, result: ModeResult, reference: dict[str, Values]) -> Cell:
     verdict = result.verdict if isinstance(result.verdict, str) else "agree"
     tone = _TONES.get(verdict, "unsure")
+    if verdict == "cannot tell" and any(f.kind in _NO_GRADIENT for f in point.findings):
+        return Piece(_at_a_kink(mode, point), tone)
     if mode == point.reference and result.proved:
         return Piece(f"{proved_digits(result):.0f} (proved)", tone)
     if mode == point.reference:
@@ -305,6 +311,13 @@ def _digits(mode: str, point: PointReport, result: ModeResult, reference: dict[s
     ]
     worst = min((float(np.min(d, initial=16.0)) for d in found), default=0.0)
     return Piece(f"{worst:.1f}{_SHORT[verdict]}", tone)
+
+
+def _at_a_kink(mode: str, point: PointReport) -> str:
+    """Return what the value of a mode is where f has no gradient."""
+    if mode != "claim":
+        return "convention"
+    return "a subgradient" if any(f.kind == Kind.SUBGRADIENT for f in point.findings) else "cannot tell"
 
 
 def _sizes(result: ModeResult) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Which entries of a gradient are shown: all where they are few, else the largest and the least exact one of each input."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from gradcli.reports import numbers
 from gradcli.reports.encode import Values
 
 MOST = 8  # entries side by side
+WORST_FIRST = "by relative, then by absolute error"  # what the worst entries are ordered by
 
 Entry = tuple[str, tuple[int, ...]]
 Gradient = Mapping[str, Values]
@@ -27,6 +29,20 @@ def shown(reference: Gradient, others: Sequence[Gradient]) -> list[Entry]:
             places = dict.fromkeys((int(np.argmax(sizes)), int(np.argmin(digits))))
             chosen += [(name, tuple(map(int, np.unravel_index(k, np.shape(g))))) for k in places]
     return chosen[:MOST]
+
+
+def worst_first(claimed: Any, right: Any) -> Any:
+    """Return the order of the entries of two vectors: by relative error, then by absolute error, the largest first.
+
+    Relative errors that are equal to six digits count as equal: beyond them, rounding would order the entries. An entry
+    that is not finite, or where the right one is 0, has an infinite relative error.
+    """
+    with np.errstate(all="ignore"):
+        error = np.nan_to_num(np.abs(np.subtract(claimed, right, dtype=float)), nan=np.inf)
+        relative = np.nan_to_num(np.where(error == 0, 0.0, error / np.abs(right)), nan=np.inf, posinf=np.inf)
+        unit = 10.0 ** (np.floor(np.log10(np.where((relative > 0) & np.isfinite(relative), relative, 1.0))) - 5)
+        relative = np.where(np.isfinite(relative), np.round(relative / unit) * unit, np.inf)
+    return np.lexsort((-error, -relative))
 
 
 def total(reference: Gradient) -> int:

@@ -85,7 +85,7 @@ class CheckRow:
             return f"{said} (cached)", tone
         if self.verdict == "pass" and self.document.get("verdict") == Verdict.INCONCLUSIVE:
             return f"{said} (allowed: {', '.join(self.prevented_by())})", tone
-        return said, tone
+        return self.document.get("headline", said), tone
 
     def prevented_by(self) -> tuple[str, ...]:
         """Return the kinds of findings that prevented a verdict."""
@@ -113,11 +113,12 @@ class CheckRow:
     def line(self, width: int) -> Paragraph:
         """Return the check on one line of `width` columns."""
         said, tone = self.word
-        word, allowed = (said.partition(" ")[0], said.partition(" ")[2]) if "(allowed" in said else (said, "")
+        word, limit = (said, "") if len(said) <= _WORD else (said.partition(" ")[0], said.partition(" ")[2])
+        text = limit if limit.startswith("(allowed") else f"{limit} {self.said()}".strip()
         timed = width >= _TIMED
         room = width - _WORD - 2 - (_SECONDS if timed else 0)
         name = max(_LEAST, room - _SAID)
-        shown = cut(self.id, name).ljust(name) + "  " + cut(allowed or self.said(), room - name).ljust(room - name)
+        shown = cut(self.id, name).ljust(name) + "  " + cut(text, room - name).ljust(room - name)
         time = _seconds(self.seconds).rjust(_SECONDS) if timed else ""
         return Paragraph((Piece(f"{word} ".ljust(_WORD), tone), Piece((shown + time).rstrip())), 0)
 

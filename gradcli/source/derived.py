@@ -103,6 +103,18 @@ class Weighted(_Derived):
         return np.sum(self.f(values) * self.w)
 
 
+class SumOfEntries(_Derived):
+    """The sum of the entries of a function whose Jacobian is diagonal: its gradient is that diagonal."""
+
+    def __init__(self, f: Function) -> None:
+        super().__init__(f)
+        self.text = f"sum of the entries of {f.text}"
+        self.outputs = ()
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        return np.sum(self.f(values))
+
+
 class OfSymmetric(_Derived):
     """The function of the symmetric parts of some inputs, which are symmetric matrices.
 
@@ -132,8 +144,8 @@ class Completed(_Derived):
 
 
 def gradient_in(f: Function) -> Gradient | None:
-    """Return the gradient if the function is one, or is one along a line; else None."""
-    inner = f.f if isinstance(f, Along) else f
+    """Return the gradient if the function is one, one along a line, or the sum of its entries; else None."""
+    inner = f.f if isinstance(f, Along | SumOfEntries) else f
     return inner if isinstance(inner, Gradient) else None
 
 
@@ -142,6 +154,11 @@ def root_of(f: Function) -> Function:
     while isinstance(f, _Derived):
         f = f.f
     return f
+
+
+def is_target(f: Function) -> bool:
+    """Whether a function is the user's own, or the sum of its entries, so that a claim is of its first derivatives."""
+    return f is root_of(f) or (isinstance(f, SumOfEntries) and f.f is root_of(f))
 
 
 def either_way(rng: np.random.Generator, size: tuple[int, ...]) -> Any:

@@ -97,7 +97,7 @@ def right_gradient(q: Question) -> Estimate | None:
                 return None
             if q.untraced is not None:
                 return MODES["finite-difference"].gradient(q)
-            if np.any(np.abs(q.value) > _LARGEST) or q.kinks:
+            if np.any(np.abs(q.value) > _LARGEST) or q.ties:
                 return None
             try:
                 found = MODES["certified"].gradient(q)

@@ -11,7 +11,7 @@ from gradcli.point import Point
 from gradcli.reports.check import CheckReport
 from gradcli.reports.common import Finding
 from gradcli.reports.point_report import FewestDigits, StressReport
-from gradcli.source.derived import root_of
+from gradcli.source.derived import is_target, root_of
 from gradcli.source.facts import facts_of
 from gradcli.source.python import PythonFunction
 from gradcli.stress.critical import critical_numbers
@@ -54,7 +54,7 @@ def stressed(given: Verified, request: Request, options: StressOptions) -> Verif
 
     Raises  BadOption where the claim is no gradient; BadClaim if the claim raises where f is smooth.
     """
-    if request.f is not root_of(request.f) and request.own is None:
+    if not is_target(request.f) and request.own is None:
         raise BadOption("--stress is for gradients and Jacobians", do="check the gradient: --grad")
     report = given.report
     if report.verdict == Verdict.FAIL:
@@ -79,7 +79,7 @@ def stressed(given: Verified, request: Request, options: StressOptions) -> Verif
 
 def with_digits(report: CheckReport, request: Request, digits: float) -> CheckReport:
     """Return the report, wrong if the claim keeps fewer digits at a given point than are asked for."""
-    if request.claim is None or request.f is not root_of(request.f):
+    if request.claim is None or not is_target(request.f):
         raise BadOption("--digits counts the right digits of a claimed gradient", do="give one: --grad g")
     looks = [look(request, point.values, conditioned=False) for point in request.points]
     fewest = min(looks, key=lambda seen: seen.digits)

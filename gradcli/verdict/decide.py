@@ -259,15 +259,22 @@ def _at_kinks(seen: Evidence, findings: Findings) -> tuple[Findings, HullDistanc
         why = (
             "function values contradict the pieces that meet there"
             if hull.contradicted_by_values
-            else f"an entry is {hull.distance:.1e} of its largest slope away from every mean of the gradients of the "
-            f"{hull.piece_count} pieces"
+            else f"an entry is {hull.distance:.1e} of its largest slope away from {_pieces(hull)}"
         )
         says = f"the claim at the kink is not a subgradient: {why}"
         return (*findings, _inconclusive(Kind.NOT_A_SUBGRADIENT, says)), None
     accepted = tuple(replace(f, severity=Severity.WARNING, hint=None) if f in kinks else f for f in findings)
-    pieces = f"{hull.piece_count} smooth pieces"
-    says = f"at the kink the claim is a subgradient: a mean of the gradients of the {pieces} that meet there"
+    of = f"a mean of the gradients of the {hull.piece_count} smooth pieces that meet there"
+    if hull.piece_count == 1:
+        of = "the gradient of the one piece whose gradient is known"
+    says = f"at the kink the claim is a subgradient: {of}"
     return (*accepted, finding(Kind.SUBGRADIENT, Severity.WARNING, says)), hull
+
+
+def _pieces(hull: HullDistance) -> str:
+    if hull.piece_count == 1:
+        return "the gradient of the one piece whose gradient is known"
+    return f"every mean of the gradients of the {hull.piece_count} pieces"
 
 
 def _contradicted(seen: Evidence, findings: Findings) -> Findings:

@@ -14,7 +14,7 @@ from gradcli.modes.registry import chosen, effort_of, on_device
 from gradcli.modes.second_differences import GradientByValues
 from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.options import DEFAULTS, SECOND_ORDER, Options
-from gradcli.source.derived import gradient_in
+from gradcli.source.derived import SumOfEntries, gradient_in
 from gradcli.source.function import Notice
 from gradcli.source.loading import pairs
 from gradcli.source.names import nearest
@@ -97,7 +97,6 @@ def request_for(
             raise BadOption(f"the function has no {has}, as --expect has it", do="leave out --expect")
         if options.expect and len(found.points) > 1:
             raise BadOption("--expect holds values constant at one point", do="give one point")
-    notices = (*(own[0] if own is not None else found).notices, *_unchecked(found, claiming, options))
     modes = chosen(options.modes)
     if own is not None and options.modes is None:
         # symbolic takes longer than all other modes; constants that are held are known only to float64 rounding
@@ -109,6 +108,7 @@ def request_for(
     looked_at, claim = own[:2] if own is not None else _claimed(found, claiming, options)
     if claim is None and by is not None:
         looked_at, claim = traced_gradient(found, by, options.seed)
+    notices = (*looked_at.notices, *_unchecked(found, claiming, options))
     gradient = gradient_in(looked_at.f)
     if isinstance(gradient, GradientByValues):
         gradient.stepping = settings.stepping
@@ -118,8 +118,8 @@ def request_for(
     return Request(
         looked_at.f, looked_at.points, looked_at.wrt, modes, claim, options.seed, fixed,
         Budget(effort_of(options.modes), options.mode_timeout), notices,
-        options.allow, options.allow_inconclusive, command, _derivative(claiming, options), settings.stepping, options.mutate,
-        None if own is None else own[2], settings.framework_options, by, not_claimed,
+        options.allow, options.allow_inconclusive, command, _derivative(claiming, options, looked_at), settings.stepping,
+        options.mutate, None if own is None else own[2], settings.framework_options, by, not_claimed,
         without_wider if own is None or options.order == 2 else _in_float64(own[2]),
     )  # fmt: skip
 
@@ -165,7 +165,9 @@ def _known_inputs(found: Located, stepping: Stepping) -> None:
                 )
 
 
-def _derivative(claiming: Claiming | None, options: Options) -> Derivative:
+def _derivative(claiming: Claiming | None, options: Options, looked_at: Located) -> Derivative:
+    if isinstance(looked_at.f, SumOfEntries):
+        return "elementwise derivative" if gradient_in(looked_at.f) is None else "diagonal of the Hessian"
     kind = claiming.kind if claiming is not None else "hess" if options.order == 2 else "grad"
     names: dict[str, Derivative] = {
         "hess": "Hessian", "jvp": "product J v", "vjp": "product w J", "hvp": "product H v",

@@ -18,7 +18,7 @@ from gradcli.verdict.evidence import Evidence
 from gradcli.verify.other_inputs import wrong_at_other_inputs
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.screened import mistake_in_projections
-from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
+from gradcli.words import OF_SHAPE, DiagnosisKind, Kind, Severity, Verdict
 
 Cause = Callable[[CauseBudget], Diagnosis | None]  # looks for the likely mistake
 
@@ -104,7 +104,7 @@ def within_time(report: CheckReport, budget: CauseBudget) -> CheckReport:
     late = finding(Kind.TIMEOUT, Severity.INFO, says, hint="--diagnose TIME sets another limit")
 
     def at(point: PointReport) -> PointReport:
-        known = point.diagnosis is not None and point.diagnosis.kind == DiagnosisKind.SHAPE
+        known = point.diagnosis is not None and point.diagnosis.kind in OF_SHAPE
         kept = point.diagnosis if known and point.diagnosis is not None else None
         wrong = point.verdict == Verdict.FAIL
         return replace(point, diagnosis=kept, findings=(*point.findings, late) if wrong else point.findings)

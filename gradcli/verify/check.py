@@ -212,6 +212,8 @@ def _by_modes(
         q, claim, projection = projected(q, claim)
         said, answers = [projection], None
     q.prepare()
+    if not blind and q.by_convention:
+        raise _NotTheFunction("f is smooth where an operation has a tie, and the rules give another slope there")
     so_far = None if heard is None else lambda outcomes: heard(unfinished(q, outcomes))
     if so_far is not None:
         so_far({})

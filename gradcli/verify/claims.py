@@ -10,14 +10,14 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.provenance import place_of
 from gradcli.core.shapes import shape
-from gradcli.errors import BadClaim, BadOption, BadShape, BadTarget, NotSupported
+from gradcli.errors import BadClaim, BadOption, BadShape, BadTarget, FunctionFailed, NotSupported
 from gradcli.frameworks.adapt import claimant
 from gradcli.frameworks.native import native_of
-from gradcli.modes.claim import Claimed, ClaimedExpressions
-from gradcli.modes.claimed import ClaimedFunction, called, dense, hessian_blocks, matcher
+from gradcli.modes.claim import Claimed, ClaimedExpressions, WrongShape
+from gradcli.modes.claimed import Called, ClaimedFunction, called, dense, hessian_blocks, hessian_diagonal, matcher
 from gradcli.modes.second_differences import GradientByValues
 from gradcli.source.arguments import refuse_coroutine
-from gradcli.source.derived import STEP, Along, GivenGradient, Gradient, Weighted, direction
+from gradcli.source.derived import STEP, Along, GivenGradient, Gradient, SumOfEntries, Weighted, direction
 from gradcli.source.function import Function
 from gradcli.source.loading import NOTEBOOK, load, member, names_of
 from gradcli.source.names import nearest
@@ -26,6 +26,7 @@ from gradcli.source.pick import Pick
 from gradcli.source.python import PythonFunction
 from gradcli.source.structure import Leaf, paths, put_together
 from gradcli.source.targets import is_python
+from gradcli.verify.diagonal import with_elementwise, with_hessian_diagonal
 from gradcli.verify.native import precision_of
 from gradcli.verify.probe import Located
 
@@ -59,7 +60,7 @@ def claimed(found: Located, claiming: Claiming, seed: int) -> tuple[Located, Cla
     """
     source = _source(found, claiming)
     if isinstance(source, str):
-        return _by_expression(found, claiming, source)
+        return _by_expression(found, claiming, source, seed)
     refuse_coroutine(source, claiming.text)
     looked_at, claim = _KINDS[claiming.kind](found, claiming, source, seed)
     claim.place = place_of(inspect.unwrap(getattr(source, "func", source)))
@@ -81,7 +82,7 @@ def value_and_gradient(found: Located, pick: Pick) -> tuple[Located, Claimed]:
     claim = ClaimedFunction(
         f"{f.text} ({pick.named})", gradient, matcher(found.arguments, found.wrt, chosen=found.chosen), at
     )
-    return _first_only(found, claim), claim
+    return with_elementwise(_first_only(found, claim), claim), claim
 
 
 def second_order(found: Located, claiming: Claiming | None = None, seed: int = 0) -> Located:
@@ -169,10 +170,11 @@ def _source(found: Located, claiming: Claiming) -> str | Callable[..., Any]:
     )
 
 
-def _by_expression(found: Located, claiming: Claiming, text: str) -> tuple[Located, Claimed]:
+def _by_expression(found: Located, claiming: Claiming, text: str, seed: int) -> tuple[Located, Claimed]:
     given = frozenset(found.f.inputs)
     if claiming.kind in ("grad", "jac"):
-        return found, ClaimedExpressions(text, found.wrt, given, found.sizes)
+        claim = ClaimedExpressions(text, found.wrt, given, found.sizes)
+        return with_elementwise(found, claim), claim
     if claiming.kind != "hess":
         raise BadClaim(
             f"--{claiming.kind} takes a function of the inputs and a vector", do=f"--{claiming.kind} file.py:name"
@@ -183,7 +185,7 @@ def _by_expression(found: Located, claiming: Claiming, text: str) -> tuple[Locat
     def compute(values: Mapping[str, Value]) -> Any:
         return whole(values)["H"]
 
-    return second_order(found, claiming), ClaimedFunction(text, compute, lambda h: hessian_blocks(h, found.wrt, at), at)
+    return _second_order_claim(found, claiming, text, compute, compute(at), seed)
 
 
 def _first_only(found: Located, claim: ClaimedFunction) -> Located:
@@ -202,21 +204,52 @@ def _parameters(found: Located, inputs: list[str]) -> set[str]:
 def _jacobian(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
     compute = called(function, claiming.text, found.arguments)
     match = matcher(found.arguments, found.wrt, chosen=found.chosen)
-    precision = precision_of(found.f, found.wrt)
-    claim = ClaimedFunction(claiming.text, compute, match, found.points[0].values, precision)
-    return _first_only(found, claim), claim
+    claim = ClaimedFunction(claiming.text, compute, match, found.points[0].values)
+    looked_at = with_elementwise(_first_only(found, claim), claim)
+    summed: Callable[[Function], Function] = SumOfEntries if isinstance(looked_at.f, SumOfEntries) else lambda f: f
+    claim.precision = precision_of(found.f, found.wrt, summed)
+    return looked_at, claim
 
 
 def _hessian(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
     at = found.points[0].values
-    if not found.chosen and len(found.wrt) > 1:
-        one = called(function, claiming.text, found.arguments)(at)
-        if not isinstance(one, dict | tuple | list) and shape(one) == shape(at[found.wrt[0]]) * 2:
-            found = replace(found, wrt=found.wrt[:1])
     compute = called(function, claiming.text, found.arguments)
-    return second_order(found, claiming, seed), ClaimedFunction(
-        claiming.text, compute, lambda h: hessian_blocks(h, found.wrt, at), at
-    )
+    one = _returned(compute, at)
+    if not found.chosen and len(found.wrt) > 1 and not isinstance(one, dict | tuple | list):
+        first = shape(at[found.wrt[0]])
+        if shape(one) == first * 2 or (first and shape(one) == first):
+            found = replace(found, wrt=found.wrt[:1])
+    return _second_order_claim(found, claiming, claiming.text, compute, one, seed)
+
+
+def _returned(compute: Called, at: Mapping[str, Value]) -> Any:
+    """Return what a claim returns at a point. Raises BadClaim if it raises an error."""
+    try:
+        with np.errstate(all="ignore"):
+            return compute(at)
+    except FunctionFailed as error:
+        raise BadClaim(error.what, where=error.where, do=error.do) from error
+
+
+def _second_order_claim(
+    found: Located, claiming: Claiming, text: str, compute: Callable[[Mapping[str, Value]], Any], one: Any, seed: int
+) -> tuple[Located, Claimed]:
+    """Return the gradient and the claim of its Jacobian; if that is diagonal and its diagonal is claimed, these.
+
+    `one` is what the claim returns at the first point.
+    """
+    at, gradient = found.points[0].values, second_order(found, claiming, seed)
+    summed = None if hessian_diagonal(one, found.wrt, at) is None else with_hessian_diagonal(found, gradient)
+    if summed is not None:
+
+        def match(h: Any) -> dict[str, Any]:
+            parts = hessian_diagonal(h, found.wrt, at)
+            if parts is None:
+                raise WrongShape(f"the claimed Hessian has shape {shape(h)}, and is its diagonal at another point")
+            return parts
+
+        return summed, ClaimedFunction(text, compute, match, at)
+    return gradient, ClaimedFunction(text, compute, lambda h: hessian_blocks(h, found.wrt, at), at)
 
 
 def _jvp(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:

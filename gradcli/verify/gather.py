@@ -21,10 +21,11 @@ from gradcli.reports.point_report import Diagnosis
 from gradcli.source.derived import gradient_in
 from gradcli.verdict.entries import CANNOT_TELL, DISAGREE, DOUBT, USEFUL, USEFUL_ITERATED, entrywise, scale_of
 from gradcli.verdict.evidence import Outcome
+from gradcli.verify.diagonal import diagonal_only
 from gradcli.verify.flats import settled_zeros
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.scales import by_scales
-from gradcli.verify.witness import kink_along, kink_at, one_sided
+from gradcli.verify.witness import kink_along, kink_at, one_sided, slopes_in_words
 from gradcli.words import DiagnosisKind, Kind, Severity
 
 _SAME = 1e-11  # relative: trace and function call the same numpy functions, but composites may round differently
@@ -34,6 +35,10 @@ _MOST_ENTRIES = 50  # entries whose one-sided slopes are compared
 _STAIRCASE = 2.0**30  # float64 roundings in one rounding of the function: coarser than float32 (2**29)
 _WHOLE = 1e-6  # a number of calls this near an integer counts as an integer
 _MOST_CALLS = 100.5  # of a claim that a gradient may hold the sum of; a check makes fewer
+_NARROWING = (1e-9, 1e-12, 1e-15)  # times the point's size: steps to both sides of a tie
+_SHRINKS = 0.9  # of the distance of two values: by so much it shrinks with the steps, or f jumps
+_SLOPES = 10  # entries whose one-sided slopes are looked at for a kink
+_APART = 1e-3  # relative: two one-sided slopes that differ by less are not shown as those of a kink
 _NEAR = 1e-4  # relative to the entry, or to 1: the width of the steps of differences
 
 
@@ -60,12 +65,12 @@ def place_findings(case: PointCheck) -> None:
         return
     for mark in q.kinks:
         names = _reached(q, mark)
-        if _jumps(q, mark):
-            case.inconclusive(
-                Kind.JUMP, f"f jumps{' at ' + names if names else ''}: it has no gradient there", at=_span(mark)
-            )
-            continue
         where = f" at {names}" if names else ""
+        broken = _jumps_or_rises(q, mark)
+        if broken is not None:
+            kind, says = broken
+            case.inconclusive(kind, says.format(where), at=_span(mark))
+            continue
         case.inconclusive(
             Kind.KINK, f"f has a kink{where}: {mark.says}{_slopes(q, mark)}", at=_span(mark), operation=_operation(mark),
             hint="the value shown is a convention; move the point, or accept it: --allow kink",
@@ -127,14 +132,21 @@ def _first(y: Any) -> str:
     return f"{float(np.ravel(plain(y))[0]):.17g}" if np.size(plain(y)) else "nothing"
 
 
-def _jumps(q: Question, mark: Mark) -> bool:
-    """Whether f takes different values on the two sides of a tie between branches."""
-    sides = []
-    for sign in (-1.0, 1.0):
-        moved = [x + sign * 1e-9 * np.maximum(1.0, np.abs(x)) * mask for x, mask in zip(q.xs, mark.reach, strict=True)]
-        sides.append(np.asarray(q.near(*moved), dtype=float))
-    size = 1.0 + np.max(np.abs(sides[0]), initial=0.0)
-    return bool(np.any(np.abs(sides[1] - sides[0]) > 1e-6 * size + 1e-6 * q.largest_adjoint))
+def _jumps_or_rises(q: Question, mark: Mark) -> tuple[Kind, str] | None:
+    """Return the kind of a finding, and what it says of a place, where f jumps at a tie or has an infinite slope there."""
+    apart: list[float] = []
+    for step in _NARROWING:
+        sides = []
+        for sign in (-1.0, 1.0):
+            moved = [x + sign * step * np.maximum(1.0, np.abs(x)) * m for x, m in zip(q.xs, mark.reach, strict=True)]
+            sides.append(np.asarray(q.near(*moved), dtype=float))
+        apart.append(float(np.max(np.abs(sides[1] - sides[0]), initial=0.0)))
+        size = 1.0 + float(np.max(np.abs(sides[0]), initial=0.0))
+        if not apart[0] > 1e-6 * size + 1e-6 * q.largest_adjoint:
+            return None
+    if not apart[-1] <= _SHRINKS * apart[0]:
+        return Kind.JUMP, "f jumps{}: it has no gradient there"
+    return Kind.INFINITE_SLOPE, "f is continuous{}, but its slope grows without bound as the point is approached"
 
 
 def _nearby(q: Question) -> Finding | None:
@@ -153,12 +165,12 @@ def _nearby(q: Question) -> Finding | None:
 
 
 def _slopes(q: Question, mark: Mark) -> str:
-    """Return in words the slopes on both sides of a kink, for the first entry that reaches it."""
+    """Return in words the slopes on both sides of a kink, for the first of some entries where they differ."""
     for name, mask in zip(q.wrt, mark.reach, strict=True):
-        for at in map(tuple, np.argwhere(mask)[:1]) if shape(q.value) == () else ():
+        for at in map(tuple, np.argwhere(mask)[:_SLOPES]) if shape(q.value) == () else ():
             left, right = one_sided(q, name, at)
-            if np.isfinite(left) and np.isfinite(right):
-                return f"; the slope is {left:.5g} from the left and {right:.5g} from the right"
+            if np.isfinite(left) and np.isfinite(right) and abs(right - left) > _APART * max(abs(left), abs(right)):
+                return f"; the slope is {slopes_in_words(q, name, at)}"
     return ""
 
 
@@ -244,6 +256,10 @@ def _beyond(again: Any, x: Any, bound: Any) -> float:
 
 def _of_shape(case: PointCheck, error: WrongShape) -> Diagnosis:
     """Return the diagnosis of a claim of the wrong shape, with the reduction that would make it right, if there is one."""
+    if error.diagonal is not None and case.reference is not None:
+        says = diagonal_only(case.q, error.diagonal, case.estimate(case.reference))
+        if says is not None:
+            return Diagnosis(DiagnosisKind.DIAGONAL_ONLY, says)
     says = None
     if error.claimed is not None and case.reference is not None:
         says = not_reduced(error.claimed, case.estimate(case.reference).value[error.name], error.name)

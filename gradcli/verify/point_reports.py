@@ -1,6 +1,6 @@
 """Make the report of one point from the evidence and the decision."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +10,16 @@ from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
 from gradcli.point import Witness
 from gradcli.reports.absent import ABSENT, Absent
+from gradcli.reports.common import Finding
 from gradcli.reports.encode import MAX_ENTRIES
 from gradcli.reports.point_report import Entries, Mismatch, ModeResult, PointReport, TraceReport
+from gradcli.reports.shown_entries import worst_first
 from gradcli.source.derived import STEP
 from gradcli.source.outputs import named_outputs
 from gradcli.verdict.decide import Decision
 from gradcli.verdict.entries import CANNOT_TELL, DISAGREE, allowed, word_of
 from gradcli.verdict.evidence import Evidence, Outcome, Projections
-from gradcli.words import Verdict
+from gradcli.words import Kind, Verdict
 
 
 def unfinished(q: Question, outcomes: Mapping[str, Outcome]) -> PointReport:
@@ -40,7 +42,7 @@ def report_of(q: Question, seen: Evidence, decision: Decision, not_claimed: tupl
         gradient=ABSENT if vector else values, jacobian=values if vector else ABSENT,
         entries=_counted(compared),
         mismatches=_mismatches(seen, len(shape(q.value))) if decision.verdict == Verdict.FAIL else (),
-        modes={name: mode_result(o, seen.agreement.get(name), vector) for name, o in seen.outcomes.items()},
+        modes={name: _of_mode(o, seen, vector, decision.findings) for name, o in seen.outcomes.items()},
         findings=decision.findings, diagnosis=decision.diagnosis, detects=decision.detects,
         outputs=tuple(named_outputs(q.f.outputs)) if q.f.outputs and np.size(q.value) <= MAX_ENTRIES else ABSENT,
         trace_test=_trace_report(seen), mutants=ABSENT if seen.mutants is None else seen.mutants.mutants,
@@ -62,7 +64,13 @@ def _projected(report: PointReport, found: Projections) -> PointReport:
         return report
     word = word_of([] if found.agrees else [DISAGREE])
     modes = report.modes | {"claim": replace(report.modes["claim"], verdict=word)}
-    return replace(report, modes=modes, mismatches=() if found.agrees else found.wrong)
+    return replace(report, modes=modes, mismatches=() if found.agrees else sorted_mismatches(found.wrong))
+
+
+def sorted_mismatches(found: Sequence[Mismatch]) -> tuple[Mismatch, ...]:
+    """Return wrong entries of all inputs, the worst first."""
+    claimed, right = (np.array([getattr(m, word) for m in found]) for word in ("claimed", "reference"))
+    return tuple(found[k] for k in worst_first(claimed, right))
 
 
 def _trace_report(seen: Evidence) -> TraceReport | Absent:
@@ -71,6 +79,15 @@ def _trace_report(seen: Evidence) -> TraceReport | Absent:
     if test.agrees is None and not test.untested_reason:
         return ABSENT
     return TraceReport(test.agrees, test.limit, test.evaluations, test.untested_reason or ABSENT)
+
+
+def _of_mode(outcome: Outcome, seen: Evidence, vector: bool, findings: tuple[Finding, ...]) -> ModeResult:
+    """Return the outcome of one mode; where f has no gradient its bound is one of a convention, and proves nothing."""
+    result = mode_result(outcome, seen.agreement.get(outcome.mode.name), vector)
+    open_ = any(np.any(mask) for mask in seen.undecided.values())
+    if result.proved is True and open_ and any(f.kind in (Kind.KINK, Kind.JUMP, Kind.INFINITE_SLOPE) for f in findings):
+        return replace(result, proved=False)
+    return result
 
 
 def mode_result(outcome: Outcome, agreement: Mapping[str, Any] | None, vector: bool) -> ModeResult:
@@ -92,17 +109,19 @@ def mode_result(outcome: Outcome, agreement: Mapping[str, Any] | None, vector: b
 
 
 def _mismatches(seen: Evidence, outputs: int) -> tuple[Mismatch, ...]:
-    """Return the wrong entries, largest ratio of difference to bound first; `outputs` is the number of output axes."""
+    """Return the wrong entries, the worst first, at most 1000 of each input; `outputs` is the number of output axes."""
     if "claim" not in seen.agreement or seen.reference is None:
         return ()
     claim, right = seen.estimate("claim"), seen.estimate(seen.reference)
     found = []
     for name, word in seen.agreement["claim"].items():
         room = np.broadcast_to(allowed(claim, right, name, seen.tolerance), word.shape)
-        for where in np.argwhere(word == DISAGREE)[:1000]:
+        wrong = np.asarray(word == DISAGREE)
+        order = worst_first(*(np.broadcast_to(of.value[name], wrong.shape)[wrong] for of in (claim, right)))
+        for where in np.argwhere(wrong)[order[:1000]]:
             k = tuple(int(n) for n in where)
             a, b = float(np.asarray(claim.value[name])[k]), float(np.asarray(right.value[name])[k])
             ratio = a / b if b else float("inf")
             output = k[:outputs] if outputs else ABSENT
             found.append(Mismatch(name, k[outputs:], a, b, a - b, float(room[k]), ratio, output))
-    return tuple(sorted(found, key=lambda m: -abs(m.difference) / max(m.bound, 1e-320)))
+    return sorted_mismatches(found)

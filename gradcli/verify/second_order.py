@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import shape, size
+from gradcli.core.shapes import end_to_end, shape, size
 from gradcli.modes.mode import Question
 from gradcli.modes.second_differences import GradientByValues
 from gradcli.numerics.steps import second_derivative
 from gradcli.point import Array, Estimate
 from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import PointReport
-from gradcli.source.derived import STEP, Gradient, direction, gradient_in
+from gradcli.source.derived import STEP, Gradient, SumOfEntries, direction, gradient_in
 from gradcli.source.function import of
 from gradcli.words import Kind, Severity, Verdict
 
@@ -47,14 +47,17 @@ def by_values(q: Question, right: Estimate) -> Finding | None:
 
     Return None if f is no gradient, or if the bounds are too wide to decide.
     """
-    f = q.f
+    f = q.f.f if isinstance(q.f, SumOfEntries) else q.f
     if not isinstance(f, Gradient) or isinstance(f, GradientByValues) or set(right.value) != set(f.wrt):
         return None
     v = {name: direction(q.seed, name, q.point.values[name]) for name in f.wrt}
     xs = [q.point.values[name] for name in f.wrt]
     g = of(f.f, q.point.values, f.wrt)
     found = second_derivative(lambda t: g(*[x + t * v[name] for x, name in zip(xs, f.wrt, strict=True)]))
-    h, bound = matrix(right.value, f.wrt), matrix(right.bound, f.wrt)
+    if f is q.f:
+        h, bound = matrix(right.value, f.wrt), matrix(right.bound, f.wrt)
+    else:
+        h, bound = (np.diag(end_to_end([np.asarray(of[name]) for name in f.wrt])) for of in (right.value, right.bound))
     flat = np.concatenate([np.reshape(v[name], -1) for name in f.wrt])
     along, scale = flat @ h @ flat, np.abs(flat) @ np.abs(h) @ np.abs(flat)
     room = float(found.bound) + float(np.abs(flat) @ bound @ np.abs(flat))

@@ -10,6 +10,7 @@ from gradcli.core.finite import all_finite
 from gradcli.core.shapes import shape, size
 from gradcli.modes.certified_direction import certified_difference
 from gradcli.modes.mode import Question
+from gradcli.numerics.noise import EPS
 from gradcli.numerics.steps import QUICK, Line, derivative, quick_derivative
 from gradcli.point import Array, Estimate
 from gradcli.source.derived import either_way
@@ -17,6 +18,7 @@ from gradcli.verdict.evidence import DirectionalCheck
 
 _DIRECTIONS = 4  # along which a gradient is compared with one-sided slopes
 _JUMP = 1e-2  # relative to the slopes: a smaller difference of the one-sided slopes is no kink
+_SHRINKING = (1e-6, 1e-9, 1e-12)  # steps over which a slope that is infinite keeps growing
 _SHARP = 1e-7  # relative to the slope: a bound this small is good enough
 _SUMMED = 1e-14  # of the sum of all contributions: the rounding of the sum <g, v>
 _SHARP_FOR_RULES = 1e-3  # relative to all contributions: the same if the trace was tested, and only rules can be wrong
@@ -88,7 +90,20 @@ def kink_at(q: Question, name: str, at: tuple[int, ...]) -> str | None:
     if not jump > _JUMP * size or not 0.5 * before < jump < 2 * before or not np.isfinite(jump):
         return None
     entry = f"{name}[{','.join(map(str, at))}]" if at else name
-    return f"f has a kink at {entry}: its slope is {fine[0]:.5g} from the left and {fine[1]:.5g} from the right"
+    return f"f has a kink at {entry}: its slope is {slopes_in_words(q, name, at)}"
+
+
+def slopes_in_words(q: Question, name: str, at: tuple[int, ...]) -> str:
+    """Return the slopes on both sides of one entry; one that grows without bound as the steps shrink is infinite."""
+    slopes = [one_sided(q, name, at, step) for step in _SHRINKING]
+    noise = 10 * EPS * abs(float(q.value)) / _SHRINKING[-1]
+    found = []
+    for side, word in ((0, "left"), (1, "right")):
+        wide, middle, fine = (pair[side] for pair in slopes)
+        more = abs(fine - middle) > max(abs(middle - wide) / 2, _JUMP * abs(fine), noise)
+        infinite = more and abs(fine) > abs(middle) > abs(wide)
+        found.append(f"{'infinite' if infinite else f'{wide:.5g}'} from the {word}")
+    return " and ".join(found)
 
 
 def kink_along(q: Question, gradient: Estimate) -> str | None:
