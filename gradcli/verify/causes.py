@@ -84,7 +84,8 @@ def with_causes(verified: Verified, budget: CauseBudget) -> CheckReport:
     report = verified.report
     points = list(report.points)
     for number, cause in verified.causes.items():
-        points[number] = replace(points[number], diagnosis=cause(budget))
+        with np.errstate(all="ignore"):  # an entry may be too large for float16
+            points[number] = replace(points[number], diagnosis=cause(budget))
     native = report.native
     if isinstance(native, NativeReport):
         parts = list(native.parts)
