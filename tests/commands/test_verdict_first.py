@@ -26,7 +26,9 @@ def test_the_verdict_comes_before_the_search_for_the_cause(
     monkeypatch.setattr("gradcli.full_check.with_cause_and_repair", broken)
     ran = gradcli(*WRONG)
     assert ran.exit_status == 70
-    assert ran.stdout.startswith("FAIL  sum(x**2): the claimed gradient is wrong in 5 of 5 entries\n\n  entry")
+    assert ran.stdout.startswith(
+        "FAIL  sum(x**2): the claimed gradient is wrong in 5 of 5 entries\n\n  the worst first"
+    )
 
 
 def test_entries_come_first_then_the_cause_then_the_modes_and_the_last_line_is_the_verdict(
@@ -38,7 +40,7 @@ def test_entries_come_first_then_the_cause_then_the_modes_and_the_last_line_is_t
         for word in ("FAIL", "entry", "2 more wrong", "Likely", "mode")
     ]
     assert found == sorted(found) and found[0] == 0
-    assert [line.split()[0] for line in lines[2:5]] == ["x[0]", "x[1]", "x[2]"]
+    assert [line.split()[0] for line in lines[3:6]] == ["x[4]", "x[3]", "x[2]"]
     assert lines[-1] == "FAIL  sum(x**2): a factor 2 too small"
 
 
