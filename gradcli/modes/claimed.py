@@ -291,6 +291,9 @@ def hessian_diagonal(found: Any, wrt: Sequence[str], at: Mapping[str, Any]) -> d
     Shapes  one array of the shape of the only input, or a dict or tuple of such arrays by input, or the entries of all
             inputs as one vector.
     """
+    rows = list(found.values()) if isinstance(found, dict) else found if isinstance(found, tuple | list) else []
+    if any(isinstance(row, dict | tuple | list) and len(wrt) > 1 for row in rows):
+        return None  # the blocks of a whole Hessian
     if isinstance(found, dict):
         parts = found if set(found) == set(wrt) else {}
     elif len(wrt) == 1:
