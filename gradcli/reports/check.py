@@ -67,6 +67,7 @@ class CheckReport(Printed):
     claimed_at   The line of the code that defines the claimed gradient.
     stress       How many hard points were looked at (--stress).
     comparison   How an implementation compares with its reference (--reference).
+    on           The set that each input is assumed to lie on, by name; derivatives are along these sets (--assume).
     """
 
     target: Target
@@ -86,6 +87,7 @@ class CheckReport(Printed):
     claimed_at: SourceLine | Absent = ABSENT
     stress: StressReport | Absent = ABSENT
     comparison: Comparison | Absent = ABSENT
+    on: dict[str, str] | Absent = ABSENT
     full: bool = field(default=False, metadata={TEXT_ONLY: True})  # every point in full, not the worst one alone
     # the computation at the worst point, or why it is not drawn; for pages, where it is made when it is needed
     walk: Callable[[], TraceReport | str] | None = field(
@@ -187,8 +189,11 @@ class CheckReport(Printed):
 
     def _word(self) -> str:
         """Return the verdict as it is printed, with the inputs that were not checked."""
-        word, left = WORDS[self.verdict][0], self._unclaimed()
-        return f"{word} ({', '.join(left)} not checked)" if left and self.passed else word
+        declined = self.native.declined or () if isinstance(self.native, NativeReport) else ()
+        left = ((self._unclaimed(), "not checked"), (declined, "not differentiated"))
+        more = ", ".join(f"{', '.join(names)} {what}" for names, what in left if names)
+        word = WORDS[self.verdict][0]
+        return f"{word} ({more})" if more and self.passed else word
 
     def _unclaimed(self) -> tuple[str, ...]:
         """Return the inputs that the claim leaves out."""
@@ -225,7 +230,7 @@ class CheckReport(Printed):
             if also and (not wrong or also[0].kind == Kind.FIRST_ORDER):
                 return also[0].message
             return (
-                f"{whose} is wrong in {least}{wrong} of {compared} entr{'y' if compared == 1 else 'ies'}"
+                f"{whose} is wrong in {least}{wrong} of {compared} entr{'y' if compared == 1 else 'ies'}{self._set()}"
                 if wrong
                 else f"{whose} is contradicted"
             )
@@ -237,8 +242,8 @@ class CheckReport(Printed):
         if isinstance(self.comparison, Comparison) and self.comparison.agrees:
             return f"value and gradient are those of {cut(self.comparison.reference)}{better}{self._format()}"
         if self.claim is not None:
-            return f"{self._whose()} is right{better}{self._format()}"
-        return f"gradcli's own {self.derivative} is right{better}; none of yours was checked (--{self._option()})"
+            return f"{self._whose()} is right{better}{self._format()}{self._set()}"
+        return f"gradcli's own {self.derivative} is right{better}{self._set()}; none of yours was checked (--{self._option()})"
 
     def decisive(self) -> DiagnosisKind | Kind | None:
         """Return the kind of the diagnosis or finding that the verdict is about; None if the check succeeded."""
@@ -275,6 +280,12 @@ class CheckReport(Printed):
         """Say in which format a gradient is right, where that is not float64."""
         narrow = isinstance(self.native, NativeReport) and self.native.dtype != "float64"
         return f" in {self.native.dtype}" if narrow and isinstance(self.native, NativeReport) else ""
+
+    def _set(self) -> str:
+        """Say on which sets a gradient is right or wrong, where inputs are assumed to lie on some."""
+        sets = self.on or {}
+        words = [f"{name} ({of})" if len(sets) > 1 else name for of, name in sets.items()]
+        return f" on {' and '.join(words)}" if words else ""
 
     def _option(self) -> str:
         return {"Jacobian": "jac", "Hessian": "hess"}.get(self.derivative, "grad")

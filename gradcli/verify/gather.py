@@ -24,6 +24,7 @@ from gradcli.verdict.evidence import Outcome
 from gradcli.verify.flats import settled_zeros
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.scales import by_scales
+from gradcli.verify.structure import ClaimOnSurfaces
 from gradcli.verify.witness import kink_along, kink_at, one_sided
 from gradcli.words import DiagnosisKind, Kind, Severity
 
@@ -192,6 +193,8 @@ def add_claim(case: PointCheck, claimed: Claimed) -> None:
         return
     case.outcomes = {"claim": Outcome(claim, "ok", estimate)} | case.outcomes
     case.findings += [finding(Kind.CLAIM, Severity.INFO, says) for says in estimate.notes]
+    if isinstance(claimed, ClaimOnSurfaces):
+        case.findings += claimed.notes()
     if claimed.mutates:
         says = f"{claimed.text} writes into its input; it was given copies"
         case.inconclusive(
