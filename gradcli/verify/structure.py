@@ -24,6 +24,7 @@ from gradcli.words import Kind, Severity
 Surfaces = Mapping[str, Surface]
 _MEANT = ("symmetric", "orthogonal", "skew", "simplex", "simplex rows", "unit")  # sets that a point is on by intent
 _NEAR = (1e-2, 1e-4)  # relative: how far beside the point f is evaluated, on a set and off it
+_SAME = 1e-12  # what rounding moves a value on a set by, where it is brought back
 _HIDDEN = 1e-12  # relative to the largest entry of the claim: a smaller part that a set hides is rounding
 
 
@@ -101,6 +102,9 @@ class ClaimOnSurfaces:
         return self.claim.mutates
 
     def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        back = {name: s.bring(values[name]) for name, s in self.surfaces.items()}
+        if not all(np.allclose(x, values[name], rtol=_SAME, atol=_SAME) for name, x in back.items()):
+            values = {**values, **back}  # an input that was drawn anew: f gets it on the set, too
         found = self.claim(values)
         self.hidden = {}
         return {name: self._along(name, x, values[name]) for name, x in found.items()}
