@@ -90,6 +90,7 @@ def located_with(settings: Settings, wrt: str | None) -> LocateOptions:
     return LocateOptions(
         settings.options.seed, wrt=wrt, pick=settings.options.picked, stepping=settings.stepping,
         framework_options=settings.framework_options,
+        assume=settings.options.assume if settings.options.checks_on_sets else (),
     )  # fmt: skip
 
 

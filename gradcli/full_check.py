@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from gradcli.diagnosis.budget import SECONDS, CauseBudget
-from gradcli.errors import BadOption
 from gradcli.frameworks.native import native_of
 from gradcli.options import Options
 from gradcli.point import Point
@@ -132,10 +131,7 @@ def at_hard_points(
 
     Raises  BadOption where there is no claim, or it is no gradient; BadClaim if the claim raises where f is smooth.
     """
-    stress = options.stress or options.stress_points is not None or options.sizes_check is not None
-    if options.assume and not stress:
-        raise BadOption("--assume is for the points of --stress", do="add --stress, or leave it out")
-    if stress:
+    if options.looks_at_hard_points:
         from gradcli.stress.stress import StressOptions, stressed
 
         chosen = StressOptions(sizes=options.sizes_check, named=sizes, digits=options.digits, assume=options.assume)

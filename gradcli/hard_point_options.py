@@ -25,6 +25,9 @@ class HardPointOptions:
         "--sizes-check", "SIZES", 'Sizes to look at, by the names of --shapes; asks for --stress: "n=1,2,31; b=1,2".',
         on=("check",), group=HARD_POINTS, read=sizes_by_name, take=as_given,
         write=lambda found: ["; ".join(f"{name}={','.join(map(str, sizes))}" for name, sizes in found.items())])
+    structure: bool = row(
+        "--structure", "", "With --stress, and in a suite: the check itself is on what --assume says, not its hard points alone.",
+        on=("check",), group=HARD_POINTS, default=False, kind=bool, write=flag_alone, take=as_given)
     digits: float | None = row(
         "--digits", "N", "Fewer right digits of the claim, at a point that is looked at, are a failure.",
         on=("check",), group=HARD_POINTS, kind=float, low=0, high=16, write=one, take=as_given)

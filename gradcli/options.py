@@ -82,8 +82,9 @@ class Options(ProgramOptions, HardPointOptions):
         on=("derive",), group=POINT, default=(), repeated=True, read=as_tuple)
     assume: tuple[str, ...] = row(
         "--assume", "FACTS",
-        'Assumptions about inputs (in check, for --stress): "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; '
-        'A: diagonal, orthogonal; c: index".',
+        'What inputs are: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: symmetric, orthogonal, skew, lower, '
+        'upper, diagonal; v: unit; M: mask; c: index". A check is made on this set, along it; with --stress only its '
+        'points are, unless --structure is given.',
         on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of, take=as_texts)
     points: int | None = row(
         "--points", "N", "How many points to draw when none is given.  [default: 3]",
@@ -322,6 +323,16 @@ class Options(ProgramOptions, HardPointOptions):
         if self.pick is not None and self.value_and_grad:
             raise BadOption("--value-and-grad and --pick both say what the target returns", do="drop --value-and-grad")
         return PAIR if self.value_and_grad else self.pick
+
+    @property
+    def looks_at_hard_points(self) -> bool:
+        """Whether hard points are asked for."""
+        return self.stress or self.stress_points is not None or self.sizes_check is not None
+
+    @property
+    def checks_on_sets(self) -> bool:
+        """Whether the check itself is on the sets that `assume` names, and not the hard points alone."""
+        return bool(self.assume) and (self.structure or not self.looks_at_hard_points)
 
     @property
     def seed_is_random(self) -> bool:

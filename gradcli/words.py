@@ -71,6 +71,7 @@ class Kind(StrEnum):
     # the request, and what it costs
     CLAIM = "claim"
     DIAGONAL = "diagonal"
+    STRUCTURE = "structure"
     NOTHING_TO_CHECK = "nothing-to-check"
     NOTHING_TO_COMPARE = "nothing-to-compare"
     REFUSED = "refused"
@@ -154,7 +155,7 @@ RuleKind = Literal["elementwise", "linear", "bilinear", "differential", "constan
 ALLOWED = (  # kinds that prevent a verdict; `--allow` can turn them into success
     Kind.KINK, Kind.JUMP, Kind.STAIRCASE, Kind.NON_FINITE, Kind.NOISE, Kind.NO_SECOND_WITNESS, Kind.DISAGREEMENT,
     Kind.CONTRADICTION, Kind.NOT_DETERMINISTIC, Kind.TRACE, Kind.TRACE_TEST, Kind.EARLIER_CALLS, Kind.MUTATES_INPUT,
-    Kind.TIMEOUT, Kind.MUTANT, Kind.BUDGET, Kind.FINE_STRUCTURE, Kind.INFINITE_SLOPE,
+    Kind.TIMEOUT, Kind.MUTANT, Kind.BUDGET, Kind.FINE_STRUCTURE, Kind.INFINITE_SLOPE, Kind.INNER_GRADIENT, Kind.STRUCTURE,
 )  # fmt: skip
 _WORST_FIRST = (Exit.INTERRUPTED, Exit.INTERNAL, Exit.WRONG, Exit.UNUSABLE, Exit.INCONCLUSIVE, Exit.CONFIRMED)
 

@@ -35,7 +35,7 @@ from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.tape import Recorded
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.derive import DerivedKind, Formula, Result
-from gradcli.source.derived import OfSymmetric, root_of
+from gradcli.source.derived import OnSurfaces, root_of
 from gradcli.source.expression import Expression
 
 
@@ -302,8 +302,8 @@ class Derivation:
         facts = dict(self.problem.facts)
         for name, own in self.problem.dims.items() if self.squeezed else ():
             facts[name] = facts.get(name, frozenset()) | {f"{SINGLE}{k}" for k, d in enumerate(own) if d == "1"}
-        if isinstance(self.problem.f, OfSymmetric):
-            facts |= {f"d{n}": frozenset({"symmetric"}) for n in self.problem.f.names}
+        if isinstance(self.problem.f, OnSurfaces):
+            facts |= {f"d{n}": frozenset({"symmetric"}) for n in self.problem.f.surfaces}
         return Reader(self.sizes, facts, list(self.problem.dims))
 
     def _likes(self) -> dict[tuple[str, ...], str]:

@@ -16,7 +16,8 @@ from gradcli.errors import GradcliError, NotSupported
 from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.program import Program, record
 from gradcli.interpreters.tape import Recorded, Tape
-from gradcli.source.derived import OfSymmetric, Weighted
+from gradcli.source.derived import OnSurfaces, Weighted
+from gradcli.source.facts import SYMMETRIC
 
 SEED = "seed of the sweep"  # names the cotangent of a result that is not a scalar; no input can have this name
 
@@ -148,7 +149,7 @@ def prepared(problem: Problem) -> Problem:
         f = Weighted(f, 1.0, f.text)
     names = tuple(n for n, words in problem.facts.items() if words & {"symmetric", "spd"} and "tied" not in words)
     if names and any(node.op in _TRIANGULAR for node in _nodes(y)):
-        f = OfSymmetric(f, names)
+        f = OnSurfaces(f, dict.fromkeys(names, SYMMETRIC))
     return replace(problem, f=f)
 
 

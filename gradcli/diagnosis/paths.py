@@ -35,13 +35,14 @@ def _lost(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Changed, Any]]:
     uses = _uses(tape)
     groups = {use: n for n, edge in enumerate(edges) for use in ((k, edge.i) for k in edge.lines)}
     for n, edge in enumerate(edges):
-        rivals = [use for k in edge.lines for use in uses[tape.operands(k)[edge.i]] if groups[use] != n]
+        rivals = [use for k in edge.lines for use in uses[tape.operands(k)[edge.i]] if groups.get(use) != n]
         if rivals and len(set(rivals)) > 1:
             yield "only the gradient through {} is counted", _omit(tape, rivals), edge.position
         if edge.primitive.name == "getitem":
             yield from _gathered(tape, edge)
     for n, edge in enumerate(edges):
-        others = sorted({groups[use] for k in edge.lines for use in uses[tape.operands(k)[edge.i]]} - {n})
+        used = (use for k in edge.lines for use in uses[tape.operands(k)[edge.i]])
+        others = sorted({groups[use] for use in used if use in groups} - {n})  # the search may be on one line alone
         for other in [m for m in others if m > n][:_PAIRS] if len(others) > 1 else ():
             both = [(k, e.i) for e in (edge, edges[other]) for k in e.lines]
             yield "the gradients through {} and one other operation are missing", _omit(tape, both), edge.position

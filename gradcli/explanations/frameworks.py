@@ -183,19 +183,20 @@ PREVENT = (
     Explanation(
         Kind.INNER_GRADIENT,
         group="prevents a pass",
-        summary="a custom gradient inside the function is wrong",
+        summary="a custom gradient is not the derivative",
         meaning=(
-            "Each custom backward pass that a framework's function uses is checked alone, at the values that it was "
-            "called with; with --localise each module, too. This one is wrong, although the gradient of the whole "
-            "function passes: at this point its mistake does not reach the result."
+            "Each custom backward pass inside a framework's function is checked alone, at the values that it was called with; "
+            "with --localise each module, too. This one is not the derivative of its forward, although the whole gradient is "
+            "not wrong. Where the inputs cannot move its arguments in the directions in which it differs, as behind a softmax, "
+            "this is a note. One that is the same for every cotangent is wrong."
         ),
         do=(
-            "Correct the backward pass that the message names; the report quotes its line. To see it fail alone, "
-            "check it as a target of its own."
+            "Correct the backward pass that the message names, or leave a convention as it is. To see it fail alone, check it "
+            "as a target of its own. To count this as success, add --allow inner-gradient."
         ),
         example=Example(
             'gradcli check f.py:f "x=[1, 2]"',
-            ("FAIL  f.py:f: Twice: its own gradient is wrong",),
+            ("INCONCLUSIVE  f.py:f: Twice: its own gradient is not the derivative of its forward",),
             file=_INNER_GRADIENT,
             needs="torch",
         ),

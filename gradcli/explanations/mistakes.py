@@ -143,7 +143,10 @@ ROWS = (
             "The claim is the symmetric part of the right gradient. A function such as Cholesky's factor reads one "
             "triangle only, so that the entries of the other have no gradient."
         ),
-        do="If you mean a symmetric matrix, let the function read both triangles: (A + A.T)/2.",
+        do=(
+            "If you mean a symmetric matrix, let the function read both triangles, (A + A.T)/2, or check it on symmetric "
+            'matrices, at a symmetric point: --assume "A: symmetric".'
+        ),
         example=Example(
             'gradcli check "sum(triu(A)**2)" "A=[[1, 2], [3, 4]]" --grad "triu(A) + triu(A).T"',
             (

@@ -293,6 +293,28 @@ ROWS = (
         ),
     ),
     Explanation(
+        Kind.STRUCTURE,
+        group="prevents a pass",
+        summary="the claim is right on a set of inputs alone",
+        meaning=(
+            "The function reads one triangle of a matrix that is symmetric here, as a Cholesky factor does, or it raises "
+            "where an input leaves a set, such as a distribution whose sum is not 1. The claim agrees with the derivative "
+            "along that set, and differs from the one by single entries, or there is none. With --assume it is a note: what "
+            "the set hides of the claim, such as the skew-symmetric part."
+        ),
+        do=(
+            'Say what the input is: --assume "A: symmetric". Then the function is evaluated on that set, and the claim is '
+            "compared along it. To count this as success, add --allow structure."
+        ),
+        example=Example(
+            'gradcli check "sum(log(diag(cholesky(A))))" "A=[[2, 1], [1, 3]]" --grad "inv(A)/2"',
+            (
+                "INCONCLUSIVE  sum(log(diag(cholesky(A)))): f reads one triangle of A: the claim is right on symmetric ...",
+                'check it on symmetric matrices: --assume "A: symmetric"',
+            ),
+        ),
+    ),
+    Explanation(
         Kind.NOISE,
         group="prevents a pass",
         summary="the bounds are too wide to decide an entry",

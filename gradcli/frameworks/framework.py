@@ -127,6 +127,10 @@ class Without:
         """Return None: the cost is not measured."""
         return None
 
+    def declined(self, f: Flat, xs: Sequence[Tensor], seed: int) -> frozenset[int]:
+        """Return no positions: no custom rule of this framework declines an input."""
+        return frozenset()
+
     def in_turn(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> Iterator[Run]:
         """Yield a run at other values and one at the first values again: a result that was kept would show."""
         for name, inputs in (("changed values", others), ("the first values again", xs)):
@@ -190,6 +194,9 @@ class Framework(Protocol):
 
     def value(self, f: Flat, xs: Sequence[Tensor], seed: int) -> Array:
         """Return the value of f, without a gradient."""
+
+    def declined(self, f: Flat, xs: Sequence[Tensor], seed: int) -> frozenset[int]:
+        """Return the positions of inputs that custom functions take, and whose backward returns None for them."""
 
     def in_turn(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> Iterator[Run]:
         """Yield runs at other values, in the same memory and in other memory, in which results that were kept would show."""

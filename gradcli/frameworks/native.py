@@ -40,6 +40,7 @@ class Native:
         self.differentiates = differentiates
         self.parameters = prepared.parameters
         self.notices = prepared.notices
+        self.given_as_tensors: frozenset[str] = frozenset()  # the inputs whose values were tensors at a given point
         self._built = prepared.built
         self._has_complex = False
         self._split = split(self)

@@ -68,6 +68,7 @@ class CheckReport(Printed):
     stress       How many hard points were looked at (--stress).
     comparison   How an implementation compares with its reference (--reference).
     headline     The verdict as it is printed, where it has a limit: `PASS (a subgradient at a kink)`.
+    on           The set that each input is assumed to lie on, by name; derivatives are along these sets (--assume).
     """
 
     target: Target
@@ -88,6 +89,7 @@ class CheckReport(Printed):
     stress: StressReport | Absent = ABSENT
     comparison: Comparison | Absent = ABSENT
     headline: str | Absent = ABSENT
+    on: dict[str, str] | Absent = ABSENT
     full: bool = field(default=False, metadata={TEXT_ONLY: True})  # every point in full, not the worst one alone
     # the computation at the worst point, or why it is not drawn; for pages, where it is made when it is needed
     walk: Callable[[], TraceReport | str] | None = field(
@@ -193,9 +195,11 @@ class CheckReport(Printed):
         return f"{self._word()}: {cut(self.target.text)}: {self.sentence()}"
 
     def _word(self) -> str:
-        """Return the verdict as it is printed; that of a pass with what it holds for: subgradients, inputs not checked."""
+        """Return the verdict as it is printed; that of a pass with what it holds for: subgradients, inputs that were left out."""
         word, left = WORDS[self.verdict][0], self._unclaimed()
+        declined = self.native.declined or () if isinstance(self.native, NativeReport) else ()
         limits = [f"{', '.join(left)} not checked"] * bool(left)
+        limits += [f"{', '.join(declined)} not differentiated"] * bool(declined)
         limits += ["a subgradient at a kink"] * any(f.kind == Kind.SUBGRADIENT for p in self.points for f in p.findings)
         return f"{word} ({'; '.join(limits)})" if limits and self.passed else word
 
@@ -233,7 +237,7 @@ class CheckReport(Printed):
             if also and (not wrong or also[0].kind == Kind.FIRST_ORDER):
                 return also[0].message
             return (
-                f"{whose} is wrong in {least}{wrong} of {compared} entr{'y' if compared == 1 else 'ies'}"
+                f"{whose} is wrong in {least}{wrong} of {compared} entr{'y' if compared == 1 else 'ies'}{self._set()}"
                 if wrong
                 else f"{whose} is contradicted"
             )
@@ -245,8 +249,8 @@ class CheckReport(Printed):
         if isinstance(self.comparison, Comparison) and self.comparison.agrees:
             return f"value and gradient are those of {cut(self.comparison.reference)}{better}{self._format()}"
         if self.claim is not None:
-            return f"{self._whose()} is right{better}{self._format()}"
-        return f"gradcli's own {self.derivative} is right{better}; none of yours was checked (--{self._option()})"
+            return f"{self._whose()} is right{better}{self._format()}{self._set()}"
+        return f"gradcli's own {self.derivative} is right{better}{self._set()}; none of yours was checked (--{self._option()})"
 
     def decisive(self) -> DiagnosisKind | Kind | None:
         """Return the kind of the diagnosis or finding that the verdict is about; None if the check succeeded."""
@@ -283,6 +287,12 @@ class CheckReport(Printed):
         """Say in which format a gradient is right, where that is not float64."""
         narrow = isinstance(self.native, NativeReport) and self.native.dtype != "float64"
         return f" in {self.native.dtype}" if narrow and isinstance(self.native, NativeReport) else ""
+
+    def _set(self) -> str:
+        """Say on which sets a gradient is right or wrong, where inputs are assumed to lie on some."""
+        sets = self.on or {}
+        words = [f"{name} ({of})" if len(sets) > 1 else name for of, name in sets.items()]
+        return f" on {' and '.join(words)}" if words else ""
 
     def _option(self) -> str:
         return {"Jacobian": "jac", "Hessian": "hess"}.get(self.derivative, "grad")

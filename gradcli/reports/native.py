@@ -40,6 +40,8 @@ class Part:
     file     The file of its backward function.
     line     The line of its backward function, counted from 1.
     source   The text of this line.
+    reached  Whether the inputs of the function move its arguments in directions in which it is not the derivative.
+    ignores  Whether its backward returns the same for another cotangent.
     """
 
     name: str
@@ -49,6 +51,8 @@ class Part:
     file: str | Absent = ABSENT
     line: int | Absent = ABSENT
     source: str | Absent = ABSENT
+    reached: bool | Absent = ABSENT
+    ignores: bool | Absent = ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,7 @@ class NativeReport:
     parts      The custom gradients met on the way, each checked alone.
     exactness  How exact the gradient is in a narrow format.
     cost       What the gradient cost.
+    declined   The inputs that are numbers, and that a custom backward returns None for: they are not differentiated.
     """
 
     framework: str
@@ -111,6 +116,7 @@ class NativeReport:
     parts: tuple[Part, ...] = ()
     exactness: Exactness | Absent = ABSENT
     cost: Cost | Absent = ABSENT
+    declined: tuple[str, ...] | Absent = ABSENT
 
     def blocks(self) -> list[Block]:
         """Return what people read of it."""

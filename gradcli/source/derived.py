@@ -13,7 +13,9 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.core.tracer import Tracer, exact
 from gradcli.errors import NotSupported
+from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.program import value_and_pulled
+from gradcli.source.facts import Surface
 from gradcli.source.function import Function, Notice, Output, of
 
 STEP = "step along v"  # the input of a function along a line; no parameter can have this name
@@ -115,20 +117,32 @@ class SumOfEntries(_Derived):
         return np.sum(self.f(values))
 
 
-class OfSymmetric(_Derived):
-    """The function of the symmetric parts of some inputs, which are symmetric matrices.
+class OnSurfaces(_Derived):
+    """The function of inputs that are brought back to the sets they lie on, such as symmetric matrices.
 
-    A function that reads one triangle alone, such as a Cholesky factor, gets a gradient that is symmetric, too.
+    Its gradient is that along the sets: of a function that reads one triangle alone, such as a Cholesky factor, it is
+    symmetric, too.
     """
 
-    def __init__(self, f: Function, names: tuple[str, ...]) -> None:
+    def __init__(self, f: Function, surfaces: Mapping[str, Surface]) -> None:
         super().__init__(f)
-        self.names = names
+        self.surfaces = dict(surfaces)
         self.text = f.text
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
-        means = {name: (values[name] + np.transpose(values[name])) / 2 for name in self.names if name in values}
-        return self.f({**values, **means})
+        back = {name: surface.bring(values[name]) for name, surface in self.surfaces.items() if name in values}
+        return self.f({**values, **back})
+
+
+def tangent(surfaces: Mapping[str, Surface], at: Mapping[str, Any], v: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a direction along the sets that inputs lie on: the derivative of bringing the inputs back to them."""
+    along = {name: jvp(s.bring, [at[name]], [v[name]])[1] for name, s in surfaces.items() if name in v}
+    return {**v, **along}
+
+
+def is_target(f: Function) -> bool:
+    """Whether a function is the target itself, if only on the sets that its inputs lie on, or the sum of its entries."""
+    return (f.f if isinstance(f, OnSurfaces | SumOfEntries) else f) is root_of(f)
 
 
 class Completed(_Derived):
@@ -154,11 +168,6 @@ def root_of(f: Function) -> Function:
     while isinstance(f, _Derived):
         f = f.f
     return f
-
-
-def is_target(f: Function) -> bool:
-    """Whether a function is the user's own, or the sum of its entries, so that a claim is of its first derivatives."""
-    return f is root_of(f) or (isinstance(f, SumOfEntries) and f.f is root_of(f))
 
 
 def either_way(rng: np.random.Generator, size: tuple[int, ...]) -> Any:

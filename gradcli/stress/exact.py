@@ -8,6 +8,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.provenance import place
+from gradcli.core.shapes import shape
 from gradcli.errors import GradcliError, Place, Span
 from gradcli.interpreters.ball import Ball, nearest, precision
 from gradcli.interpreters.program import Program, record
@@ -16,6 +17,7 @@ from gradcli.modes.claimed import Called, ClaimedFunction
 from gradcli.numerics.rounding import EPS
 from gradcli.source.outputs import flattened
 from gradcli.verify.request import Request
+from gradcli.verify.structure import ClaimOnSurfaces
 
 _BITS = 1_200  # of the balls: numbers near 1e300 cancel beside ones near 1e-300
 _SAME = 1e-9  # relative: the exact claim is the right gradient
@@ -78,7 +80,24 @@ def function_of(claim: Claimed | None) -> Named | None:
     if isinstance(claim, ClaimedFunction) and isinstance(claim.compute, Called):
         called = claim.compute
         return lambda values: called.function({**values, **called.fixed})
+    if isinstance(claim, ClaimOnSurfaces):
+        return _on_surface(claim)
     return None
+
+
+def _on_surface(claim: ClaimOnSurfaces) -> Named | None:
+    """Return a claim of one gradient along the set that its input lies on, to be traced; None for a claim of several."""
+    whole = function_of(claim.claim)
+    if whole is None or len(claim.names) != 1:
+        return None
+    name = claim.names[0]
+    surface = claim.surfaces.get(name)
+
+    def along(values: Mapping[str, Value]) -> Value:
+        g = np.reshape(whole(values), shape(values[name]))
+        return np.reshape(g if surface is None else surface.pull(values[name], g), (-1,))
+
+    return along
 
 
 def _programs(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> tuple[Program, Program] | None:

@@ -4,15 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from gradcli.errors import BadOption
 from gradcli.point import Point
 from gradcli.reports.check import CheckReport
 from gradcli.reports.common import Finding
 from gradcli.reports.point_report import FewestDigits, StressReport
 from gradcli.source.derived import is_target, root_of
-from gradcli.source.facts import facts_of
+from gradcli.source.facts import dims_of_values, facts_of
 from gradcli.source.python import PythonFunction
 from gradcli.stress.critical import critical_numbers
 from gradcli.stress.exact import function_of
@@ -99,7 +97,7 @@ def _points(request: Request, options: StressOptions) -> Iterator[dict[str, Any]
     given = request.points[0]
     around = Around(
         given.values, request.wrt, request.stepping, critical_numbers(request.f, request.claim), request.seed, options.sizes,
-        options.named, facts_of(list(options.assume), _dims(given.values)),
+        options.named, facts_of(list(options.assume), dims_of_values(given.values)),
     )  # fmt: skip
     last = _calls(request) + _MOST_CALLS
     for number, values in enumerate(hard_points(around, beyond_branches(request, given))):
@@ -167,11 +165,6 @@ def _calls(request: Request) -> int:
     """Return how often the function was called; 0 for an expression, whose calls cost little."""
     root = root_of(request.f)
     return root.calls if isinstance(root, PythonFunction) else 0
-
-
-def _dims(values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return the lengths of each input's axes as texts, as assumptions read them."""
-    return {name: tuple(map(str, np.shape(x))) for name, x in values.items() if isinstance(x, np.ndarray | np.floating)}
 
 
 def _confirmed(request: Request, values: Mapping[str, Any], given: Point) -> Verified | None:

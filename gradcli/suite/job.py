@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from gradcli.errors import BadTarget, GradcliError, TooLarge
+from gradcli.errors import BadOption, BadTarget, GradcliError, TooLarge
 from gradcli.options import Options
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.common import ErrorDetail, ErrorReport, error_report
@@ -121,6 +121,8 @@ def _checked(job: Job, progress: Progress | None) -> "CheckReport":
     from gradcli.verify.asked import CheckOptions, request
     from gradcli.verify.build import settings_of
 
+    if job.options.assume and not (job.options.structure or job.options.looks_at_hard_points):
+        raise BadOption("assume is for the points of stress, unless structure = true", do="add structure = true")
     wanted = CheckOptions(settings_of(job.options), job.options.points or 3, command=job.command)
     asked = request(job.ask, wanted)
     report = full_check(asked, job.ask, wanted, progress)

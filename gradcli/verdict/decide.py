@@ -21,6 +21,7 @@ from gradcli.verdict.evidence import (
     MissingEvidence,
     PerEntry,
     Projections,
+    SetLeft,
     require,
 )
 from gradcli.verdict.narrow import less_exact, mistake_in_format, too_few_digits, without_rounding
@@ -221,7 +222,11 @@ def _claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Dec
 
 def _exact_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
     agreement = seen.agreement["claim"]
-    if any(np.any(mask) for mask in wrong_entries(seen, confirmed).values()):
+    wrong = [name for name, mask in wrong_entries(seen, confirmed).items() if np.any(mask)]
+    left = {each.input: each for each in seen.sets_left if each.differs}
+    if wrong and set(wrong) <= set(left):
+        return _open(findings, *(_right_on_set(left[name]) for name in wrong))
+    if wrong:
         changed = require(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
         if changed is not None:
             return Decision(Verdict.FAIL, (*findings, changed))
@@ -238,6 +243,13 @@ def _exact_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) 
     if changed is not None:
         return Decision(Verdict.FAIL, (*findings, changed), hull=hull)
     return Decision(Verdict.PASS, (*findings, *_weak_evidence(seen)), hull=hull)
+
+
+def _right_on_set(left: SetLeft) -> Finding:
+    along = f"the claim is right on {left.name}, and not by single entries"
+    says = f"{left.why}: {along if left.differs else 'it has no derivative by single entries'}"
+    hint = f'check it on {left.name}: --assume "{left.input}: {left.fact}"'
+    return _inconclusive(Kind.STRUCTURE, says, hint)
 
 
 def _own(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
@@ -292,6 +304,8 @@ def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> F
     """Return findings that say why there is no verdict, if no finding says so yet."""
     if _blocked(findings):
         return ()
+    if seen.sets_left:
+        return tuple(map(_right_on_set, seen.sets_left))
     if seen.scale_findings:
         return seen.scale_findings
     if seen.untraced is not None and seen.claimed is None:

@@ -171,6 +171,20 @@ class Projections:
     detects: Detects = NO_SIZE
 
 
+@dataclass(frozen=True, slots=True)
+class SetLeft:
+    """A set that an input lies on at the point, and that a derivative by its single entries leaves.
+
+    `why` says what f does off the set; `differs` says that the claim is wrong by single entries, and right along the set.
+    """
+
+    input: str
+    fact: str
+    name: str
+    why: str
+    differs: bool
+
+
 @dataclass(frozen=True)
 class TraceComparison:
     """Whether the recorded program gives the function's values near the point; None if this could not be compared.
@@ -207,6 +221,9 @@ class Evidence:
     written_as_text: bool = False  # a traced value was converted to text, where its slope may have been lost
     may_retry_without_trace: bool = False  # function values were requested, and the trace is not rejected yet
     may_keep_state: bool = False  # a Python function, whose value may depend on earlier calls
+    sets_left: tuple[
+        SetLeft, ...
+    ] = ()  # that a derivative by single entries leaves, and f does not allow or does not see
     wants_mutants: bool = False
     needs_projections: bool = False  # a claim without a trace, with too many entries to move one by one
     direction: DirectionalCheck | None = None

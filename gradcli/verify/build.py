@@ -25,6 +25,7 @@ from gradcli.verify.narrow_formats import in_float64
 from gradcli.verify.native import FrameworkClaim, own_gradient, traced_gradient
 from gradcli.verify.probe import Located
 from gradcli.verify.request import Request, without_wider
+from gradcli.verify.structure import Surfaces, assume, on_surfaces
 from gradcli.words import Derivative, Kind, Severity
 
 
@@ -87,6 +88,10 @@ def request_for(
             used; BadTarget for a claim that names no function.
     """
     own, options = None, settings.options
+    assumed = assume(found, options)
+    found = assumed.found
+    if assumed.surfaces:
+        _first_order_alone(claiming, options, by)
     if claiming is None and found.own_claim is not None and options.picked is None and options.order == 1:
         claiming = Claiming(*found.own_claim)
     if claiming is None and options.picked is None:
@@ -105,13 +110,18 @@ def request_for(
     if options.device is not None and native_of(found.f) is None:
         modes = on_device(modes, options.device)
     _known_inputs(found, settings.stepping)
-    looked_at, claim = own[:2] if own is not None else _claimed(found, claiming, options)
+    looked_at, claim = own[:2] if own is not None else _claimed(found, claiming, options, assumed.surfaces)
     if claim is None and by is not None:
         looked_at, claim = traced_gradient(found, by, options.seed)
     notices = (*looked_at.notices, *_unchecked(found, claiming, options))
     gradient = gradient_in(looked_at.f)
     if isinstance(gradient, GradientByValues):
         gradient.stepping = settings.stepping
+    if assumed.surfaces and own is not None and own[2].native.coarseness > 1.0:
+        says = f"--assume needs float64, and the function computes in {own[2].native.narrowest}"
+        raise BadOption(says, do="leave it out, or give the function float64")
+    if claiming is None or claiming.kind != "jvp":
+        looked_at, claim = on_surfaces(looked_at, claim, assumed.surfaces)
     not_claimed = _left_out(found, claiming, looked_at, claim, settings) if own is None else ()
     given = options.rtol is not None or options.atol is not None
     fixed = Tolerance(options.rtol or 0.0, options.atol or 0.0) if given else None
@@ -120,7 +130,7 @@ def request_for(
         Budget(effort_of(options.modes), options.mode_timeout), notices,
         options.allow, options.allow_inconclusive, command, _derivative(claiming, options, looked_at), settings.stepping,
         options.mutate, None if own is None else own[2], settings.framework_options, by, not_claimed,
-        without_wider if own is None or options.order == 2 else _in_float64(own[2]),
+        without_wider if own is None or options.order == 2 else _in_float64(own[2]), assumed.surfaces,
     )  # fmt: skip
 
 
@@ -175,7 +185,9 @@ def _derivative(claiming: Claiming | None, options: Options, looked_at: Located)
     return names.get(kind, "gradient")
 
 
-def _claimed(found: Located, claiming: Claiming | None, options: Options) -> tuple[Located, Claimed | None]:
+def _claimed(
+    found: Located, claiming: Claiming | None, options: Options, surfaces: Surfaces
+) -> tuple[Located, Claimed | None]:
     if options.picked is not None:
         if claiming is not None:
             flag = "--pick" if options.pick is not None else "--value-and-grad"
@@ -189,7 +201,18 @@ def _claimed(found: Located, claiming: Claiming | None, options: Options) -> tup
         raise BadOption(f"--{claiming.kind} claims a first derivative", do="for second derivatives: --hess or --hvp")
     if claiming.kind in SECOND_ORDER:
         claiming = replace(claiming, gradient=options.grad)
+    if claiming.kind == "jvp":
+        found = on_surfaces(found, None, surfaces)[0]
     return claimed(found, claiming, options.seed)
+
+
+def _first_order_alone(claiming: Claiming | None, options: Options, by: Implementation | None) -> None:
+    """Raise BadOption for what no check on a set compares."""
+    kind = None if claiming is None else claiming.kind
+    second = f"--{kind}" if kind in SECOND_ORDER else "--order 2" if options.order == 2 else None
+    other = second or ("--reference" if by is not None else "--same-as" if options.same_as else None)
+    if other is not None:
+        raise BadOption(f"--assume is for first derivatives of one function, not for {other}", do="leave one out")
 
 
 def _unchecked(found: Located, claiming: Claiming | None, options: Options) -> list[Notice]:

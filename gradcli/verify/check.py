@@ -81,21 +81,20 @@ def verify(request: Request, progress: Progress | None = None, answers: Answers 
             for k, point in enumerate(request.points)
         ]
     points = tuple(result.report for result in results)
-    status = worst(_STATUS[point.verdict] for point in points)
-    verdict = next(word for word, exit_ in _STATUS.items() if exit_ == status)
     report = replace(
         _outline(request),
-        exit_status=int(worst([Exit(_excused(request, status, points)), *_unmet(points)])),
-        verdict=verdict,
         detects=max((point.detects for point in points), key=_least_seen),
         points=points,
         environment=environment(_frameworks(points)),
         derivative=_named(request, points),
         native=ABSENT,
+        on={name: surface.name for name, surface in request.surfaces.items()} or ABSENT,
     )
+    report = _with_verdict(request, report)
     inner: dict[int, Cause] = {}
     if request.own is not None:
         report, inner = examined(request, report, request.own, verify)
+        report = _with_verdict(request, report)
     if request.implementation is not None:
         report = compared(request, report)
     causes = {number: result.cause for number, result in enumerate(results) if result.cause is not None}
@@ -114,6 +113,15 @@ def _outline(request: Request) -> CheckReport:
         detects=NO_SIZE, points=(), environment={}, derivative=request.derivative, claimed_at=_claimed_at(request.claim),
         native=ABSENT if native is None else NativeReport(native.framework.name, "", native.placed.device, native.placed.dtype),
     )  # fmt: skip
+
+
+def _with_verdict(request: Request, report: CheckReport) -> CheckReport:
+    """Return the report with the verdict that follows from those on its points, and the exit status."""
+    points = report.points
+    status = worst(_STATUS[point.verdict] for point in points)
+    verdict = next(word for word, exit_ in _STATUS.items() if exit_ == status)
+    exit_status = int(worst([Exit(_excused(request, status, points)), *_unmet(points)]))
+    return replace(report, verdict=verdict, exit_status=exit_status)
 
 
 def _claimed_at(claim: Claimed | None) -> SourceLine | Absent:

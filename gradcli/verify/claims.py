@@ -17,7 +17,18 @@ from gradcli.modes.claim import Claimed, ClaimedExpressions, WrongShape
 from gradcli.modes.claimed import Called, ClaimedFunction, called, dense, hessian_blocks, hessian_diagonal, matcher
 from gradcli.modes.second_differences import GradientByValues
 from gradcli.source.arguments import refuse_coroutine
-from gradcli.source.derived import STEP, Along, GivenGradient, Gradient, SumOfEntries, Weighted, direction
+from gradcli.source.derived import (
+    STEP,
+    Along,
+    GivenGradient,
+    Gradient,
+    OnSurfaces,
+    SumOfEntries,
+    Weighted,
+    direction,
+    root_of,
+    tangent,
+)
 from gradcli.source.function import Function
 from gradcli.source.loading import NOTEBOOK, load, member, names_of
 from gradcli.source.names import nearest
@@ -149,7 +160,7 @@ class ClaimedPart:
 def _source(found: Located, claiming: Claiming) -> str | Callable[..., Any]:
     """Return the function that a claim names, or the string if the claim is an expression."""
     claim = claiming.claim
-    native = native_of(found.f)
+    native = native_of(root_of(found.f))
     if not isinstance(claim, str):
         return claimant(claim, native)
     text = claim.strip()
@@ -253,7 +264,9 @@ def _second_order_claim(
 
 
 def _jvp(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
-    v = {name: direction(seed, name, found.points[0].values[name]) for name in found.wrt}
+    at = found.points[0].values
+    v = {name: direction(seed, name, at[name]) for name in found.wrt}
+    v = tangent(found.f.surfaces, at, v) if isinstance(found.f, OnSurfaces) else v
     compute = called(function, claiming.text, found.arguments, _structured(found, v))
 
     def match(result: Any) -> dict[str, Any]:

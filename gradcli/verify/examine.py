@@ -20,9 +20,9 @@ from gradcli.reports import numbers
 from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.check import CheckReport
 from gradcli.reports.common import Finding, finding
-from gradcli.reports.native import Aspect, Cost, Exactness, NativeReport
+from gradcli.reports.native import Aspect, Cost, Exactness, NativeReport, Part
 from gradcli.reports.point_report import PointReport
-from gradcli.source.derived import direction
+from gradcli.source.derived import direction, tangent
 from gradcli.source.python import message_of
 from gradcli.verdict.exactness import ratios
 from gradcli.verify.causes import Cause, Verified
@@ -31,7 +31,8 @@ from gradcli.verify.native import FrameworkClaim
 from gradcli.verify.other_ways import in_other_ways
 from gradcli.verify.parts import checked_parts
 from gradcli.verify.request import Request
-from gradcli.words import Exit, Kind, Severity, Verdict
+from gradcli.verify.structure import along
+from gradcli.words import Kind, Severity, Verdict
 
 _SAME = 1e-9  # relative to the sum of |terms|: the difference of two float64 sums of the same terms in another order
 _ULPS = 64  # of the narrowest format: the difference of two runs of the same code
@@ -42,14 +43,16 @@ _GRADIENTS = 40  # about how many evaluations of f the differences of a gradient
 _MOST_STEPS = 20_000  # operations of the framework that checks which the user did not request may take
 _MAPPED = 20  # about how many evaluations of f two gradients take, computed both at once and one by one
 
+_UNREACHED = "in directions that the inputs of f do not reach"
 _OTHERS = "second run, one input at a time, vmap, double backward"
 
 
 def examined(
     request: Request, report: CheckReport, own: FrameworkClaim, verify: Callable[[Request], Verified]
 ) -> tuple[CheckReport, dict[int, Cause]]:
-    """Return the report with the framework's other derivatives and custom gradients; if one is wrong, the verdict is fail.
+    """Return the report with the framework's other derivatives and custom gradients.
 
+    The first point fails if a derivative is wrong; it is open where a custom gradient is, and the whole gradient is not.
     Also return how the cause of each wrong custom gradient is looked for, by its number.
     """
     native = own.native
@@ -59,6 +62,7 @@ def examined(
     parts, causes = checked_parts(request, own, point, verify)
     where = native.ran_on
     found = NativeReport(where.framework, where.version, where.device, where.dtype, aspects, parts)
+    found = replace(found, declined=own.declined or ABSENT)
     if case is not None:
         found = replace(found, exactness=_exactness(case, point), cost=_cost(case))
     report = _with_cuts(replace(report, native=found), native)
@@ -69,15 +73,42 @@ def examined(
             for a in aspects
             if a.status == "wrong"
         )
-    said += tuple(
-        finding(Kind.INNER_GRADIENT, Severity.ERROR, f"{part.name}: its own gradient is wrong")
-        for part in parts
-        if part.verdict == Verdict.FAIL
-    )
-    if not said or report.verdict == Verdict.FAIL:
+    if report.verdict == Verdict.FAIL:
         return report, causes
-    points = (replace(point, verdict=Verdict.FAIL, findings=(*point.findings, *said)), *report.points[1:])
-    return replace(report, points=points, verdict=Verdict.FAIL, exit_status=int(Exit.WRONG)), causes
+    said += tuple(_inner_gradient(part) for part in parts if part.verdict == Verdict.FAIL)
+    if not said:
+        return report, causes
+    parts = tuple(map(_beside_the_whole, parts))
+    report = replace(report, native=replace(found, parts=parts))
+    open_ = all(f.severity != Severity.ERROR for f in said)
+    verdict = point.verdict if all(f.severity == Severity.INFO for f in said) else Verdict.INCONCLUSIVE
+    point = replace(report.points[0], verdict=verdict if open_ else Verdict.FAIL)
+    report = replace(report, points=(replace(point, findings=(*point.findings, *said)), *report.points[1:]))
+    return report, {number: cause for number, cause in causes.items() if parts[number].verdict == Verdict.FAIL}
+
+
+def _inner_gradient(part: Part) -> Finding:
+    """Return the finding on a custom gradient that is not the derivative, where the whole gradient is not wrong.
+
+    One that is the same for every cotangent is wrong: it is right for the cotangent that it got here alone.
+    """
+    if part.ignores is True:
+        return finding(Kind.INNER_GRADIENT, Severity.ERROR, f"{part.name}: its own gradient is wrong")
+    if part.reached is False:
+        says = f"{part.name}: its own gradient differs from the derivative, but only {_UNREACHED}"
+        return finding(Kind.INNER_GRADIENT, Severity.INFO, says)
+    says = f"{part.name}: its own gradient is not the derivative of its forward"
+    hint = "correct it, or accept it: --allow inner-gradient"
+    return finding(Kind.INNER_GRADIENT, Severity.INCONCLUSIVE, says, hint=hint)
+
+
+def _beside_the_whole(part: Part) -> Part:
+    """Return a custom gradient that is not the derivative as it is reported beside a whole gradient that is not wrong."""
+    if part.verdict != Verdict.FAIL or part.ignores is True:
+        return part
+    unreached = f"it differs from the derivative, but only {_UNREACHED}"
+    says = unreached if part.reached is False else "it is not the derivative of its forward"
+    return replace(part, verdict=Verdict.INCONCLUSIVE, message=says)
 
 
 def _with_cuts(report: CheckReport, native: Native) -> CheckReport:
@@ -157,12 +188,18 @@ class _Case:
         self.tangent: float | None = None  # <u, J v> by the forward mode, once it is computed
         self.framework = own.native.framework
         self.xs, self.flat = own.tensors(self.values), own.flat(self.values)
-        self.v = {name: direction(request.seed, name, self.values[name]) for name in request.wrt}
+        v = {name: direction(request.seed, name, self.values[name]) for name in request.wrt}
+        self.v = tangent(request.surfaces, self.values, v)
         self.vs = [self.v[name] for name in request.wrt]
         bounds: Any = point.modes["claim"].bound
         right: Any = point.modes[point.reference].bound if point.reference else {}
         self.room = {name: 2 * np.asarray(bounds[name]) for name in claim}
         self.open = {name: self.room[name] + np.asarray(right.get(name, 0.0)) for name in claim}
+
+    def on_surfaces(self, gradient: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a gradient along the sets that inputs are assumed to lie on, as the claim is compared."""
+        surfaces = self.request.surfaces
+        return {n: along(surfaces[n], x, self.values[n]) if n in surfaces else x for n, x in gradient.items()}
 
     def along(self, gradient: Mapping[str, Any], room: Mapping[str, Any]) -> tuple[float, float]:
         """Return a gradient's slope along v and a bound on its error."""
@@ -221,7 +258,7 @@ def _adjoint(case: _Case) -> list[Aspect]:
 
 def _again(case: _Case) -> list[Aspect]:
     """Compare a second run of the same gradient with the first."""
-    again = case.own(dict(case.values))
+    again = case.on_surfaces(case.own(dict(case.values)))
     worst, most = _apart(again, case.claim, case.room, case.ulps)
     if worst == 0:
         found = [Aspect("second run", "agrees", message="bit by bit")]
@@ -237,7 +274,7 @@ def _settled(case: _Case) -> list[Aspect]:
         runs = [case.framework.settled(case.flat, case.xs, case.own.w, case.native.seed) for _ in range(2)]
     except NotSupported as error:
         return [Aspect(name, "unavailable", message=_short(error.what))]
-    first, second = (dict(zip(case.request.wrt, run, strict=True)) for run in runs)
+    first, second = (case.on_surfaces(dict(zip(case.request.wrt, run, strict=True))) for run in runs)
     worst, most = _apart(second, first, case.room, case.ulps)
     if worst:
         return [Aspect(name, "differs", worst, most, "still not deterministic")]
@@ -257,7 +294,8 @@ def _variants(case: _Case) -> list[Aspect]:
             found.append(Aspect(name, "wrong", message=answer))
         else:
             given = dict(zip(case.request.wrt, answer, strict=True))
-            worst, most = _apart({n: g for n, g in given.items() if g is not None}, case.claim, case.room, case.ulps)
+            given = case.on_surfaces({n: g for n, g in given.items() if g is not None})
+            worst, most = _apart(given, case.claim, case.room, case.ulps)
             found.append(Aspect(name, "agrees" if worst <= most else "wrong", worst, most))
     return found
 
@@ -286,9 +324,14 @@ def _mapped(case: _Case) -> list[Aspect]:
         return [Aspect(name, "unavailable", message=_short(error.what))]
     except (RuntimeError, TypeError, ValueError, FunctionFailed) as error:
         return [Aspect(name, "unavailable", message=_short(message_of(error)))]
-    alone = case.own({**case.values, **other})
+    alone = case.on_surfaces(case.own({**case.values, **other}))
     pairs = [
-        _apart({n: g[k] for n, g in zip(case.request.wrt, both, strict=True)}, right, case.room, case.ulps)
+        _apart(
+            case.on_surfaces({n: g[k] for n, g in zip(case.request.wrt, both, strict=True)}),
+            right,
+            case.room,
+            case.ulps,
+        )
         for k, right in enumerate((case.claim, alone))
     ]
     worst, most = max(pairs)

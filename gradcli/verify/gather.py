@@ -25,6 +25,7 @@ from gradcli.verify.diagonal import diagonal_only
 from gradcli.verify.flats import settled_zeros
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.scales import by_scales
+from gradcli.verify.structure import ClaimOnSurfaces
 from gradcli.verify.witness import kink_along, kink_at, one_sided, slopes_in_words
 from gradcli.words import DiagnosisKind, Kind, Severity
 
@@ -204,6 +205,8 @@ def add_claim(case: PointCheck, claimed: Claimed) -> None:
         return
     case.outcomes = {"claim": Outcome(claim, "ok", estimate)} | case.outcomes
     case.findings += [finding(Kind.CLAIM, Severity.INFO, says) for says in estimate.notes]
+    if isinstance(claimed, ClaimOnSurfaces):
+        case.findings += claimed.notes()
     if claimed.mutates:
         says = f"{claimed.text} writes into its input; it was given copies"
         case.inconclusive(

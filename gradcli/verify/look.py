@@ -18,6 +18,7 @@ from gradcli.verify.point_check import PointCheck
 from gradcli.verify.request import Request
 from gradcli.verify.scales import scale_findings
 from gradcli.verify.screened import applies, projections
+from gradcli.verify.structure import sets_left
 from gradcli.verify.subgradient import hull
 from gradcli.verify.witness import directional
 from gradcli.words import Kind, Severity
@@ -37,7 +38,8 @@ def evidence_of(case: PointCheck, request: Request) -> Evidence:
         untraced=q.untraced, coarse_solver=q.coarse_solver,
         written_as_text=bool(WRITTEN),
         may_retry_without_trace=q.blind is None and "finite-difference" in request.modes and ran,
-        may_keep_state=q.f.kind == "python", wants_mutants=request.mutate, needs_projections=ran and applies(case),
+        sets_left=sets_left(case), may_keep_state=q.f.kind == "python", wants_mutants=request.mutate,
+        needs_projections=ran and applies(case),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.provenance import place
 from gradcli.core.shapes import shape
-from gradcli.errors import BadClaim, BadShape, FunctionFailed, GradcliError, NotSupported
+from gradcli.errors import BadClaim, BadOption, BadShape, FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.native import Native, flat, native_of
 from gradcli.frameworks.pitfalls import explained
@@ -41,6 +41,7 @@ class FrameworkClaim:
         self.native = native
         self.wrt = wrt
         self.w = w
+        self.declined: tuple[str, ...] = ()  # the numbers that a custom backward returns None for
 
     def tensors(self, values: Mapping[str, Value]) -> list[Any]:
         """Return the differentiated inputs as tensors."""
@@ -144,6 +145,14 @@ def own_gradient(
     plain = shape(y) == () and not weighted
     w = np.float64(1.0) if plain else weights(seed, y)
     own = FrameworkClaim(f, native, found.wrt, w)
+    declined = _declined(own, at)
+    if declined:
+        kept = tuple(name for name in found.wrt if name not in declined)
+        if not kept:
+            says = f"backward returns None for {', '.join(declined)}, so that there is no gradient to check"
+            raise BadOption(says, do="give a tensor, or choose other inputs: --wrt")
+        found, own = replace(found, wrt=kept), FrameworkClaim(f, native, kept, w)
+        own.declined = declined
     if expect:
         found = _as_meant(found, own, at, expect)
     derived: Callable[[Function], Function] = lambda f: f if plain else Weighted(f, w, f"w . {f.text}")
@@ -155,6 +164,26 @@ def own_gradient(
         precision = replace(precision, coarseness=lambda: max(both(), native.coarseness))
     claim = ClaimedFunction(f"{native.framework.name}'s gradient", own, _checked, at, precision)
     return (found if plain else _derived(found, derived)), claim, own
+
+
+def _declined(own: FrameworkClaim, values: Mapping[str, Value]) -> tuple[str, ...]:
+    """Return the inputs that were given as numbers and that a custom backward returns None for, as it does for eps.
+
+    None for a tensor is a gradient that is missing.
+    """
+    native = own.native
+    numbers = [k for k, name in enumerate(own.wrt) if not np.ndim(values[name]) and not _is_tensor(native, name)]
+    if not numbers:
+        return ()
+    try:
+        found = native.framework.declined(own.flat(values), own.tensors(values), native.seed)
+    except (GradcliError, RuntimeError, TypeError, ValueError):
+        return ()  # the check of the gradient reports this error
+    return tuple(own.wrt[k] for k in numbers if k in found)
+
+
+def _is_tensor(native: Native, name: str) -> bool:
+    return name in native.given_as_tensors or name in native.parameters
 
 
 def _derived(found: Located, derived: Callable[[Function], Function]) -> Located:

@@ -1,5 +1,6 @@
 """The custom gradients in a framework's function, each checked alone at the values it was called with."""
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,9 +10,12 @@ import numpy as np
 from gradcli.errors import BadClaim, GradcliError
 from gradcli.frameworks.framework import Call, Framework, Placed, Prepared
 from gradcli.frameworks.native import Native
-from gradcli.reports.absent import Absent
+from gradcli.numerics.line import Line
+from gradcli.numerics.steps import derivative
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.native import Part
 from gradcli.reports.point_report import Detects, PointReport
+from gradcli.source.derived import direction, tangent
 from gradcli.source.python import signature_of
 from gradcli.source.structure import taken_apart
 from gradcli.verify.causes import Cause, Verified
@@ -21,6 +25,9 @@ from gradcli.verify.probe import Located, LocateOptions, function_at
 from gradcli.verify.request import Request
 from gradcli.words import Verdict
 
+_DIRECTIONS = 2  # random ones, in which the inputs are moved
+_VANISHED = 1e-5  # relative to the sum of |terms|: a slope that is 0 but for the errors of differences
+
 
 def checked_parts(
     request: Request, own: FrameworkClaim, whole: PointReport, verify: Callable[[Request], Verified]
@@ -29,14 +36,14 @@ def checked_parts(
 
     Also return how the cause of each wrong one is looked for, by its number.
     """
-    found = [_part(call, request, own, whole, verify) for call in _calls(request, own)]
+    calls = _calls(request, own, request.points[0].values)
+    found = [_part(calls, number, request, own, whole, verify) for number in range(len(calls))]
     causes = {k: cause for k, (_, cause) in enumerate(found) if cause is not None}
     return tuple(part for part, _ in found), causes
 
 
-def _calls(request: Request, own: FrameworkClaim) -> list[Call]:
+def _calls(request: Request, own: FrameworkClaim, values: Mapping[str, Any]) -> list[Call]:
     """Return the calls of custom gradients in one run (the target's own only if its result is a scalar); none if it raises."""
-    values = request.points[0].values
     try:
         found = own.native.framework.calls(
             own.flat(values), own.tensors(values), own.native.seed, request.framework_options.localises
@@ -47,9 +54,11 @@ def _calls(request: Request, own: FrameworkClaim) -> list[Call]:
 
 
 def _part(
-    call: Call, request: Request, own: FrameworkClaim, whole: PointReport, verify: Callable[[Request], Verified]
-) -> tuple[Part, Cause | None]:
+    calls: Sequence[Call], number: int, request: Request, own: FrameworkClaim, whole: PointReport,
+    verify: Callable[[Request], Verified],
+) -> tuple[Part, Cause | None]:  # fmt: skip
     """Check one custom gradient alone, at the values it was called with; also return how the cause of a failure is looked for."""
+    call = calls[number]
     part = Part(call.name, Verdict.INCONCLUSIVE)
     if call.rule is not None:
         part = replace(part, file=call.rule.file, line=call.rule.line, source=call.rule.source)
@@ -67,7 +76,65 @@ def _part(
     part = replace(part, verdict=report.verdict)
     if report.verdict == Verdict.PASS:
         return _right(part, report.detects), None
-    return replace(part, message=report.sentence()), verified.first_cause
+    part = replace(part, message=report.sentence())
+    if report.verdict == Verdict.FAIL and whole.verdict != Verdict.FAIL:
+        ignores = _ignores_cotangent(alone)
+        reached = ABSENT if ignores else _reached(report.points[0], number, len(calls), request, own)
+        part = replace(part, ignores=ignores, reached=reached)
+    return part, verified.first_cause
+
+
+def _ignores_cotangent(alone: Request) -> bool:
+    """Whether a custom gradient is the same for twice the cotangent, though it is not 0."""
+    if alone.own is None:
+        return False
+    double, values = copy.copy(alone.own), dict(alone.points[0].values)
+    double.w = 2 * alone.own.w
+    try:
+        first, second = alone.own(values), double(values)
+    except GradcliError:
+        return False
+    return all(np.array_equal(x, second[name]) for name, x in first.items()) and any(map(np.any, first.values()))
+
+
+def _reached(alone: PointReport, number: int, count: int, request: Request, own: FrameworkClaim) -> bool | Absent:
+    """Return whether the inputs move a call's arguments in directions in which its gradient is not the derivative.
+
+    Measured: the product of the difference with the Jacobian of what comes before the call, along random directions.
+    ABSENT where it cannot be measured: a moved run has other calls, or differences are too inexact.
+    """
+    claim, right = alone.modes["claim"].values, alone.modes[str(alone.reference)].values if alone.reference else {}
+    apart = {name: np.asarray(x) - np.asarray(right[name]) for name, x in claim.items() if name in right}
+    if not apart or set(apart) != set(claim) or not all(np.all(np.isfinite(d)) for d in apart.values()):
+        return ABSENT
+    values = request.points[0].values
+
+    def terms(t: float, v: Mapping[str, Any]) -> Any:
+        """Return the differences times the arguments of the call, at the inputs moved by t along v."""
+        calls = _calls(request, own, {**values, **{name: values[name] + t * v[name] for name in v}})
+        moved = _arguments(calls[number], own.native.framework) if len(calls) == count else {}
+        if not all(name in moved and np.shape(moved[name]) == np.shape(d) for name, d in apart.items()):
+            return np.full(sum(d.size for d in apart.values()), np.nan)
+        return np.concatenate([np.ravel(d * moved[name]) for name, d in apart.items()])
+
+    for k in range(_DIRECTIONS):
+        v = {name: direction(request.seed + k, name, values[name]) for name in request.wrt}
+        v = tangent(request.surfaces, values, v)
+        slopes = derivative(Line(lambda t, v=v: terms(t, v), at=terms(0.0, v)), looks=False)  # type: ignore[misc]
+        size, total = float(np.sum(np.abs(slopes.value))), abs(float(np.sum(slopes.value)))
+        loose = float(np.sum(slopes.bound))
+        if not loose <= _VANISHED * size:
+            return ABSENT if size or not np.isfinite(loose) else False
+        if total > _VANISHED * size:
+            return True
+    return False
+
+
+def _arguments(call: Call, framework: Framework) -> dict[str, Any]:
+    """Return the arrays among the arguments of a call, by path."""
+    named = _by_name(call.args, call.function) | call.kwargs
+    leaves = {path: x for name, arg in named.items() for path, x in taken_apart(name, arg)[1].items()}
+    return {path: framework.array(x) for path, x in leaves.items() if framework.holds(x)}
 
 
 def _right(part: Part, detects: Detects) -> Part:
@@ -120,7 +187,9 @@ def with_cotangent(request: Request, found: Located) -> Request | None:
         return None
     located, claim, own = made
     wider = lambda alone: in_float64(alone, own)
-    return replace(request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=own, wider=wider)
+    return replace(
+        request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=own, wider=wider, surfaces={}
+    )
 
 
 def located_call(call: Call, framework: Framework, placed: Placed, seed: int) -> Located:

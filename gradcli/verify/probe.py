@@ -13,6 +13,7 @@ import numpy as np
 from gradcli.errors import BadExpression, BadOption, BadPoint, BadShape, BadTarget, FunctionFailed, GradcliError
 from gradcli.frameworks.adapt import PLAIN, adapted, refuse_options, takes_less
 from gradcli.frameworks.framework import FrameworkOptions
+from gradcli.frameworks.native import Native
 from gradcli.modes.mode import Question
 from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.point import Point
@@ -20,6 +21,7 @@ from gradcli.source.arguments import bound, default_of, refuse_coroutine
 from gradcli.source.components import component_of
 from gradcli.source.draws import NO_SIZES, Sizes, Whole
 from gradcli.source.expression import Expression
+from gradcli.source.facts import assumed, dims_of_values, facts_of
 from gradcli.source.function import Function, Notice
 from gradcli.source.leaves import with_entries
 from gradcli.source.loading import load, own_package_of
@@ -28,7 +30,7 @@ from gradcli.source.names import nearest
 from gradcli.source.pick import Pick
 from gradcli.source.points import WHOLE, as_input, drawn, read
 from gradcli.source.python import PythonFunction, signature_of
-from gradcli.source.structure import Leaf, Named, Node, nested, with_complex
+from gradcli.source.structure import Leaf, Named, Node, nested, taken_apart, with_complex
 from gradcli.source.targets import is_python
 from gradcli.source.tokens import folded
 from gradcli.words import Kind, Severity
@@ -63,7 +65,7 @@ class LocateOptions:
 
     If no point is given, `count` points are drawn for an expression, with inputs of these `shapes`; `sizes` maps named
     sizes to numbers. If `separate_points`, each string of a point is a point of its own. The point of an expression may name
-    objects of the module of `points_of`, a Python target.
+    objects of the module of `points_of`, a Python target. Drawn inputs have what is assumed of them.
     """
 
     seed: int = 0
@@ -76,6 +78,7 @@ class LocateOptions:
     framework_options: FrameworkOptions = PLAIN
     separate_points: bool = False
     points_of: str = ""
+    assume: tuple[str, ...] = ()
 
 
 AS_GIVEN = LocateOptions()
@@ -175,6 +178,7 @@ def function_at(
         given = [made.completed(point, WHOLE, options.seed, number) for number, point in enumerate(given)]
         found = _at_points(made.function, text, given, options, typed, module)
         return replace(found, own_claim=(made.kind, made.claim))
+    native.given_as_tensors = _tensors_in(native, given)
     given = [native.numbers(with_complex(point)) for point in given]
     for point in given[:1]:
         native.build({name: x for name, x in point.items() if "." not in name})  # without entries of its parameters
@@ -186,10 +190,18 @@ def function_at(
         if not takes_less(error.what, options.framework_options):
             raise
     narrow = adapted(function, text, module, replace(options.framework_options, dtype="float32"), options.seed)
-    given = given if narrow is None else [narrow.numbers(point) for point in given]
+    if narrow is not None:
+        narrow.given_as_tensors = native.given_as_tensors
+        given = [narrow.numbers(point) for point in given]
     found = _at_points(narrow, text, given, options, typed, module)
     says = "f takes float32 only: its gradient is checked within the bounds of float32"
     return replace(found, notices=(*found.notices, Notice(Kind.PRECISION, Severity.INFO, says)))
+
+
+def _tensors_in(native: Native, given: Sequence[dict[str, Any]]) -> frozenset[str]:
+    """Return the paths of the values that are tensors at any of the points."""
+    leaves = (taken_apart(name, x)[1] for point in given for name, x in named_arguments(native.function, point).items())
+    return frozenset(path for found in leaves for path, leaf in found.items() if native.framework.holds(leaf))
 
 
 def _at_points(
@@ -205,11 +217,12 @@ def _at_points(
     said: dict[str, Notice] = {notice.message: notice for notice in getattr(function, "notices", ())}
     for number, point in enumerate(given):
         named = nested(with_entries(function, named_arguments(function, point), typed))
-        named |= {
+        made = {
             name: options.stepping.moved_inside(name, drawn(name, size, options.seed, number, 0))
             for name, size in options.shapes.items()
             if name not in named
         }
+        named |= _as_assumed(made, made, options)
         named |= _defaults_wanted(function, named, options.wrt)
         this, values, notices = bound(function, text, named, typed=typed, pick=options.pick)
         if f is None:
@@ -226,6 +239,17 @@ def _at_points(
         raise BadPoint(f"{text} has no float input to differentiate", do=open_ended(function, f.arguments) or _FLOATS)
     names = chosen_inputs(f.inputs, options.wrt)
     return Located(f, tuple(points), names, options.wrt is not None, f.arguments, module, tuple(said.values()))
+
+
+def _as_assumed(made: dict[str, Any], known: Mapping[str, Any], options: LocateOptions) -> dict[str, Any]:
+    """Return drawn values moved to where what is assumed of them holds; what is assumed of others is looked at later."""
+    if not options.assume or not made:
+        return made
+    dims = dims_of_values(known)
+    texts = [part for text in options.assume for part in text.split(";") if part.partition(":")[0].strip() in made]
+    rng = np.random.default_rng(options.seed)
+    facts = facts_of(texts, dims)
+    return made | {name: assumed(words, np.asarray(made[name]), rng) for name, words in facts.items()}
 
 
 def named_arguments(function: Any, point: dict[str, Any]) -> dict[str, Any]:
@@ -309,6 +333,7 @@ def _complete(f: Expression, given: dict[str, Any], number: int, options: Locate
         made = {name: drawn(name, shapes.get(name, ()), seed, number, attempt) for name in missing}
         # 0 and 1 are positions that any axis of two has
         made |= {name: np.float64(number % 2) for name in f.places if name in made}
+        made = _as_assumed(made, values | made, options)
         candidate = values | {name: stepping.moved_inside(name, x) for name, x in made.items()}
         notices = _survey(f, candidate, missing, shapes)
         point = Point({name: candidate[name] for name in f.inputs}, missing, number, notices)

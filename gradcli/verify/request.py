@@ -1,7 +1,7 @@
 """The request to `check`: a function, its points, a claim and the options."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import FrameworkOptions
@@ -11,6 +11,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.point import Point
 from gradcli.reports.check import CheckReport
+from gradcli.source.facts import Surface
 from gradcli.source.function import Function, Notice
 from gradcli.verdict.entries import Tolerance
 from gradcli.verify.implementation import Implementation
@@ -47,6 +48,7 @@ class Request:
     implementation: Implementation | None = None  # the target, if f is its reference
     not_claimed: tuple[str, ...] = ()  # inputs that are differentiated by default, but not claimed
     wider: Callable[["Request"], "Request | None"] = without_wider  # the same request in float64, if there is one
+    surfaces: Mapping[str, Surface] = field(default_factory=dict)  # the sets that inputs are assumed to lie on
 
     def question(self, point: Point, budget: Budget | None = None) -> Question:
         """Return the question for the modes at one point; `budget` replaces the request's own budget."""

@@ -21,6 +21,11 @@ HOLDS: dict[str, tuple[tuple[int, ...], Callable[[Any], bool]]] = {
     "simplex rows": ((3, 5), lambda x: np.allclose(np.sum(x, axis=1), 1) and np.all(x > 0)),
     "onehot rows": ((3, 5), lambda x: np.allclose(np.sort(x, axis=1), [0, 0, 0, 0, 1])),
     "signs": ((7,), lambda x: set(x) <= {-1.0, 1.0}),
+    "skew": ((4, 4), lambda x: np.array_equal(x, -x.T)),
+    "lower": ((4, 4), lambda x: np.array_equal(x, np.tril(x))),
+    "upper": ((4, 4), lambda x: np.array_equal(x, np.triu(x))),
+    "unit": ((5,), lambda x: np.isclose(np.linalg.norm(x), 1)),
+    "mask": ((7,), lambda x: set(x) <= {0.0, 1.0}),
     "positive": ((2, 3), lambda x: np.all(x > 0)),
     "index": ((2, 3), lambda x: set(np.ravel(x)) <= {0.0, 1.0, 2.0}),
 }

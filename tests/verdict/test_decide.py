@@ -26,6 +26,7 @@ from gradcli.verdict.evidence import (
     Pieces,
     Projections,
     RepeatedCall,
+    SetLeft,
     TraceComparison,
 )
 from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
@@ -303,6 +304,27 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     # claims
     (WHOLE + " claim:a", {}, OTHER_GRADIENT, "fail: not-deterministic < claim_again"),
     (WHOLE + " claim:d", {}, OTHER_GRADIENT, "fail: not-deterministic < claim_again"),
+    (
+        WHOLE + " claim:d",
+        {"sets_left": (SetLeft("x", "symmetric", "symmetric matrices", "f reads one triangle of x", True),)},
+        {},
+        "inconclusive: structure",
+    ),
+    (
+        "rev:a/a fd:a/a claim:d/d",
+        {"sets_left": (SetLeft("x", "symmetric", "symmetric matrices", "f reads one triangle of x", True),)},
+        {},
+        "fail: [unexplained] < claim_again",
+    ),
+    (
+        "fd:? claim:?",
+        {
+            "untraced": UNTRACED,
+            "sets_left": (SetLeft("x", "simplex", "the simplex", "f raises off the simplex", False),),
+        },
+        {},
+        "inconclusive: structure",
+    ),
     (WHOLE + " claim:not-run", {"wrong_shape": SHAPE}, {}, "fail: [shape]"),
     (WHOLE + " claim:not-run", {"wrong_shape": SHAPE, "findings": found(Kind.NON_FINITE)}, {}, "fail: [shape]"),
     ("cert:differs claim:not-run", {"wrong_shape": SHAPE}, {}, "inconclusive: trace"),

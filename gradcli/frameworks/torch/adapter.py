@@ -14,7 +14,7 @@ import torch
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
 from gradcli.frameworks.framework import Call, Flat, Measured, Placed, Prepared, Run, Tensor
 from gradcli.frameworks.recorder import RecordedSteps
-from gradcli.frameworks.torch.calls import applied, custom_calls
+from gradcli.frameworks.torch.calls import applied, custom_calls, declined
 from gradcli.frameworks.torch.modules import FORMATS, in_format, of_module
 from gradcli.frameworks.torch.record import host, recorded
 from gradcli.frameworks.torch.running import (
@@ -121,6 +121,10 @@ class Torch:
     def value(self, f: Flat, xs: Sequence[Tensor], seed: int) -> Array:
         with torch.no_grad(), _seeded(seed):
             return host(f(xs))
+
+    def declined(self, f: Flat, xs: Sequence[Tensor], seed: int) -> frozenset[int]:
+        with torch.enable_grad(), _seeded(seed):
+            return declined(f, [x.detach().clone().requires_grad_() for x in xs])
 
     def in_turn(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> Iterator[Run]:
         return in_turn(f, xs, others, w, lambda: _seeded(seed))

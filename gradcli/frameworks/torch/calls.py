@@ -3,7 +3,7 @@
 import contextlib
 import copy
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from gradcli.core.provenance import is_users, place_of, position
-from gradcli.frameworks.framework import Call
+from gradcli.frameworks.framework import Call, Flat
 
 _MOST = 64  # calls that are collected at most
 
@@ -40,6 +40,29 @@ def custom_calls(run: Callable[[], Any], every: bool) -> list[Call]:
             stack.enter_context(_hooked(found))
         run()
     return list(found.values())
+
+
+def declined(f: Flat, leaves: Sequence[torch.Tensor]) -> frozenset[int]:
+    """Return the positions of leaves that custom functions take as arguments, and whose backward returns None for them."""
+    passed: set[int] = set()
+
+    def seen(function: type[torch.autograd.Function], args: tuple[Any, ...]) -> None:
+        passed.update(k for k, x in enumerate(leaves) if any(a is x or _is_clone(a, x) for a in args))
+
+    with ExitStack() as stack:
+        for function in _users(torch.autograd.Function):
+            stack.enter_context(_watched(function, function.forward, seen))
+        y = f(leaves)
+        if not passed or not y.requires_grad:
+            return frozenset()
+        bars = torch.autograd.grad(y, list(leaves), torch.ones_like(y), allow_unused=True)
+    return frozenset(k for k in passed if bars[k] is None)
+
+
+def _is_clone(a: Any, leaf: torch.Tensor) -> bool:
+    """Whether a tensor is the clone of a leaf that a custom function gets in its place."""
+    behind: tuple[Any, ...] = getattr(getattr(a, "grad_fn", None), "next_functions", ())
+    return len(behind) == 1 and getattr(behind[0][0], "variable", None) is leaf and a.grad_fn.name() == "CloneBackward0"
 
 
 def _users(kind: type) -> list[Any]:
