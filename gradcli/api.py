@@ -157,7 +157,8 @@ def grad(f: Function, wrt: Wrt = None, *, verify: bool = True) -> Function:
     Raises  BadShape where f is not scalar; TraceDiffers.
 
     f is expected to be pure, as JAX has it: its value depends on its arguments alone. At the first call of each function
-    that is tested, unless `verify` is False: what was recorded must give f's own values beside the point.
+    that is tested, unless `verify` is False: what was recorded must give f's own values beside the point. A function that
+    fails the test is refused at later calls too.
 
     >>> import numpy as np
     >>> grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
@@ -268,10 +269,11 @@ def vjp(f: Function, *primals: Any) -> tuple[Value, Callable[[Any], tuple[Any, .
     return y, pulled
 
 
-def jacobian(f: Function, wrt: Wrt = None) -> Function:
+def jacobian(f: Function, wrt: Wrt = None, *, verify: bool = True) -> Function:
     """Return the Jacobian of a function, by reverse sweeps or by forward ones, whichever are fewer.
 
     Shapes  the output's shape, then the input's; a tuple or dict of outputs is laid end to end.
+    Raises  TraceDiffers, as `grad` does.
 
     >>> import numpy as np
     >>> jacobian(lambda x: x**2)(np.array([1.0, 2.0]))
@@ -279,8 +281,12 @@ def jacobian(f: Function, wrt: Wrt = None) -> Function:
            [0., 4.]])
     """
 
+    first = FirstCall(f, wrt) if verify else None
+
     @functools.wraps(f)
     def derivative(*args: Any, **kwargs: Any) -> Any:
+        if first is not None and not first.done:
+            first.test(args, kwargs)
         call = Call(f, args, kwargs, wrt)
         with np.errstate(all="ignore"):
             recorded = program.record(call, call.xs)

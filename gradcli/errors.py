@@ -208,7 +208,7 @@ class NotConfirmed(AssertionError):
 
 
 class Undecided(GradcliError):
-    """A ball is too wide to decide a comparison."""
+    """A ball is too wide to decide a comparison, or an operation raises an error in a perturbed run."""
 
     kind = "undecided"
 

@@ -1,6 +1,6 @@
 """`gradcli grad`."""
 
-from gradcli.commands.output import emit, output
+from gradcli.commands.output import DATA, emit, output
 from gradcli.commands.question import answered
 from gradcli.options import Options
 from gradcli.world import World
@@ -15,7 +15,10 @@ EXAMPLES = """Examples:
 
 
 def grad(world: World, target: list[str], options: Options) -> int:
-    """Print the gradient alone, by the reverse mode, to pipe. A gradient that is not finite is status 3.
+    """Print the gradient alone, by the reverse mode, to pipe.
+
+    Digits that rounding has taken are left out, and a note on standard error says how many are right. Status 3 is a
+    gradient that is not finite, or an entry without a right digit, which is printed as nan.
 
     Formats: text, json, ndjson, csv.
     """
@@ -24,4 +27,6 @@ def grad(world: World, target: list[str], options: Options) -> int:
     to = output(FORMATS, options, world)
     report = answered(gradient, target, options, world, "differentiating")
     emit(report, to, world)
+    for note in () if to.quiet or to.form in DATA else report.notes:
+        world.tell(f"note: {note}")
     return report.exit_status

@@ -13,7 +13,7 @@ import numpy as np
 
 from gradcli.core.primitive import Primitive, by_name
 from gradcli.core.shapes import shape, size
-from gradcli.errors import NotSupported
+from gradcli.errors import NotSupported, OutOfTime
 from gradcli.interpreters.program import Program
 from gradcli.interpreters.tape import CONSTANT, Line
 from gradcli.lowering.floats import FLOAT64, Format
@@ -145,7 +145,7 @@ def on_lanes(
 ) -> Callable[..., Any]:
     """Return a function that runs one primitive on all lanes.
 
-    Where a matrix is singular, the function returns nan in the shape `out` of the recorded result.
+    Where an operation raises an error, as for a singular matrix, its result is nan in the shape `out` of the recorded one.
 
     Shapes  `shapes` are those of the operands in one lane; the operands marked in `moves` have a leading axis of lanes.
     """
@@ -170,7 +170,9 @@ def _one_by_one(fun: Callable[..., Any], xs: Sequence[Any], moves: Sequence[bool
 def _alone(fun: Callable[..., Any], xs: Sequence[Any], out: Any) -> Any:
     try:
         return np.asarray(fun(*xs))
-    except np.linalg.LinAlgError:
+    except (OutOfTime, TypeError, MemoryError):
+        raise
+    except Exception:
         return np.full(out, np.nan)
 
 

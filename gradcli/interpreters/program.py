@@ -54,17 +54,12 @@ class Program(NamedTuple):
         return self.on(made)
 
     def run(self, xs: Sequence[Value]) -> Value | None:
-        """Return the value at other inputs, or None where the program has none, or would have decided otherwise there.
+        """Return the value at other inputs, or None where the program would have decided otherwise there.
 
-        Decisions are comparisons, orders and steps like rounding: what the record holds as constants. There is no value
-        where a matrix has no factors.
+        Decisions are comparisons, orders and steps like rounding: what the record holds as constants.
+
+        Raises  what an operation raises, as where a matrix has no factors.
         """
-        try:
-            return self._run(xs)
-        except np.linalg.LinAlgError:
-            return None
-
-    def _run(self, xs: Sequence[Value]) -> Value | None:
         values: list[Value] = [None] * len(self.lines)
         for recorded, x in zip(self.inputs, xs, strict=True):
             values[recorded.slot] = x

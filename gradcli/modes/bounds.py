@@ -1,6 +1,9 @@
 """The rounding error of a float64 gradient at one point: bounded by balls of 53 bits, or estimated by shaken runs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +12,8 @@ from gradcli.core.blocks import mapped
 from gradcli.core.finite import all_finite, peak
 from gradcli.core.primitive import Rule
 from gradcli.core.shapes import is_plain, shape, size
-from gradcli.errors import NotSupported, Undecided
+from gradcli.errors import NotSupported, OutOfTime, Undecided
+from gradcli.interpreters.program import Program
 from gradcli.interpreters.shake import SIZE, Shake, resolved, shaken
 from gradcli.interpreters.tape import Line
 from gradcli.modes.lapack import factored
@@ -18,6 +22,7 @@ from gradcli.numerics.jacobians import directions, stacked
 from gradcli.numerics.rounding import EPS, FUNCTION_ERROR, rounding_bounds
 from gradcli.point import Array
 from gradcli.primitives.kinds import Factor, Linear, Partial
+from gradcli.source.python import message_of
 
 _WIDE = 1e-11  # relative: a wider radius may come from balls of dependent values, not from rounding
 SAFETY = 16.0  # times the changes in shaken runs: what any order of operations may change
@@ -31,24 +36,65 @@ _MANY = 1000  # entries: among so many, one run shows the typical change
 _SAMPLE = 1000  # entries: a sample of so many shows the typical change
 
 
-def rounding_of(q: Recording, kernels: bool) -> tuple[dict[str, Array], bool]:
-    """Return the rounding error of each entry of our float64 gradient, and whether balls of 53 bits bound it.
+@dataclass(frozen=True, slots=True)
+class RoundingError:
+    """The rounding error of each entry of our float64 gradient, by input.
+
+    `proved` says that balls of 53 bits bound it. `unbounded` says in words why there is no bound; the errors are infinite then.
+    """
+
+    errors: dict[str, Array]
+    proved: bool
+    unbounded: str = ""
+
+
+def rounding_of(q: Recording, kernels: bool) -> RoundingError:
+    """Return the rounding error of each entry of our float64 gradient.
 
     With `kernels`, the partials are those that gradcli computes; else the textbook's formulas.
 
     Error   by balls a bound, up to a few ulps. If balls cost too much, become too wide because their values depend on
             each other, or matrices are factored, an estimate: the changes in runs whose every operation is off by one
-            rounding.
+            rounding. Where an operation raises an error in such a run, there is none.
     """
     radii = _by_balls(q, kernels)
     known = not factored(q.lines)
     if radii is not None and known and not any(np.any(wide) for wide in _wide(q, radii)):
-        return _bounds(q, radii), True
-    moved = by_shaking(q, kernels)
+        return RoundingError(_bounds(q, radii), True)
+    try:
+        moved = by_shaking(q, kernels)
+    except Undecided as error:
+        if radii is not None and known:
+            return RoundingError(_bounds(q, radii), True)
+        return RoundingError(infinite(q), False, error.what)
     if radii is not None:
         both = zip(radii, moved, _wide(q, radii), strict=True)
         moved = [np.where(wide, np.minimum(r, m), r if known else np.maximum(r, m)) for r, m, wide in both]
-    return _bounds(q, moved), False
+    return RoundingError(_bounds(q, moved), False)
+
+
+def infinite(q: Recording) -> dict[str, Array]:
+    """Return infinite errors in the shapes of our Jacobian."""
+    return {name: np.full(shape(q.slopes[name]), np.inf)[()] for name in q.wrt}
+
+
+@contextmanager
+def undecided_if_raised() -> Iterator[None]:
+    """Raise Undecided for an error of an operation, or of its rule, in a run with random rounding errors."""
+    try:
+        yield
+    except (OutOfTime, MemoryError):
+        raise
+    except Exception as error:
+        raise Undecided(f"a run with random rounding errors raises {message_of(error)}") from error
+
+
+def _slopes_of(q: Recording, perturbed: Callable[[], Program]) -> list[Array]:
+    """Return the Jacobian of a perturbed program, one array for each input. Raises Undecided where it raises an error."""
+    with undecided_if_raised():
+        program = perturbed()
+        rows = [program.pull(seed) for seed in directions(q.value)]
+    return [stacked(rows, q.value, k, x) for k, x in enumerate(q.xs)]
 
 
 def has_kernels(lines: Iterable[Line]) -> bool:
@@ -66,13 +112,13 @@ def solver_bounds(q: Recording) -> dict[str, Array]:
 
     Error   an estimate: a multiple of the largest change in runs whose solutions are off by the solvers' errors.
     Cost    some sweeps; no equation is solved again.
+    Raises  Undecided where such a run raises an error.
     """
     moved = {name: np.zeros(shape(q.slopes[name])) for name in q.wrt}
     for run in range(_SOLVER_RUNS if q.solvers else 0):
-        again = resolved(q.recording, {name: Shake(q.seed + run, error / EPS) for name, error in q.solvers.items()})
-        rows = [again.pull(seed) for seed in directions(q.value)]
-        for k, name in enumerate(q.wrt):
-            np.maximum(moved[name], np.abs(stacked(rows, q.value, k, q.xs[k]) - q.slopes[name]), out=moved[name])
+        shakes = {name: Shake(q.seed + run, error / EPS) for name, error in q.solvers.items()}
+        for name, slopes in zip(q.wrt, _slopes_of(q, partial(resolved, q.recording, shakes)), strict=True):
+            np.maximum(moved[name], np.abs(slopes - q.slopes[name]), out=moved[name])
     return {name: _SOLVER_SAFETY * x for name, x in moved.items()}
 
 
@@ -111,6 +157,7 @@ def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> 
     `rough` gives the number of ulps for the operations, by name, that may be off by more.
 
     Shapes  one array for each input, as our Jacobian.
+    Raises  Undecided where such a run raises an error.
     Source  Parker (1997), Monte Carlo arithmetic; Vignes (1993), the CESTAC method.
     """
     program = q.recording
@@ -121,10 +168,9 @@ def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> 
     moved: list[Array] = [] if program.moves else [np.zeros(shape(q.slopes[name])) for name in q.wrt]
     for run in range(runs if program.moves else 0):
         looser = {name: Shake(q.seed + run, ulps) for name, ulps in rough.items()}
-        again = shaken(program, Shake(q.seed + run), kernels, looser)
-        rows = [again.pull(seed) for seed in directions(q.value)]
+        slopes = _slopes_of(q, partial(shaken, program, Shake(q.seed + run), kernels, looser))
         for k, name in enumerate(q.wrt):
-            found = np.abs(stacked(rows, q.value, k, q.xs[k]) - q.slopes[name])
+            found = np.abs(slopes[k] - q.slopes[name])
             found = found if all_finite(found) else np.where(np.isfinite(found), found, 0.0)
             if run == 0:
                 moved.append(found)
@@ -149,13 +195,14 @@ def typical_errors(q: Recording, coarseness: float) -> dict[str, Array]:
 
     Shapes  as our Jacobian, by input.
     Error   the root mean square of some runs.
+    Raises  Undecided where such a run raises an error.
     """
     squares = [np.zeros(shape(q.slopes[name])) for name in q.wrt]
     for run in range(FORMAT_RUNS):
-        again = shaken(q.recording, Shake(q.seed + run, 0.5 * coarseness), kernels=False)
-        rows = [again.pull(seed) for seed in directions(q.value)]
+        shake = Shake(q.seed + run, 0.5 * coarseness)
+        slopes = _slopes_of(q, partial(shaken, q.recording, shake, kernels=False))
         for k, name in enumerate(q.wrt):
-            off = stacked(rows, q.value, k, q.xs[k]) - q.slopes[name]
+            off = slopes[k] - q.slopes[name]
             squares[k] += np.square(np.where(np.isfinite(off), off, 0.0))
     roots = (np.sqrt(s / FORMAT_RUNS) for s in squares)
     return {name: at_least(x, q.slopes[name], EPS * coarseness) for name, x in zip(q.wrt, roots, strict=True)}

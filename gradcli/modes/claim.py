@@ -10,8 +10,8 @@ import numpy as np
 from gradcli.core.blocks import mapped
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
-from gradcli.errors import BadClaim, BadShape, Place
-from gradcli.modes.bounds import SAFETY, typical_errors
+from gradcli.errors import BadClaim, BadShape, Place, Undecided
+from gradcli.modes.bounds import SAFETY, infinite, typical_errors
 from gradcli.modes.mode import Available, Question
 from gradcli.numerics.rounding import EPS
 from gradcli.point import Array, Cost, Estimate, Witness
@@ -206,20 +206,25 @@ class Claim:
         )
         coarse = self.claimed.precision.coarseness()
         if coarse > 1.0 and not q.untraced:
-            typical = self.claimed.precision.typical(q.point.values) or typical_errors(q, coarse)
+            try:
+                typical = self.claimed.precision.typical(q.point.values) or typical_errors(q, coarse)
+            except Undecided:
+                typical = infinite(q)
             typical = {name: np.broadcast_to(typical[name], shape(x)) for name, x in value.items()}
             bound = {name: TYPICAL * typical[name] + EPS * coarse * np.abs(x) for name, x in value.items()}
             return Estimate(value, bound, narrow=True, typical=typical, notes=notes)
-        rounding, balls = ({}, True) if q.untraced else q.rounding_of_textbook
-        grant = (GRANT if balls else GRANT_ESTIMATED) if coarse == 1.0 else GRANT_NARROW * coarse
+        known = None if q.untraced else q.rounding_of_textbook
+        grant = (
+            (GRANT if known is None or known.proved else GRANT_ESTIMATED) if coarse == 1.0 else GRANT_NARROW * coarse
+        )
 
         def granted(slope: Array, error: Array) -> Array:
             return grant * error + 4 * coarse * EPS * np.abs(slope)
 
         bound = {
             name: EPS * (grant + 4 * coarse) * np.abs(x)
-            if q.untraced
-            else np.asarray(mapped(granted, np.float64, x, rounding[name]))[()]
+            if known is None
+            else np.asarray(mapped(granted, np.float64, x, known.errors[name]))[()]
             for name, x in value.items()
         }
         if not q.untraced and q.solvers:

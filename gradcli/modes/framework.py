@@ -93,7 +93,7 @@ class FrameworkMode:
         return _timed(once)
 
     def _bound(self, q: Question) -> dict[str, Array]:
-        usual, _ = q.rounding_of_textbook
+        usual = q.rounding_of_textbook.errors
         used = {primitive.name for primitive, *_ in q.lines if primitive is not None}
         loose = dict.fromkeys(self.lowering.single, SINGLE) | dict(self.lowering.ulps)
         rough = {name: ulps for name, ulps in loose.items() if name in used}

@@ -8,8 +8,8 @@ import numpy as np
 
 from gradcli.core.provenance import WRITTEN, place
 from gradcli.core.shapes import end_to_end
-from gradcli.errors import GradcliError, NotSupported, SlopeNotFinite
-from gradcli.modes.bounds import SAFETY, has_kernels, rounding_of, solver_bounds
+from gradcli.errors import GradcliError, NotSupported, SlopeNotFinite, Undecided
+from gradcli.modes.bounds import SAFETY, RoundingError, has_kernels, infinite, rounding_of, solver_bounds
 from gradcli.modes.budget import Budget
 from gradcli.modes.pieces import rules_hold_at
 from gradcli.modes.recording import Recording
@@ -106,22 +106,30 @@ class Question(Recording):
     @cached_property
     def rounding(self) -> dict[str, Array]:
         """The error of our float64 gradient, entry by entry: from rounding, and from solvers in f."""
-        bounds = self._rounding[0]
+        bounds = self._rounding.errors
         return {name: bound + self.solver_error[name] for name, bound in bounds.items()} if self.solvers else bounds
 
     @cached_property
     def solver_error(self) -> dict[str, Array]:
         """The error of our gradient because solvers in f stop at a tolerance, entry by entry; zero without solvers."""
-        with np.errstate(all="ignore"):
-            return solver_bounds(self)
+        try:
+            with np.errstate(all="ignore"):
+                return solver_bounds(self)
+        except Undecided:
+            return infinite(self)
+
+    @cached_property
+    def unbounded(self) -> str:
+        """Why the rounding error of our gradient has no bound, in words; empty if it has one."""
+        return "" if self.untraced or not self.affords_slopes else self._rounding.unbounded
 
     @property
     def rounding_is_estimated(self) -> bool:
         """Whether the rounding error is estimated by shaken runs, not bounded by balls."""
-        return not self._rounding[1]
+        return not self._rounding.proved
 
     @cached_property
-    def _rounding(self) -> tuple[dict[str, Array], bool]:
+    def _rounding(self) -> RoundingError:
         # many entries use the textbook's bound for both, since its partials round more
         if self.crowded or not has_kernels(self.lines):
             return self.rounding_of_textbook
@@ -129,8 +137,8 @@ class Question(Recording):
             return rounding_of(self, kernels=True)
 
     @cached_property
-    def rounding_of_textbook(self) -> tuple[dict[str, Array], bool]:
-        """The rounding error of a gradient by the textbook's partials, as a claim may use, and whether balls bound it."""
+    def rounding_of_textbook(self) -> RoundingError:
+        """The rounding error of a gradient by the textbook's partials, as a claim may use."""
         with np.errstate(all="ignore"):
             return rounding_of(self, kernels=False)
 

@@ -1,7 +1,7 @@
 """Why an operation gives a value that is not finite: it overflows, or the point is a pole or outside its domain."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,15 @@ from gradcli.core.primitive import Params, Primitive, Value
 from gradcli.core.provenance import code_at
 from gradcli.core.shapes import shape
 from gradcli.errors import Undecided
+from gradcli.interpreters.tape import Line
 
 INTO_THE_DOMAIN = "move the point into the domain of the function"
 TO_FINITE = "move the point to where f and its slope are finite"
-_BY_MAXIMUM = "subtract the maximum first (logsumexp, softmax), or scale the input"
+_BY_MAXIMUM = "subtract the maximum first (logsumexp, softmax, softplus), or scale the input"
+_UNDERFLOWING = {"exp", "exp2"}
+_UNDERFLOWED = (
+    "exp underflows to 0 before: subtract the maximum first (logsumexp, softmax, softplus), or scale the input"
+)
 _BY_SCALE = "scale the input, or compute with logarithms"
 _EXPONENTIAL = {"exp", "exp2", "expm1"}
 _OPERATORS = {
@@ -34,6 +39,15 @@ def overflow_hint(primitive: Primitive, xs: Sequence[Value], y: Value, params: P
     if not _overflows(primitive, xs, y, params):
         return None
     return _BY_MAXIMUM if primitive.name in _EXPONENTIAL else _BY_SCALE
+
+
+def underflow_hint(before: Iterable[Line], xs: Sequence[Value], y: Value) -> str | None:
+    """Return advice if an operation has a pole at 0 where exponentials `before` it underflowed to 0; else None."""
+    bad = ~np.isfinite(np.asarray(y))
+    if not any(np.all(np.equal(np.broadcast_to(x, bad.shape)[bad], 0)) for x in xs if np.size(x) in (1, bad.size)):
+        return None
+    powers = ((p, own[0], z) for p, _, own, z, _, _ in before if p is not None and p.name in _UNDERFLOWING)
+    return _UNDERFLOWED if any(np.any(np.equal(z, 0) & np.isfinite(x)) for _, x, z in powers) else None
 
 
 def _overflows(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params) -> bool:

@@ -11,7 +11,7 @@ from gradcli.core.primitive import Primitive, Value
 from gradcli.errors import Undecided
 from gradcli.interpreters.program import Program
 from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, transpose
-from gradcli.numerics.infinities import INTO_THE_DOMAIN, TO_FINITE, named, overflow_hint
+from gradcli.numerics.infinities import INTO_THE_DOMAIN, TO_FINITE, named, overflow_hint, underflow_hint
 from gradcli.primitives.kinds import CAREFUL
 
 _SIGNS = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
@@ -182,12 +182,13 @@ def _first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
         ybar is not None and not all_finite(y) and np.any(~np.isfinite(y) & (np.asarray(ybar) != 0))
         for y, ybar in zip(tape.values, bars, strict=True)
     ]
-    for primitive, _, xs, y, params, position in tape.lines if any(reached) else []:
+    for k, (primitive, _, xs, y, params, position) in enumerate(tape.lines if any(reached) else []):
         if primitive is not None and not all_finite(y) and all(all_finite(x) for x in xs):
             hint = overflow_hint(primitive, xs, y, params or {})
             how = "overflows" if hint else f"gives {_first_bad(y)}"
             says = f"{named(primitive, position)} {how} at {_operand(xs, y)}"
-            return Mark(primitive, position, says, (), hint or INTO_THE_DOMAIN)
+            hint = hint or underflow_hint(tape.lines[:k], xs, y) or INTO_THE_DOMAIN
+            return Mark(primitive, position, says, (), hint)
     if all(ybar is None or all_finite(ybar) for ybar in bars):  # a slope that is not finite would show in an adjoint
         return None
     for line, ybar in reversed(list(zip(tape.lines, bars, strict=True))):

@@ -12,11 +12,12 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
-from gradcli.errors import GradcliError
+from gradcli.errors import GradcliError, OutOfTime
 from gradcli.interpreters.program import Program
 from gradcli.numerics.rounding import contribution
 from gradcli.point import Array
 from gradcli.source.derived import either_way
+from gradcli.source.python import message_of
 
 _RAISES_ONCE = "the first of two equal calls raises an error, the second does not"
 _FAR = 0.5  # of the size of each entry: the first displacement
@@ -71,10 +72,16 @@ def trace_test(
     Shapes  `xs` and `steps` have the shapes of the inputs; `room` returns the allowed distance of two equal values.
     Cost    one evaluation of f and one of the program if all is well; none of f if a decision differs.
     """
-    calls, raised, apart = 0, "", ""
+    calls, raised, apart, stopped = 0, "", "", ""
     for part in _parts():
         moved = [x + step if part == 1.0 else x + part * step for x, step in zip(xs, steps, strict=True)]
-        again = program.run(moved)
+        try:
+            again = program.run(moved)
+        except (OutOfTime, MemoryError):
+            raise
+        except Exception as error:
+            stopped = f"beside the point the trace raises {message_of(error)}"
+            continue
         if again is None or not np.all(np.isfinite(again)):
             continue
         calls += 1
@@ -103,7 +110,7 @@ def trace_test(
             1,
             _wrong_beside(f, [x + _NEAREST / _FAR * step for x, step in zip(xs, steps, strict=True)], program.y),
         )
-    return _without_agreement(apart, raised, calls)
+    return _without_agreement(apart, raised, calls, stopped)
 
 
 def _wrong_beside(f: Callable[..., Value], xs: Sequence[Array], y: Value) -> str:
@@ -124,13 +131,14 @@ def _difference(value: Array, again: Array, allowed: Array) -> str:
     return f"near the point the function gives {np.ravel(value)[k]:.17g}, the trace {np.ravel(again)[k]:.17g}"
 
 
-def _without_agreement(apart: str, raised: str, calls: int) -> TraceTest:
-    """Return the result if the two agreed at no displacement."""
+def _without_agreement(apart: str, raised: str, calls: int, stopped: str) -> TraceTest:
+    """Return the result if the two agreed at no displacement; `stopped` says which error the trace raises, if it does."""
     if apart:
         return TraceTest(False, apart, False, calls)
     if raised:
         return TraceTest(None, raised, True, calls)
-    return TraceTest(None, "the function takes another branch there, however near the point", False, calls)
+    why = stopped or "the function takes another branch there, however near the point"
+    return TraceTest(None, why, False, calls)
 
 
 def _fresh(x: Array) -> Array:

@@ -23,6 +23,7 @@ from gradcli.programs.gradient import Times, differentiated
 from gradcli.programs.straight_line import Node, OfNode, StraightLine
 from gradcli.programs.written import Written, written
 from gradcli.source.python import PythonFunction, signature_of
+from gradcli.source.refusals import refuse_again, remember_refusal
 from gradcli.source.structure import Node as Structure
 from gradcli.source.structure import put_together, taken_apart
 
@@ -195,6 +196,7 @@ def compiled_function(f: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     name = getattr(f, "__name__", type(f).__name__)
     signature = signature_of(f)
     refuse_kind(f, name, signature)
+    refuse_again(f)
     named = _by_name(signature, args, kwargs)
     structures: dict[str, Structure] = {}
     leaves: dict[str, Any] = {}
@@ -222,8 +224,12 @@ def compiled_function(f: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
         size = max((largest(node.value) for node in program.nodes), default=0.0)
     recorded = _Recorded(tuple(map(_stripped, program.nodes)), tuple(inputs), tuple(numbers))
     found = Compiled(name, arguments, recorded, codes, result)
-    _confirm(found, function, leaves, values, size)
-    _confirm(found, function, *_displaced(leaves, values), size, only_finite=True)
+    try:
+        _confirm(found, function, leaves, values, size)
+        _confirm(found, function, *_displaced(leaves, values), size, only_finite=True)
+    except TraceDiffers as error:
+        remember_refusal(f, error.what)
+        raise
     return found
 
 

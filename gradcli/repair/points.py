@@ -238,7 +238,7 @@ def _answer(q: Question, quick: bool) -> Estimate | None:
 
 def _room(q: Question, estimate: Estimate, name: str, gradient: Array, coarseness: float) -> Array:
     """Return how far a right claim may be from the right gradient; one of its roundings is `coarseness` times float64's."""
-    rounding = EPS * np.abs(gradient) if q.untraced is not None else q.rounding_of_textbook[0][name]
+    rounding = EPS * np.abs(gradient) if q.untraced is not None else q.rounding_of_textbook.errors[name]
     relative = min(max(_ROOM, _ROUNDINGS * EPS * coarseness), _COARSEST)
     largest = relative * float(np.max(np.abs(gradient), initial=0.0))
     return np.asarray(estimate.bound[name]) + np.minimum(GRANT * coarseness * np.asarray(rounding), largest)

@@ -28,6 +28,8 @@ class GradReport:
     schema       The name of this schema, with its number.
     exit_status  The exit status of this command.
     line         The line of standard input that asked for it, counted from 1.
+    bound        The bound of rounding of each entry, shaped as the gradient; digits beyond it are left out of the gradient.
+    notes        What keeps digits from being known, in sentences: rounding, or values that are not finite.
     """
 
     target: Target
@@ -41,9 +43,11 @@ class GradReport:
     schema: str = "gradcli.grad/1"
     exit_status: Status = 0
     line: int | Absent = ABSENT
+    bound: dict[str, Values] | Absent = ABSENT
+    notes: tuple[str, ...] = ()
 
     def blocks(self) -> tuple[Block, ...]:
-        """Return one line for each input, every digit shown; a point that was drawn is a line too, or the end of the only one."""
+        """Return one line for each input, with the digits that rounding leaves; a point that was drawn is a line too."""
         found = self.gradient or self.jacobian or {}
         lines = [f"df/d{name} = {_written(g)}" for name, g in found.items()]
         if self.drawn:

@@ -283,7 +283,7 @@ def _cells(c: Curve) -> tuple[Cell, ...]:
     observed = (
         *(at_most + numbers.short(h, 2) for h in steps),
         numbers.short(c.best.relative_error, 2),
-        f"{c.best.digits:.1f}",
+        "-" if c.absolute else f"{c.best.digits:.1f}",
     )
     if c.predicted is None:
         return (order, *observed, "-", "-")

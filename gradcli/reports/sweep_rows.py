@@ -12,11 +12,13 @@ WHYS: tuple[Why, ...] = get_args(Why)
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The step at which a scheme errs least; the error is the median of three neighbouring steps.
+    """The step at which a scheme errs least.
+
+    The error is the median of three neighbouring steps, and no less than a twentieth of what the rounding of f leaves in theory.
 
     h               The step, in units of the curve's `scale`.
-    relative_error  The relative error there.
-    digits          The right decimal digits there.
+    relative_error  The relative error there; the absolute one where the slope is 0.
+    digits          The right decimal digits there; where the slope is 0, the right decimals.
     h_absolute      The step in units of the input; absent along all inputs.
     """
 

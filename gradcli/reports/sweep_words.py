@@ -86,17 +86,27 @@ def _use(curves: tuple[Curve, ...]) -> list[str]:
     """Return the step to use, for each entry and format: with central differences, and with the scheme that is best."""
     found = []
     for ray, dtype in dict.fromkeys((c.ray, c.dtype) for c in curves):
-        those = [c for c in curves if (c.ray, c.dtype) == (ray, dtype) and c.scheme != "complex" and c.best.digits > 0]
+        those = [c for c in curves if (c.ray, c.dtype) == (ray, dtype) and c.scheme != "complex" and _is_useful(c)]
         usual = next((c for c in those if c.scheme == "central"), None)
         best = max(those, key=lambda c: c.best.digits, default=None)
         chosen = [c for c in dict.fromkeys((usual, best)) if c is not None]
         if len(chosen) == 2 and best is not None and usual is not None and best.best.digits < usual.best.digits + 1:
             chosen = [usual]
-        ways = " or ".join(f"h = {_step(c)} with {_differences(c)} ({c.best.digits:.1f} digits)" for c in chosen)
+        ways = " or ".join(f"h = {_step(c)} with {_differences(c)} ({_accuracy(c)})" for c in chosen)
         several = (f"{derivative_of(chosen[0])}: " if len({c.ray for c in curves}) > 1 else "") if chosen else ""
         narrow = f" in {dtype}" if len({c.dtype for c in curves}) > 1 else ""
         found += [f"{several}Use {ways}{narrow}."] if ways else []
     return found
+
+
+def _is_useful(c: Curve) -> bool:
+    """Whether the best step gives a right digit, or any estimate of a slope of 0."""
+    return bool(np.isfinite(c.best.relative_error)) if c.absolute else c.best.digits >= 1
+
+
+def _accuracy(c: Curve) -> str:
+    """Return how good the best step is: its digits, or its error where the slope is 0, which has no digits."""
+    return f"an error of {numbers.short(c.best.relative_error, 2)}" if c.absolute else f"{c.best.digits:.1f} digits"
 
 
 def _step(c: Curve) -> str:

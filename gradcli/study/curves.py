@@ -25,6 +25,7 @@ _ASYMPTOTIC = (
 )
 _NOTHING = 0.5  # relative error above which no digit is right
 _UNSEEN = 1e-31  # relative: the resolution of a slope held as the sum of two float64 numbers
+_TYPICAL = 0.05  # of the rounding error of the law: no neighbourhood of steps errs less, though single steps may
 _AS_GOOD = 2.0  # times the least error: errors up to this count as equally good
 _RANGE = 1e290  # slopes beyond it, or below its inverse, may over- or underflow float64
 _STRAIGHT = 0.1, 0.05  # absolute and relative: the allowed scatter of local slopes of a power law about its exponent
@@ -87,6 +88,10 @@ def _error(estimate: Any, slope: arb, unit: float) -> Any:
         slope = slope / arb(unit)
     high = float(slope)
     low = float(slope - arb(high))
+    estimate = np.asarray(estimate)
+    estimate = estimate.astype(
+        np.promote_types(estimate.dtype, np.float64)
+    )  # else numpy rounds the slope to a narrow format
     error = np.asarray(np.abs((estimate - high) - low) / (abs(high) or 1.0), dtype=np.float64)
     return np.where(error < _UNSEEN, 0.0, error)
 
@@ -150,11 +155,15 @@ def curve(kind: Numbers, ray: Ray, scheme: Scheme, seen: Errors, truth: Known) -
     hs, errors, still = seen
     slope, known_to, derivatives, e = truth
     known = np.where(np.isfinite(errors), errors, np.inf)
-    smooth = np.maximum(neighbours(known), known_to)
-    k = int(np.argmin(smooth))
+    nowhere = still & (slope == 0)  # f(x) - f(x) is no estimate of 0
+    smooth = np.maximum(neighbours(np.where(nowhere, np.inf, known)), known_to)
+    law = _TYPICAL * scheme.r * e / (hs * (abs(float(slope)) or 1.0)) if in_range(slope) else np.zeros(len(hs))
+    likely = np.maximum(smooth, law)
+    likely[0], likely[-1] = max(likely[:2]), max(likely[-2:])  # an end has a neighbour on one side alone
+    k = int(np.argmin(likely))
     if scheme.imaginary:
-        k = int(np.argmax(smooth <= _AS_GOOD * max(float(smooth[k]), kind.eps / 2)))
-    least = float(smooth[k])
+        k = int(np.argmax(likely <= _AS_GOOD * max(float(likely[k]), kind.eps / 2)))
+    least = float(likely[k])
     digits = kind.digits if least == 0 else float(np.clip(-np.log10(least), 0.0, kind.digits)) + 0.0
     floor = max(least, kind.eps / 2)
     right = (np.arange(len(hs)) < k) & (smooth > 3 * _FAR * floor) & (smooth < _LAW)

@@ -75,14 +75,15 @@ def sweep(request: Request, wanted: SweepOptions, heard: Callable[[str], None] |
     with np.errstate(all="ignore"):
         study = Study(q, schemes, wanted, heard)
         curves, unsupported = study.curves(formats, tuple(dict.fromkeys(wanted.bits)))
-        study.findings += [] if study.noise else _about(q, study.slope, curves)
+        changing = unsteady(q)
+        study.findings += [] if study.noise or changing else _about(q, study.slope, curves)
         judged = check(request, answers=study.answers(request.budget)) if request.claim else None
         remainders: Taylor | Absent = ABSENT
         if request.claim and study.ray is not None:
             remainders = taylor(q, request.claim(point.values), study.ray, float(study.slope))
             if judged is not None and judged.verdict == Verdict.FAIL and remainders.verdict == "right":
                 remainders = replace(remainders, verdict="cannot tell")  # the error is too small, or not along v
-        study.findings += unsteady(q)
+        study.findings += changing
     finite = np.all(np.isfinite(q.value)) and study.slope.is_finite()
     steady = all(f.kind != Kind.NOT_DETERMINISTIC for f in study.findings) or (
         study.noise is not None and study.noise.random

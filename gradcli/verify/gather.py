@@ -125,6 +125,9 @@ def _trace_findings(case: PointCheck) -> None:
         severity = Severity.INCONCLUSIVE if q.trace_test.failed else Severity.INFO
         says = f"near the point the trace was not compared with the function: {q.trace_test.why}"
         case.findings.append(finding(Kind.TRACE_TEST, severity, says))
+    if q.unbounded:
+        says = f"the rounding error of the gradient has no bound: {q.unbounded}"
+        case.findings.append(finding(Kind.NOISE, Severity.WARNING, says))
     for branch in sorted(q.branches, key=lambda b: abs(b.margin))[:_BRANCHES]:
         case.findings.append(finding(Kind.BRANCH, Severity.INFO, branch.says, at=place(branch.position)))
 

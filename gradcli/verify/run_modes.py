@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from gradcli.errors import GradcliError, NotSupported, OutOfTime, TraceDiffers, Undecided
+from gradcli.errors import BadExpression, GradcliError, NotSupported, OutOfTime, TraceDiffers, Undecided
 from gradcli.modes.budget import NotRun
 from gradcli.modes.limits import timed
 from gradcli.modes.mode import Contradiction, Mode, Question
@@ -19,7 +19,7 @@ from gradcli.words import Kind, ModeStatus, Severity
 _ENTRY_BY_ENTRY = ("forward", "complex-step", "finite-difference")  # they evaluate f at least once for each entry
 _STATUS: dict[type[GradcliError], ModeStatus] = {
     NotRun: "not run", OutOfTime: "timeout", NotSupported: "unsupported",
-    Contradiction: "failed", TraceDiffers: "failed", Undecided: "failed",
+    Contradiction: "failed", TraceDiffers: "failed", Undecided: "failed", BadExpression: "failed",
 }  # fmt: skip
 _ENDINGS = tuple(_STATUS)
 _FEW = 8  # entries, for which these modes run beside the certified one to check a claim

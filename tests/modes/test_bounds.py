@@ -47,7 +47,8 @@ def question(text: str, at: dict[str, Any], kind: type[Question] = Question) -> 
 @pytest.mark.parametrize("kind", [Question, WithoutBalls], ids=["balls", "shaken"])
 @pytest.mark.parametrize(("text", "at"), CASES)
 def test_the_bound_contains_what_rounding_did(text: str, at: dict[str, Any], kind: type[Question]) -> None:
-    bound, by_balls = rounding_of(question(text, at, kind), kernels=True)
+    found = rounding_of(question(text, at, kind), kernels=True)
+    bound, by_balls = found.errors, found.proved
     assert by_balls == (kind is Question and "exp(1.0000001*x)" not in text)  # there even balls are wide
     points = gradcli.check(text, at, modes="certified,reverse").points[0].modes
     for name in at:
@@ -57,7 +58,9 @@ def test_the_bound_contains_what_rounding_did(text: str, at: dict[str, Any], kin
 
 def test_shaken_bounds_are_not_far_from_those_of_balls() -> None:
     for text, at in CASES:
-        balls, shaken_ = (rounding_of(question(text, at, kind), kernels=True)[0] for kind in (Question, WithoutBalls))
+        balls, shaken_ = (
+            rounding_of(question(text, at, kind), kernels=True).errors for kind in (Question, WithoutBalls)
+        )
         for name in at:
             large = balls[name] > 1e-3 * np.max(balls[name])
             assert (
@@ -94,7 +97,8 @@ def test_where_a_matrix_is_factored_the_bound_is_that_of_lapack(n: int, nodes: t
 
 def test_an_entry_that_cancels_widens_no_other() -> None:
     q = question("det(V)", {"V": np.vander(np.linspace(-1.0, 1.0, 5))}, WithoutBalls)
-    bound, by_balls = rounding_of(q, kernels=True)
+    found = rounding_of(q, kernels=True)
+    bound, by_balls = found.errors, found.proved
     assert not by_balls and np.max(bound["V"]) < 1e-12 * np.max(np.abs(q.slopes["V"]))
 
 
@@ -108,5 +112,5 @@ def test_an_entry_that_cancels_widens_no_other() -> None:
 def test_without_kernels_one_bound_is_that_of_the_textbook_too(text: str, kernels: bool) -> None:
     q = Question(Expression(text), Point({"x": np.float64(0.7), "y": np.float64(1.3)}), ("x", "y"))
     assert has_kernels(q.lines) is kernels
-    own, textbook = rounding_of(q, kernels=True)[0], rounding_of(q, kernels=False)[0]
+    own, textbook = rounding_of(q, kernels=True).errors, rounding_of(q, kernels=False).errors
     assert kernels or own == textbook

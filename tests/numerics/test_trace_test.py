@@ -1,6 +1,7 @@
 """What is traced is the function: caches that a trace hits, terms that lose their derivative, and functions that are as they seem."""
 
 import functools
+import itertools
 import math
 import random
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.errors import TraceDiffers
+from gradcli.errors import GradcliError, TraceDiffers
 from gradcli.reports.check import CheckReport
 
 X = np.array([0.3, 0.7, 1.9])
@@ -239,6 +240,79 @@ def test_a_random_function_is_refused_unless_it_is_wished() -> None:
     with pytest.raises(TraceDiffers) as raised:
         gradcli.grad(lambda x: np.sum(x**2) + rng.normal())(X)
     assert "verify=False skips this test" in str(raised.value.do)
+
+
+DERIVATIVES: dict[str, Any] = {
+    "grad": lambda f: gradcli.grad(f)(X),
+    "value_and_grad": lambda f: gradcli.value_and_grad(f)(X),
+    "jacobian": lambda f: gradcli.jacobian(f)(X),
+    "compile": lambda f: gradcli.compile(f, X),
+    "compiled gradient": lambda f: gradcli.compile(gradcli.grad(f), X),
+}
+
+
+@pytest.mark.parametrize("derivative", DERIVATIVES)
+def test_a_function_that_was_refused_is_refused_at_every_call(derivative: str) -> None:
+    drawn = iter([1.0, 2.0])
+
+    def f(x: Any) -> Any:
+        return np.sum(x**2) * next(drawn, 3.0)  # from the third call on it is pure
+
+    for _ in range(3):
+        with pytest.raises(TraceDiffers):
+            DERIVATIVES[derivative](f)
+    with pytest.raises(TraceDiffers, match=r"f was refused at an earlier call: the (trace|compiled code) of f d"):
+        gradcli.grad(f)(X)
+
+
+def test_a_gradient_keeps_refusing_a_function_that_cannot_be_remembered() -> None:
+    class Random:
+        __hash__ = None  # type: ignore[assignment]
+
+        def __call__(self, x: Any) -> Any:
+            return np.sum(x**2) * np.random.default_rng().normal()
+
+    derivative = gradcli.grad(Random())
+    for _ in range(2):
+        with pytest.raises(TraceDiffers):
+            derivative(X)
+
+
+def test_a_function_is_tested_again_after_it_raised() -> None:
+    drawn = itertools.count()
+
+    def f(x: Any) -> Any:
+        if np.ndim(x) != 1:
+            raise ValueError("give a vector")
+        return np.sum(x**2) * next(drawn)
+
+    derivative = gradcli.grad(f)
+    with pytest.raises(GradcliError, match="give a vector"):
+        derivative(np.eye(2))
+    with pytest.raises(TraceDiffers):
+        derivative(X)
+
+
+def test_a_function_is_tested_at_a_later_call_where_the_first_compares_nothing() -> None:
+    drawn = itertools.count(1)
+    derivative = gradcli.grad(lambda x: np.sum(np.maximum(x, 0.0)) * next(drawn) if np.any(x > 0) else 0.0)
+    assert np.all(derivative(-X) == 0)
+    with pytest.raises(TraceDiffers):
+        derivative(X)
+
+
+@pytest.mark.parametrize("f", [lambda x: np.exp(x) / np.sum(np.exp(x)), np.cumsum, lambda x: np.outer(x, x)])
+def test_a_jacobian_of_a_pure_function_is_not_refused(f: Any) -> None:
+    assert np.all(np.isfinite(gradcli.jacobian(f)(X)))
+
+
+def test_a_jacobian_is_tested_entry_by_entry() -> None:
+    def f(x: Any) -> Any:
+        return np.stack([np.sum(x**2), np.random.default_rng().normal() * x[0]])
+
+    with pytest.raises(TraceDiffers):
+        gradcli.jacobian(f)(X)
+    assert np.shape(gradcli.jacobian(f, verify=False)(X)) == (2, *X.shape)
 
 
 def test_a_branch_by_equality_may_hold_at_the_point() -> None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 Curve = dict[str, Any]
@@ -369,3 +370,32 @@ def test_a_claim_is_checked_on_the_same_recording(monkeypatch: pytest.MonkeyPatc
     alone = len(recorded)
     assert gradcli("sweep", "sum(x**3)", "--grad", "3*x**2", "x=[1,2]").exit_status == 0
     assert (alone, len(recorded)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("f", "at", "most"), [("1e10 + x**2", "x=1", 8), ("1e10 + x**2", "x=0.5", 8), ("1e6 + x**2 + x", "x=2", 12)]
+)
+def test_the_best_step_is_no_accident_of_binary_numbers(gradcli: Gradcli, f: str, at: str, most: float) -> None:
+    curves = swept(gradcli, f, at, "--schemes", "forward,central,5-point,7-point,richardson")["curves"]
+    assert all(curve["best"]["digits"] < most for curve in curves)
+
+
+@pytest.mark.parametrize("f", ["cos(x)", "1 + x**2", "exp(-x**2)"])
+def test_a_slope_of_zero_has_an_error_and_no_digits(gradcli: Gradcli, f: str) -> None:
+    (curve,) = swept(gradcli, f, "x=0", "--schemes", "forward")["curves"]
+    assert curve["absolute"] is True
+    assert 1e-9 < curve["best"]["h"] < 1e-7  # below, f(x + h) is f(x), which is no estimate of 0
+    assert curve["best"]["relative_error"] > 1e-10
+    text = " ".join(gradcli("sweep", f, "x=0").stdout.split())
+    assert "Use h = 1 with central differences (an error of " in text
+    assert " digits)" not in text
+
+
+@pytest.mark.parametrize("f", ["sin(x)", "x**3/7", "exp(x)"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_errors_in_a_narrow_format_are_those_against_the_slope_itself(gradcli: Gradcli, f: str, dtype: str) -> None:
+    curves = swept(gradcli, f, "x=1.1", "--dtype", dtype, "--schemes", "central,complex")["curves"]
+    for curve in curves:
+        slope = curve["slope"]
+        least = abs(float(getattr(np, dtype)(slope)) - slope) / abs(slope)  # of the nearest number of the format
+        assert min(map(float, curve["relative_error"])) >= least * (1 - 1e-6)
