@@ -10,10 +10,13 @@ from gradcli.core.provenance import WRITTEN, place
 from gradcli.errors import GradcliError, NotSupported, SlopeNotFinite
 from gradcli.modes.bounds import has_kernels, rounding_of, solver_bounds
 from gradcli.modes.budget import Budget
+from gradcli.modes.lapack import solves_singular
 from gradcli.modes.recording import Recording
 from gradcli.modes.tracing import tested
 from gradcli.numerics.trace_test import TraceTest
 from gradcli.point import Array, Estimate, Witness
+
+_REACHED = 1e-3  # of the slope: an entry with a wider bound depends on a singular matrix
 
 
 class Contradiction(GradcliError):
@@ -69,8 +72,13 @@ class Question(Recording):
 
     @cached_property
     def rounding(self) -> dict[str, Array]:
-        """The error of our float64 gradient, entry by entry: from rounding, and from solvers in f."""
-        bounds = self._rounding[0]
+        """The error of our float64 gradient, entry by entry: from rounding, and from solvers in f.
+
+        It is infinite where a matrix is singular up to rounding, in the entries that this reaches.
+        """
+        bounds, known = self._rounding
+        if not known and solves_singular(self.lines):
+            bounds = {n: np.where(b > _REACHED * np.abs(self.slopes[n]), np.inf, b)[()] for n, b in bounds.items()}
         return {name: bound + self.solver_error[name] for name, bound in bounds.items()} if self.solvers else bounds
 
     @cached_property

@@ -151,3 +151,11 @@ def test_a_jump_of_the_slope_is_no_rounding_of_the_inputs() -> None:
     q = question("sum(where(x > 1, 3*x, 2*x)) + x[0]**2*1e3", {"x": np.array([1e3, np.nextafter(1.0, 2.0)])})
     found = input_rounding(q)
     assert found is not None and found["x"][1] == 0.0 and 1e-10 < found["x"][0] < 1e-8
+
+
+def test_where_a_matrix_is_singular_up_to_rounding_nothing_is_called_a_bound() -> None:
+    u, v = (np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))[0] for seed in (0, 1))
+    for smallest, known in ((1e-3, True), (1e-10, False)):
+        A = u @ np.diag([1.0, 0.5, smallest]) @ v
+        q = question("logdet(A@A.T) + sum(x**2)", {"A": A, "x": np.array([1.0, 2.0])})
+        assert np.all(np.isfinite(q.rounding["A"])) == known and np.all(np.isfinite(q.rounding["x"]))
