@@ -3,7 +3,7 @@
     python benchmarks/random_bounds.py [COUNT] [--seed N] [--json]
 
 A case is an expression at a random point: matrices of random sizes and conditions, a singular value near 0, sums that
-cancel. Each mode that answers gives a value and a bound for each entry of the gradient; the truth is a difference in 60
+cancel. Each mode that answers gives a value and a bound for each entry of the gradient; the truth is a difference in 120
 digits. A violation is an entry whose error is larger than its bound, by more than the rounding of the value itself.
 """
 
@@ -22,7 +22,7 @@ from gradcli.point import Point
 from gradcli.source.expression import Expression
 from gradcli.verify.run_modes import attempt
 
-DIGITS, STEP = 60, "1e-20"
+DIGITS, STEP = 120, "1e-30"
 MODE_NAMES = ("certified", "forward", "reverse", "complex-step", "finite-difference")
 SHOWN = 20  # violations
 Exact = Callable[[Any], Any]
@@ -83,7 +83,7 @@ def _summands(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def truth(exact: Exact, name: str, at: dict[str, Any]) -> Any:
-    """Return the gradient by central differences in 60 digits."""
+    """Return the gradient by central differences in 120 digits."""
     with mpmath.workdps(DIGITS):
         h = mpmath.mpf(STEP)
         values = [mpmath.matrix(x.tolist()) for x in at.values()]
