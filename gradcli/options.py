@@ -173,10 +173,10 @@ class Options(ProgramOptions, HardPointOptions):
         "--samples", "N", "A random function: take the step from the spread of so many values.",
         on=("sweep",), group=PRECISION, kind=int, low=3, high=10_000)
     rtol: float | None = row(
-        "--rtol", "R", "A fixed relative tolerance for the claim instead of a computed one.",
+        "--rtol", "R", "Accept this relative error of the claim, too: it only loosens the computed bounds.",
         on=("check",), group=PRECISION, kind=float, low=0, write=one, take=as_given)
     atol: float | None = row(
-        "--atol", "A", "A fixed absolute tolerance for the claim instead of a computed one.",
+        "--atol", "A", "Accept this absolute error of the claim, too: it only loosens the computed bounds.",
         on=("check",), group=PRECISION, kind=float, low=0, write=one, take=as_given)
     h: float | None = row(
         "--h", "H", "A fixed step for differences.  [default: gradcli chooses]",

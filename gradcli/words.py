@@ -56,6 +56,7 @@ class Kind(StrEnum):
     NOTICE = "notice"
     # how the modes compare with each other
     NOISE = "noise"
+    NOT_RESOLVED = "not-resolved"
     NO_SECOND_WITNESS = "no-second-witness"
     DISAGREEMENT = "disagreement"
     CONTRADICTION = "contradiction"
@@ -153,9 +154,10 @@ DerivativeKind = Literal["grad", "jac", "hess", "hvp", "jvp", "vjp", "backward",
 FoundBy = Literal["name", "scipy", "torch", "jax", "tensorflow", "mlx"]  # what shows that a function is a gradient
 RuleKind = Literal["elementwise", "linear", "bilinear", "differential", "constant"]  # how a primitive is differentiated
 ALLOWED = (  # kinds that prevent a verdict; `--allow` can turn them into success
-    Kind.KINK, Kind.JUMP, Kind.STAIRCASE, Kind.NON_FINITE, Kind.NOISE, Kind.NO_SECOND_WITNESS, Kind.DISAGREEMENT,
-    Kind.CONTRADICTION, Kind.NOT_DETERMINISTIC, Kind.TRACE, Kind.TRACE_TEST, Kind.EARLIER_CALLS, Kind.MUTATES_INPUT,
-    Kind.TIMEOUT, Kind.MUTANT, Kind.BUDGET, Kind.FINE_STRUCTURE, Kind.INFINITE_SLOPE, Kind.INNER_GRADIENT, Kind.STRUCTURE,
+    Kind.KINK, Kind.JUMP, Kind.STAIRCASE, Kind.NON_FINITE, Kind.NOISE, Kind.NOT_RESOLVED, Kind.NO_SECOND_WITNESS,
+    Kind.DISAGREEMENT, Kind.CONTRADICTION, Kind.NOT_DETERMINISTIC, Kind.TRACE, Kind.TRACE_TEST, Kind.EARLIER_CALLS,
+    Kind.MUTATES_INPUT, Kind.TIMEOUT, Kind.MUTANT, Kind.BUDGET, Kind.FINE_STRUCTURE, Kind.INFINITE_SLOPE, Kind.INNER_GRADIENT,
+    Kind.STRUCTURE,
 )  # fmt: skip
 _WORST_FIRST = (Exit.INTERRUPTED, Exit.INTERNAL, Exit.WRONG, Exit.UNUSABLE, Exit.INCONCLUSIVE, Exit.CONFIRMED)
 

@@ -13,6 +13,17 @@ def f(x):
     x = np.float64(x)
     return x * x + 1e-7 * math.sin(1e7 * x)
 """
+_NOT_RESOLVED = """\
+import math
+
+
+def f(x):
+    return 1e6 + 1e-12 * math.sin(float(x))
+
+
+def g(x):
+    return 1e-12 * math.cos(x)
+"""
 _NOT_DETERMINISTIC = """\
 import random
 
@@ -332,6 +343,26 @@ ROWS = (
         example=Example(
             'gradcli check "sin(x)" x=1 --grad "cos(x)" --modes reverse,fd --h 1e-15',
             ("INCONCLUSIVE  sin(x): the bounds of the modes are too wide to decide 1 entry",),
+        ),
+    ),
+    Explanation(
+        Kind.NOT_RESOLVED,
+        group="prevents a pass",
+        summary="an entry is too small to see in function values",
+        meaning=(
+            "The function cannot be recorded, and moving this entry hardly changes its value by more than the spacing of "
+            "its values. The claim lies within the bound of the difference, and so would wrong ones. Such an entry is "
+            "accepted, and counted beside the verdict, where an error of that size would not be seen in the largest "
+            "entry of the same input either. Here it is larger."
+        ),
+        do=(
+            "Let the function be recorded, as the finding untraced says. Or check at a point where the entry changes the "
+            "value more. To count this as success, add --allow not-resolved."
+        ),
+        example=Example(
+            "gradcli check f.py:f x=0.7 --grad g",
+            ("INCONCLUSIVE  f.py:f: 1 of 1 entry not resolved: x is 0 +- 2e-07, claimed 7.64842e-13",),
+            _NOT_RESOLVED,
         ),
     ),
     Explanation(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from gradcli.core.blocks import mapped
 from gradcli.core.finite import all_finite, peak
 from gradcli.core.primitive import Rule
 from gradcli.core.shapes import is_plain, shape, size
-from gradcli.errors import NotSupported, OutOfTime, Undecided
+from gradcli.errors import GradcliError, NotSupported, OutOfTime, Undecided
 from gradcli.interpreters.program import Program
 from gradcli.interpreters.shake import SIZE, Shake, resolved, shaken
 from gradcli.interpreters.tape import Line
@@ -29,6 +29,7 @@ SAFETY = 16.0  # times the changes in shaken runs: what any order of operations 
 _TYPICAL = 0.9  # the quantile of the relative changes that every entry is granted
 _CANCELLED = 1e-8  # of the largest slope: smaller ones may be zero up to rounding, and change completely
 _RUNS = ((60_000, 8), (400_000, 2))  # scalar operations of f, and shaken sweeps; one sweep if there are more
+_INPUTS, _INPUT_RUNS, _INPUT_ULPS = 0x1E57, 3, (64, 1024)  # a seed, runs, and by how many ulps inputs are moved
 _SMALL = 2.0**-10  # times an ulp of the largest entry: smaller errors do not count, wherever they are
 FORMAT_RUNS = 16  # sweeps with random roundings of a narrow format, from which typical errors are estimated
 _SOLVER_RUNS, _SOLVER_SAFETY = 8, 3.0  # sweeps with shaken solutions, and how much more than they show may happen
@@ -95,6 +96,35 @@ def _slopes_of(q: Recording, perturbed: Callable[[], Program]) -> list[Array]:
         program = perturbed()
         rows = [program.pull(seed) for seed in directions(q.value)]
     return [stacked(rows, q.value, k, x) for k, x in enumerate(q.xs)]
+
+
+def input_rounding(q: Recording) -> dict[str, Array] | None:
+    """Return how much each entry of the gradient changes where the inputs are off by a rounding; None if it is not known.
+
+    No formula for the gradient can be held to less: written otherwise, it rounds sums of inputs that ours does not form.
+    Entries whose change does not grow with the change of the inputs, as at a jump of a slope, get 0.
+
+    Cost    a few recordings and reverse sweeps.
+    """
+    rng = np.random.default_rng([q.seed, _INPUTS])
+    found = {name: np.zeros(shape(q.slopes[name])) for name in q.wrt}
+    for _ in range(_INPUT_RUNS):
+        signs = {name: rng.choice([-1.0, 1.0], shape(x)) for name, x in zip(q.wrt, q.xs, strict=True)}
+        changes = []
+        for ulps in _INPUT_ULPS:
+            moved = {name: (x * (1 + ulps * EPS * signs[name]))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
+            other = replace(q, point=replace(q.point, values={**q.point.values, **moved}, value=None))
+            try:
+                changes.append({name: np.abs(other.slopes[name] - q.slopes[name]) / ulps for name in q.wrt})
+            except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+                return None
+            if any(shape(change) != shape(found[name]) for name, change in changes[-1].items()):
+                return None
+        near, far = changes
+        for name in q.wrt:
+            grows = near[name] <= 4 * far[name] + EPS * np.abs(q.slopes[name])
+            found[name] = np.fmax(found[name], np.where(grows & np.isfinite(near[name]), near[name], 0.0))
+    return found
 
 
 def has_kernels(lines: Iterable[Line]) -> bool:

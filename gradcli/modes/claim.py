@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from gradcli.core.blocks import mapped
+from gradcli.core.finite import largest
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.errors import BadClaim, BadShape, Place, Undecided
-from gradcli.modes.bounds import SAFETY, infinite, typical_errors
+from gradcli.modes.bounds import SAFETY, infinite, input_rounding, typical_errors
 from gradcli.modes.mode import Available, Question
 from gradcli.numerics.rounding import EPS
 from gradcli.point import Array, Cost, Estimate, Witness
@@ -23,6 +24,8 @@ from gradcli.source.tokens import Statement, folded, shared_and_parts
 GRANT = 1000.0  # rounding radii granted to a claim, whose algorithm is unknown
 GRANT_NARROW = 20.0  # ulps granted to a gradient in a narrow format whose program is unknown
 TYPICAL = 6.0  # typical errors granted to a claim in a narrow format; right ones were off by 2.4 at most
+GRANT_INPUTS = 8.0  # roundings of the inputs, which a right claim may be off by whatever its algorithm
+_LITTLE = 1e-3  # of the largest entry: larger errors come from no rounding of inputs that leaves a gradient
 GRANT_ESTIMATED = GRANT / SAFETY  # the same, if the radius is an estimate that has its own safety factor
 
 
@@ -235,6 +238,25 @@ class Claim:
 def with_zeros(claimed: dict[str, Any], diagonal: frozenset[str]) -> dict[str, Any]:
     """Return a claim with the zeros beside the diagonals of some inputs' Jacobians."""
     return {n: np.reshape(np.diag(np.ravel(x)), shape(x) * 2) if n in diagonal else x for n, x in claimed.items()}
+
+
+def allow_for_inputs(claim: Estimate, right: Estimate, q: Question) -> Estimate:
+    """Return a claim with the rounding of the inputs granted, if it differs from the right gradient by hardly more.
+
+    Cost    nothing, unless each entry differs by little beside the largest one, and one by more than the bounds.
+    """
+    if q.untraced is not None or claim.narrow or not q.affords_slopes:
+        return claim
+    with np.errstate(all="ignore"):
+        apart = {name: np.abs(np.asarray(x) - right.value[name]) for name, x in claim.value.items()}
+        far = {name: x > claim.bound[name] + right.bound[name] for name, x in apart.items()}
+        top = max((largest(right.value[name]) for name in apart), default=0.0)
+        if not any(map(np.any, far.values())) or any(np.any(~(x <= _LITTLE * top)) for x in apart.values()):
+            return claim
+        rounding = input_rounding(q)
+        if rounding is None:
+            return claim
+        return replace(claim, bound={n: np.fmax(b, GRANT_INPUTS * rounding[n])[()] for n, b in claim.bound.items()})
 
 
 def shaped(claimed: Mapping[str, Array], q: Question) -> dict[str, Array]:

@@ -11,11 +11,11 @@ from gradcli.modes.budget import OverBudget
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.second_differences import GradientByValues, hessian_by_values
 from gradcli.modes.work import MOST_EVALUATIONS
-from gradcli.numerics.extrapolation import Difference
+from gradcli.numerics.extrapolation import Difference, widen_zeros
 from gradcli.numerics.fine_structure import rough_part
 from gradcli.numerics.jacobians import columns_to_array
 from gradcli.numerics.line import Line
-from gradcli.numerics.noise import noise
+from gradcli.numerics.noise import EPS, noise, spacing
 from gradcli.numerics.steps import TAME, Noise, derivative
 from gradcli.point import Array, Cost, Estimate, Slopes, Witness
 from gradcli.source.derived import gradient_in
@@ -23,6 +23,7 @@ from gradcli.source.derived import gradient_in
 CALLS = 21  # for each entry, about: from 14 for a smooth function to over 100
 MANY = 50  # entries: if there are more, fine structure is searched for along random directions
 _DIRECTIONS = 2
+_FURTHER = (-1e-4, 1e-3)  # relative to the entries: where f is looked at if it does not change nearer to the point
 
 
 class FiniteDifference:
@@ -54,8 +55,9 @@ class FiniteDifference:
             entries, most = q.entries, q.stepping.budget or np.inf
             around = surroundings(q, most - TAME * entries)
             calls = around.calls
+            differences: dict[str, list[Difference]] = {}
             for k, name in enumerate(q.wrt):
-                found = []
+                found = differences[name] = []
                 for at in np.ndindex(shape(q.xs[k])):
                     entries -= 1
                     left = most - calls - TAME * entries
@@ -64,6 +66,10 @@ class FiniteDifference:
                     if not around.looks and _differs(q, name, at, found[-1]):
                         found[-1] = self.entry(q, k, at, replace(around, looks=True), left - found[-1].calls)
                         calls += found[-1].calls
+            if q.untraced is not None and any(differences.values()):
+                widened = iter(widen_zeros([d for found in differences.values() for d in found]))
+                differences = {name: [next(widened) for _ in found] for name, found in differences.items()}
+            for k, (name, found) in enumerate(differences.items()):
                 value[name] = columns_to_array([d.value for d in found], q.value, q.xs[k])
                 bound[name] = columns_to_array([d.bound for d in found], q.value, q.xs[k])
                 if any(np.any(d.kinked | np.isfinite(d.other)) for d in found):
@@ -102,7 +108,7 @@ class FiniteDifference:
         low, high = q.stepping.of(name)
         line = Line(phi, float(np.asarray(x)[at]), low, high, at=q.value, most=most)
         return derivative(
-            line, float(np.median(np.abs(x))), Noise(q.noise_floor, around.noise, around.rough),
+            line, float(np.median(np.abs(x))), Noise(around.floor, around.noise, around.rough),
             h=q.stepping.h, size=q.stepping.scales.get(name), looks=around.looks,
         )  # fmt: skip
 
@@ -124,10 +130,12 @@ def _slopes(found: list[Difference], y: Array, x: Array) -> Slopes:
 class Surroundings:
     """What values of f along a random direction show: the noise, its part that is not fine structure, and the calls made.
 
-    `looks` says whether each entry is searched for structure finer than the steps of differences. It is set if there is
-    such structure along the direction, and for a function with few entries that cannot be traced.
+    `floor` is the noise that f is known to have: by its recorded run, or by the spacing of its values. `looks` says whether
+    each entry is searched for structure finer than the steps of differences. It is set if there is such structure along
+    the direction, and for a function with few entries that cannot be traced.
     """
 
+    floor: Any
     noise: Any
     rough: Any
     looks: bool
@@ -154,11 +162,26 @@ def surroundings(q: Question, most: float = np.inf) -> Surroundings:
         return Line(phi, at=q.value, most=most)
 
     along = line(most)
-    seen = np.maximum(q.noise_floor, noise(along, 1.0))
+    seen = noise(along, 1.0)
+    floor = q.noise_floor if q.untraced is None else _spacing(along)
+    seen = np.maximum(floor, seen)
     rough, fine, calls = rough_part(along, seen), False, along.calls
     for _ in range(_DIRECTIONS if q.untraced is not None and q.entries > MANY else 0):
-        found = derivative(line(most - calls), noise=Noise(q.noise_floor, seen, rough))
+        found = derivative(line(most - calls), noise=Noise(floor, seen, rough))
         calls += found.calls
         fine |= bool(np.any(found.kinked | (np.isfinite(found.other) & ~found.jumps)))
     few = q.untraced is not None and q.entries <= MANY
-    return Surroundings(seen, rough, fine or few or bool(np.any(rough < seen)), calls)
+    return Surroundings(floor, seen, rough, fine or few or bool(np.any(rough < seen)), calls)
+
+
+def _spacing(along: Line) -> Any:
+    """Return the spacing of f's values, by those that are known along a line, where it is coarser than that of float64.
+
+    Cost    2 calls if all known values are equal.
+    """
+    if len(along.seen) > 1 and all(np.array_equal(y, along.at) for y in along.seen.values()):
+        for t in _FURTHER:
+            along(t)
+    values = np.stack([along.at, *along.seen.values()])
+    found = spacing(values)
+    return np.where(found > EPS * np.max(np.abs(values), axis=0), found, 0.0)

@@ -11,6 +11,7 @@ from gradcli.core.shapes import end_to_end
 from gradcli.errors import GradcliError, NotSupported, SlopeNotFinite, Undecided
 from gradcli.modes.bounds import SAFETY, RoundingError, has_kernels, infinite, rounding_of, solver_bounds
 from gradcli.modes.budget import Budget
+from gradcli.modes.lapack import solves_singular
 from gradcli.modes.pieces import rules_hold_at
 from gradcli.modes.recording import Recording
 from gradcli.modes.tracing import tested
@@ -19,6 +20,7 @@ from gradcli.numerics.trace_test import TraceTest
 from gradcli.point import Array, Estimate, Witness
 
 _MOST_TIES = 8  # that are looked at, those that the same entries reach counted once; others are taken for kinks
+_REACHED = 1e-3  # of the slope: an entry with a wider bound depends on a singular matrix
 
 
 class Contradiction(GradcliError):
@@ -105,8 +107,13 @@ class Question(Recording):
 
     @cached_property
     def rounding(self) -> dict[str, Array]:
-        """The error of our float64 gradient, entry by entry: from rounding, and from solvers in f."""
+        """The error of our float64 gradient, entry by entry: from rounding, and from solvers in f.
+
+        It is infinite where a matrix is singular up to rounding, in the entries that this reaches.
+        """
         bounds = self._rounding.errors
+        if not self._rounding.proved and solves_singular(self.lines):
+            bounds = {n: np.where(b > _REACHED * np.abs(self.slopes[n]), np.inf, b)[()] for n, b in bounds.items()}
         return {name: bound + self.solver_error[name] for name, bound in bounds.items()} if self.solvers else bounds
 
     @cached_property

@@ -67,6 +67,19 @@ def better(a: Difference, b: Difference) -> Difference:
     return chosen((a.bound <= b.bound) | (apart & np.isfinite(a.bound)), a, b)
 
 
+def widen_zeros(found: Sequence[Difference]) -> list[Difference]:
+    """Return the differences of all entries; those that are exactly 0 get a bound of at least the noise that others show.
+
+    Where phi does not change at all it shows no noise of its own: a function that rounds inside, to the spacing of a narrow
+    format, is constant between two values.
+    """
+    with np.errstate(all="ignore"):
+        shown = [np.where(d.value != 0, d.rounding * d.h / _WEIGHT[CENTRAL], 0.0) for d in found]
+        sigma = np.max([np.where(np.isfinite(x), x, 0.0) for x in shown], axis=0)
+        least = [np.where(d.value == 0, SAFETY * _WEIGHT[CENTRAL] * sigma / d.h, 0.0) for d in found]
+    return [replace(d, bound=np.fmax(d.bound, bound)) for d, bound in zip(found, least, strict=True)]
+
+
 def nothing(line: Line) -> Difference:
     """Return a difference without information: its value is nan and its bound infinite."""
     wide = np.full(line.at.shape, np.inf)
@@ -96,12 +109,19 @@ def fixed(line: Line, h: float, floor: Any) -> Difference:
 
 
 def screened(line: Line, h: Any, floor: Any) -> Difference:
-    """Return the second extrapolant of the central differences at three steps."""
+    """Return the second extrapolant of the central differences at three steps.
+
+    Where phi does not change at all the slope is 0, and its bound is the noise over the widest step.
+    """
     if not h[-1]:
         return nothing(line)
     up, down = line.both(h)
     sigma = np.maximum(floor, EPS * np.max(np.abs([up, down]), axis=(0, 1)))
-    return of_three(up, down, line.at, h, sigma)
+    found = of_three(up, down, line.at, h, sigma)
+    level = np.all((up == line.at) & (down == line.at), axis=0)
+    rounding = np.broadcast_to(_WEIGHT[CENTRAL] * sigma / h[0], level.shape)
+    zero = replace(found, bound=SAFETY * rounding, rounding=rounding, h=np.full(level.shape, h[0]))
+    return chosen(level, zero, found)
 
 
 def of_three(up: Any, down: Any, at: Any, h: Any, sigma: Any) -> Difference:
@@ -166,11 +186,13 @@ def _stair(up: Any, down: Any, at: Any, column: Any) -> Any:
 
     A flat piece beside a kink looks the same, but there the second difference is as large as the change, at every step.
     """
-    moved = np.abs(up - down)
+    moved, bent = np.abs(up - down), np.abs(up - 2 * at + down)
     stepping = np.logical_or.accumulate((moved == 0)[::-1])[::-1] & (moved > 0)
     least = np.min(np.where(stepping, moved, np.inf), axis=0)
     kink = np.abs(kink_of(up, down, at, column))
-    return np.where(np.isfinite(least) & ~(kink > HIDDEN * moved[0] / column[0]), least, 0.0)
+    one_sided = np.all((bent >= moved / 2) | (moved == 0), axis=0)
+    beside_a_kink = (kink > HIDDEN * moved[0] / column[0]) & one_sided
+    return np.where(np.isfinite(least) & ~beside_a_kink, least, 0.0)
 
 
 def _side(slopes: Any, column: Any, sigma: Any) -> tuple[Any, Any]:

@@ -176,7 +176,8 @@ def resolved(line: Line, coarse: Difference, doubtful: Any, scale: float, floor:
     fine = swept(line, h[h > 0], sigma, FAR)  # of many more steps, some are far off by chance
     distance = np.abs(fine.value - coarse.value)
     apart = np.isfinite(fine.bound) & (distance > fine.bound + coarse.bound)
-    blunt = ~(coarse.bound <= USEFUL * np.abs(coarse.value))
+    moves = np.any([y != line.at for y in line.seen.values()], axis=0)  # else smaller steps show no more
+    blunt = ~(coarse.bound <= USEFUL * np.abs(coarse.value)) & moves
     finer = doubtful & (apart | (blunt & (fine.bound < PLATEAU * coarse.bound)))
     plain = chosen(finer, fine, coarse)
     smooth, sigma = _structure(line, plain, doubtful, sigma, finer, np.where(apart, distance / 3, 0.0))

@@ -1,7 +1,7 @@
 """The report of `check`: what was found at each point, and what it comes to."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from gradcli.reports.encode import TEXT_ONLY, Status
 from gradcli.reports.error_maps import error_maps
 from gradcli.reports.escape import cut
 from gradcli.reports.native import NativeReport
-from gradcli.reports.point_report import Detects, Diagnosis, PointReport, StressReport
+from gradcli.reports.point_report import Detects, Diagnosis, PointReport, StressReport, UnresolvedEntries
 from gradcli.reports.seeds import seed_line
 from gradcli.reports.tidy import entries
 from gradcli.reports.trace import TraceReport
@@ -195,11 +195,13 @@ class CheckReport(Printed):
         return f"{self._word()}: {cut(self.target.text)}: {self.sentence()}"
 
     def _word(self) -> str:
-        """Return the verdict as it is printed; that of a pass with what it holds for: subgradients, inputs that were left out."""
-        word, left = WORDS[self.verdict][0], self._unclaimed()
+        """Return the verdict as it is printed; that of a pass with what it holds for: subgradients, what was left out."""
+        word, left, entries = WORDS[self.verdict][0], self._unclaimed(), self.detects.unresolved
         declined = self.native.declined or () if isinstance(self.native, NativeReport) else ()
+        single = entries.alone() if isinstance(entries, UnresolvedEntries) else None
         limits = [f"{', '.join(left)} not checked"] * bool(left)
         limits += [f"{', '.join(declined)} not differentiated"] * bool(declined)
+        limits += [single] if single else []
         limits += ["a subgradient at a kink"] * any(f.kind == Kind.SUBGRADIENT for p in self.points for f in p.findings)
         return f"{word} ({'; '.join(limits)})" if limits and self.passed else word
 
@@ -269,6 +271,9 @@ class CheckReport(Printed):
 
     def limit(self) -> str:
         """Return how far a gradient that is right could be off."""
+        entries = self.detects.unresolved
+        if isinstance(entries, UnresolvedEntries) and entries.alone() is not None:
+            return limit_of(replace(self.detects, unresolved=ABSENT))  # the verdict names the entry
         return limit_of(self.detects)
 
     def short(self) -> str:
@@ -304,12 +309,17 @@ def worst_point(report: CheckReport) -> int:
 
 
 def limit_of(detects: Detects) -> str:
-    """Return how far a gradient that is right could be off: relative to the entries, absolute where all are 0."""
+    """Return how far a gradient that is right could be off: relative to the entries, absolute where they are 0."""
+    said = ""
     if detects.relative is not None:
-        return f"to better than {numbers.power(detects.relative)}"
-    if isinstance(detects.absolute, float):
-        return f"to within {numbers.power(detects.absolute)} (absolute: every entry is 0)"
-    return ""
+        said = f"to better than {numbers.power(detects.relative)}"
+        if isinstance(detects.absolute, float):
+            said += f"; entries of 0 to within {numbers.power(detects.absolute)} (absolute)"
+    elif isinstance(detects.absolute, float):
+        said = f"to within {numbers.power(detects.absolute)} (absolute: every entry is 0)"
+    if said and isinstance(detects.unresolved, UnresolvedEntries):
+        said += f"; {detects.unresolved.in_words()}"
+    return said
 
 
 def place_of(report: CheckReport) -> Diagnosis | Finding | SourceLine | None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from gradcli.reports import numbers
 from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.common import Finding
 from gradcli.reports.encode import Given, Values
@@ -9,20 +10,53 @@ from gradcli.words import Agreement, DiagnosisKind, ModeStatus, RanOn, Verdict
 
 
 @dataclass(frozen=True, slots=True)
+class UnresolvedEntries:
+    """The entries that function values do not resolve, and that were accepted, as they are small beside the largest.
+
+    count           The number of entries that were not resolved.
+    compared        The number of entries that were compared.
+    below           The largest error that one of them may have, in units of the gradient.
+    at              The entry that may have it, such as `x[3]`.
+    told_from_zero  Whether one of them is larger than its bound; else all of them are smaller than `below`.
+    """
+
+    count: int
+    compared: int
+    below: float
+    at: str
+    told_from_zero: bool
+
+    def in_words(self) -> str:
+        """Return it as the end of a sentence: `4 of 40 entries not resolved (below 2e-05)`."""
+        which = self.at if self.count == 1 else f"{self.count:,} of {self.compared:,} entries"
+        return f"{which} not resolved ({self._limit()})"
+
+    def alone(self) -> str | None:
+        """Return it as an addition to the verdict if it is one entry; None for several."""
+        return f"{self.at} not resolved: {self._limit()}" if self.count == 1 else None
+
+    def _limit(self) -> str:
+        return f"{'errors ' if self.told_from_zero else ''}below {numbers.power(self.below)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Detects:
     """The smallest relative error of an entry that the check would have seen, and the entry where it is largest.
 
-    Where every entry is 0 there is no relative error: `absolute` is the smallest error that would have been seen.
+    Entries of 0 have no relative error, and those that were not resolved have none that was seen.
 
-    relative  The smallest relative error that would have been seen in every entry; null where no error was sure to be
-              seen.
-    at        The entry in which only larger errors are seen, such as `x[3]`; null where there is none.
-    absolute  The smallest absolute error that would have been seen, where every entry is 0.
+    relative    The smallest relative error that would have been seen in each entry that is not 0 and was resolved; null
+                where no error was sure to be seen.
+    at          The entry in which only larger errors are seen, such as `x[3]`; null where there is none.
+    absolute    The smallest absolute error that would have been seen in the entries that are 0: where all entries are,
+                and beside `relative` where function values alone show it.
+    unresolved  The entries that function values did not resolve.
     """
 
     relative: float | None
     at: str | None
     absolute: float | Absent = ABSENT
+    unresolved: UnresolvedEntries | Absent = ABSENT
 
 
 NO_SIZE = Detects(None, None)  # no error is certain to be seen, or there is no verdict

@@ -102,8 +102,8 @@ class CheckRow:
         if self.error is not None:
             return self.error.error.message
         if self.document["verdict"] == Verdict.PASS:
-            limit = limit_of(decoded(Detects, self.document["detects"])).partition(":")[0]
-            return f"right {limit}{')' if '(' in limit else ''}" if limit else ""
+            limit = limit_of(decoded(Detects, self.document["detects"]))
+            return f"right {limit.replace(': every entry is 0', '')}" if limit else ""
         report = self.report
         if report is None:
             wrong = sum(point["entries"]["wrong"] for point in self.document["points"])

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcli.core.shapes import shape
 from gradcli.errors import BadClaim, GradcliError
-from gradcli.modes.claim import Claim, WrongShape
+from gradcli.modes.claim import Claim, WrongShape, allow_for_inputs
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.numerics.rounding import EPS
@@ -73,8 +73,9 @@ def look(request: Request, values: Mapping[str, Any], *, conditioned: bool = Tru
     digits, name = digits_of(claimed, right)
     if not all(np.all(np.isfinite(np.asarray(x))) for x in claimed.value.values()):
         return Look(Word.WRONG, values, 0.0, name=name)
-    apart = _apart(claimed, right)
-    if not apart:
+    if _apart(claimed, right):
+        claimed = allow_for_inputs(claimed, right, q)
+    if not _apart(claimed, right):
         given = given_digits(q, right) if conditioned and digits < FULL - 4 else FULL
         return Look(Word.RIGHT, values, digits, given, name)
     if explains(request, values, claimed.value, right.value):

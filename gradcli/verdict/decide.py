@@ -25,11 +25,13 @@ from gradcli.verdict.evidence import (
     require,
 )
 from gradcli.verdict.narrow import less_exact, mistake_in_format, too_few_digits, without_rounding
+from gradcli.verdict.resolution import open_entries, resolution_of, undecided_entry
 from gradcli.words import Kind, Severity, Verdict
 
 Findings = tuple[Finding, ...]
 _TRACED = ("certified", "reverse", "forward")
 _BY_VALUES = ("finite-difference",)
+_HOW_TO_RESOLVE = "check at a point where it changes f more, or accept it: --allow not-resolved"
 _REPORT_IT = "please report it, with the function"
 
 
@@ -204,7 +206,7 @@ def entries_to_explain(seen: Evidence) -> dict[str, Any]:
 
 
 def _claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
-    if seen.tolerance is None and seen.estimate("claim").narrow:
+    if seen.estimate("claim").narrow:
         found = require(seen.format, EvidenceKind.FORMAT)
         mistake = mistake_in_format(seen, wrong_entries(seen, confirmed), found)
         if mistake is not None:
@@ -221,7 +223,8 @@ def _claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Dec
 
 
 def _exact_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
-    agreement = seen.agreement["claim"]
+    resolution = resolution_of(seen)
+    agreement = {name: resolution.agreement(word, name) for name, word in seen.agreement["claim"].items()}
     wrong = [name for name, mask in wrong_entries(seen, confirmed).items() if np.any(mask)]
     left = {each.input: each for each in seen.sets_left if each.differs}
     if wrong and set(wrong) <= set(left):
@@ -234,15 +237,20 @@ def _exact_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) 
     findings, hull = _at_kinks(seen, findings)
     at_kink = seen.undecided if hull is not None else {}
     findings = (*findings, *_contradicted(seen, findings))
+    open_ = open_entries(seen, resolution)
+    if open_ is not None:
+        findings = (*findings, _inconclusive(Kind.NOT_RESOLVED, open_, _HOW_TO_RESOLVE))
+    seen = replace(seen, agreement={**seen.agreement, "claim": agreement})
     right = all(
         np.all(((word == AGREE) & confirmed[name]) | at_kink.get(name, False)) for name, word in agreement.items()
     )
     if not right or _blocked(findings):
-        return replace(_open(findings, *_why_not(seen, findings, confirmed)), hull=hull)
+        found = _open(findings, *_why_not(seen, findings, confirmed))
+        return replace(found, hull=hull, agreement=seen.agreement)
     changed = require(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
     if changed is not None:
-        return Decision(Verdict.FAIL, (*findings, changed), hull=hull)
-    return Decision(Verdict.PASS, (*findings, *_weak_evidence(seen)), hull=hull)
+        return Decision(Verdict.FAIL, (*findings, changed), hull=hull, agreement=seen.agreement)
+    return Decision(Verdict.PASS, (*findings, *_weak_evidence(seen)), hull=hull, agreement=seen.agreement)
 
 
 def _right_on_set(left: SetLeft) -> Finding:
@@ -332,6 +340,10 @@ def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> F
     count = max(unconfirmed, doubtful)
     says = f"the bounds of the modes are too wide to decide {count} entr{'y' if count == 1 else 'ies'}"
     hint = "compare-modes shows the bounds"
+    undecided = undecided_entry(seen)
+    if undecided is not None:
+        says += f": {undecided.in_words}"
+        hint = undecided.option if seen.tolerance is not None else hint
     if seen.coarse_solver is not None:
         hint = f"give {seen.coarse_solver} a smaller tolerance, such as rtol=1e-8"
     return (_inconclusive(Kind.NOISE, says, hint),)

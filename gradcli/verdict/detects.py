@@ -11,13 +11,15 @@ from gradcli.reports.absent import ABSENT
 from gradcli.reports.point_report import NO_SIZE, Detects
 from gradcli.verdict.entries import AGREE, allowed
 from gradcli.verdict.evidence import Evidence, HullDistance
+from gradcli.verdict.resolution import Resolution, accepted_entries, resolution_of
 from gradcli.words import Verdict
 
 
 def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> Detects:
-    """Return the largest relative error that could have gone undetected, over the nonzero entries.
+    """Return the largest relative error that could have gone undetected, over the nonzero entries that were resolved.
 
-    If all entries are zero, return the largest absolute error instead. The limit of an entry is the larger of two: the
+    If all entries are zero, return the largest absolute error instead; beside it, if some are and function values alone
+    show it. The limit of an entry is the larger of two: the
     allowed difference of claim and reference, and what tracing could lose (the limit of the trace test or of function
     values, whichever is less). At a kink the limit of the test for subgradients is included too.
 
@@ -30,18 +32,22 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> D
     smallest, at, absolute = -1.0, None, None
     names = seen.claimed or seen.inputs
     claim = seen.estimate_or_none("claim") if seen.claimed is not None else None
+    resolution = resolution_of(seen) if hull is None else Resolution()
+    unresolved = accepted_entries(seen, resolution) or ABSENT
     if hull is None and not any(np.any(np.asarray(right.value[name]) != 0) for name in names):
         absolute = _absolute(seen, right, names)
     for name in names:
         value = np.asarray(right.value[name])
         top = largest(value) if claim is not None and claim.narrow else None  # small entries have no right digit there
-        at_kink = None  # the entries at the kink have the limit of the hull
+        left_out = None  # the entries at the kink have the limit of the hull, and those not resolved their own
         if hull is not None and np.any(seen.undecided[name]):
-            at_kink = np.broadcast_to(seen.undecided[name], value.shape)
+            left_out = np.broadcast_to(seen.undecided[name], value.shape)
+        elif name in resolution.accepted:
+            left_out = np.broadcast_to(resolution.accepted[name], value.shape)
         for part in blocks(value.size):
             room = _room(seen, right, name, part)
             g = np.abs(part_of(value, part)) if top is None else np.full(np.shape(part_of(value, part)), top)
-            g = g if at_kink is None else np.where(part_of(at_kink, part), 0.0, g)
+            g = g if left_out is None else np.where(part_of(left_out, part), 0.0, g)
             if room is None or not np.any(g > 0):
                 continue
             relative = np.divide(room, g, out=np.zeros(np.shape(g)), where=g > 0)
@@ -53,8 +59,9 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> D
     if hull is not None and hull.limit > smallest:
         smallest, at = hull.limit, None
     if 0 <= smallest < 1:
-        return Detects(smallest, at)
-    return Detects(None, None, ABSENT if absolute is None else absolute)
+        zero_limit = resolution.zero_limit()
+        return Detects(smallest, at, ABSENT if zero_limit is None else zero_limit, unresolved)
+    return Detects(None, None, ABSENT if absolute is None else absolute, unresolved)
 
 
 def _absolute(seen: Evidence, right: Estimate, names: Iterable[str]) -> float | None:

@@ -23,7 +23,7 @@ DOUBT = 3.0  # between one and three bounds, an estimated bound cannot tell
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Fixed tolerances that the user gave, in place of computed bounds.
+    """Tolerances that the user gave; they only loosen what the bounds grant.
 
     Units  `rtol` relative to the reference, `atol` in units of the gradient.
     """
@@ -33,7 +33,7 @@ class Tolerance:
 
 
 def allowed(a: Estimate, b: Estimate, name: str, fixed: Tolerance | None, part: slice | None = None) -> Array:
-    """Return the allowed difference of two correct estimates of one input: the sum of their bounds, or the fixed tolerance.
+    """Return the allowed difference of two correct estimates of one input: the sum of their bounds, or the user's tolerance.
 
     Shapes  the shape of the estimates' values: of the output, then of the input; flat for a `part` of the entries.
     Units   in units of the gradient.
@@ -41,13 +41,13 @@ def allowed(a: Estimate, b: Estimate, name: str, fixed: Tolerance | None, part: 
     own, bound, value = a.bound[name], b.bound[name], b.value[name]
     if part is not None:
         own, bound, value = (part_of(x, part) for x in (own, bound, value))
-    return _room(own, bound, value, fixed)
+    room = np.asarray(own) + np.asarray(bound)
+    return room if fixed is None else np.maximum(room, asked(fixed, value))
 
 
-def _room(own: Array, bound: Array, value: Array, fixed: Tolerance | None) -> Array:
-    if fixed is not None:
-        return fixed.atol + fixed.rtol * np.abs(value)
-    return np.asarray(own) + np.asarray(bound)
+def asked(fixed: Tolerance | None, value: Array) -> Array:
+    """Return the difference from the values of the reference that the user tolerates."""
+    return np.zeros(np.shape(value)) if fixed is None else fixed.atol + fixed.rtol * np.abs(value)
 
 
 def scale_of(right: Estimate, xs: Iterable[Array], value: Array) -> float:
@@ -69,34 +69,39 @@ def entrywise(
     """Return the verdict of each entry of one input; `b` is the reference.
 
     `useful` is the bound, relative to an entry, beyond which values that are not equal decide nothing. A difference of up to
-    `doubt` bounds decides nothing if one of them is estimated.
+    `doubt` bounds decides nothing if one of them is estimated. A fixed tolerance turns verdicts towards agreement alone: an
+    entry agrees if it lies within the tolerance wherever the reference is within its bound, and disagrees only if it lies
+    outside wherever that is.
 
     Shapes  as the estimates' values.
     Units   `scale` is the absolute value below which an entry of the gradient counts as zero.
     """
     x, y = np.asarray(a.value[name]), np.asarray(b.value[name])
-    if a is b and fixed is None:
+    if a is b:
         return mapped(_known, np.int8, y, b.bound[name])
     top = max(largest(y), scale) if a.narrow else 0.0
 
     def words(x: Array, y: Array, bound: Array, own: Array) -> Any:
         """Return the verdicts of some entries, given the values, and the bounds of both estimates."""
-        room = _room(bound, own, y, fixed)
+        room = bound + own
         distance = np.abs(x - y)
         close = distance <= room
         verdict = np.zeros(close.shape, np.int8) if np.all(close) else np.where(close, AGREE, DISAGREE)
-        if fixed is None:  # a fixed tolerance decides alone
-            size = np.abs(y)
-            if a.narrow:
-                wide = room > USEFUL_NARROW * top
-            else:
-                wide = room > useful * np.maximum(size, scale)
-                wide |= (room > UNRESOLVED * size) & (size > own)
-            if np.any(wide):  # two equal values agree, unless the bound is as wide as the slopes of f
-                unequal = (distance > 0) | (room > USEFUL * scale / NEAR_ZERO if scale else False)
-                verdict[...] = np.where(close & wide & unequal, CANNOT_TELL, verdict)
+        size = np.abs(y)
+        if a.narrow:
+            wide = room > USEFUL_NARROW * top
+        else:
+            wide = room > useful * np.maximum(size, scale)
+            wide |= (room > UNRESOLVED * size) & (size > own)
+        if np.any(wide):  # two equal values agree, unless the bound is as wide as the slopes of f
+            unequal = (distance > 0) | (room > USEFUL * scale / NEAR_ZERO if scale else False)
+            verdict[...] = np.where(close & wide & unequal, CANNOT_TELL, verdict)
         if (a.statistical or b.statistical) and not np.all(close):
             verdict[...] = np.where(~close & (distance <= doubt * room), CANNOT_TELL, verdict)
+        if fixed is not None:
+            tolerated = asked(fixed, y)
+            verdict[...] = np.where((verdict == DISAGREE) & (distance - own <= tolerated), CANNOT_TELL, verdict)
+            verdict[...] = np.where(distance + own <= tolerated, AGREE, verdict)
         if all_finite(distance) and all_finite(room):
             return verdict
         return np.where(np.isfinite(distance) & np.isfinite(room), verdict, CANNOT_TELL)

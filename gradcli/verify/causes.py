@@ -67,7 +67,8 @@ def cause_at(case: PointCheck, seen: Evidence, in_wider_format: Cause | None) ->
         claimed, known = ({n: estimate.value[n] for n in masks} for estimate in (claim, right))
         confirms = case.claim is not None and budget.left > 0  # a name has to hold at other inputs, too
         elsewhere = wrong_at_other_inputs(case.q, case.claim, budget) if confirms and case.claim is not None else ()
-        return diagnose(Wrong(case.q, claimed, known, masks, room, budget=budget), elsewhere)
+        with np.errstate(all="ignore"):
+            return diagnose(Wrong(case.q, claimed, known, masks, room, budget=budget), elsewhere)
 
     return look
 

@@ -17,7 +17,7 @@ from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.check import CheckReport
 from gradcli.reports.common import Finding, SourceLine, Target, finding
 from gradcli.reports.native import NativeReport
-from gradcli.reports.point_report import NO_SIZE, Detects, PointReport
+from gradcli.reports.point_report import NO_SIZE, Detects, PointReport, UnresolvedEntries
 from gradcli.source.derived import root_of
 from gradcli.verdict.decide import decide
 from gradcli.verdict.evidence import EvidenceKind, Outcome
@@ -83,7 +83,7 @@ def verify(request: Request, progress: Progress | None = None, answers: Answers 
     points = tuple(result.report for result in results)
     report = replace(
         _outline(request),
-        detects=max((point.detects for point in points), key=_least_seen),
+        detects=_detects(points),
         points=points,
         environment=environment(_frameworks(points)),
         derivative=_named(request, points),
@@ -127,6 +127,14 @@ def _with_verdict(request: Request, report: CheckReport) -> CheckReport:
 def _claimed_at(claim: Claimed | None) -> SourceLine | Absent:
     place = None if claim is None else claim.place
     return ABSENT if place is None else SourceLine(place.file, place.line, place.source)
+
+
+def _detects(points: Sequence[PointReport]) -> Detects:
+    """Return the detection limit of the point where it is largest, with the entries of all points that were not resolved."""
+    every = [point.detects for point in points]
+    unresolved = [detects.unresolved for detects in every if isinstance(detects.unresolved, UnresolvedEntries)]
+    most = max(unresolved, key=lambda entries: (entries.count, entries.below), default=ABSENT)
+    return replace(max(every, key=_least_seen), unresolved=most)
 
 
 def _least_seen(detects: Detects) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """Gather the findings at a point from the recorded run, from the claim, and from comparing the modes."""
 
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -10,7 +11,7 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
 from gradcli.diagnosis.gradient_slips import not_reduced
 from gradcli.errors import GradcliError, Place, SlopeNotFinite, Span
-from gradcli.modes.claim import Claim, Claimed, ClaimedExpressions, WrongShape, shaped
+from gradcli.modes.claim import Claim, Claimed, ClaimedExpressions, WrongShape, allow_for_inputs, shaped
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import MANY
 from gradcli.numerics.infinities import TO_FINITE
@@ -277,6 +278,10 @@ def compare_all(case: PointCheck) -> None:
     if case.reference is None:
         return
     right = case.estimate(case.reference)
+    claim = case.outcomes.get("claim")
+    if claim is not None and claim.estimate is not None:
+        claim = replace(claim, estimate=allow_for_inputs(claim.estimate, right, case.q))
+        case.outcomes = {**case.outcomes, "claim": claim}
     scale = scale_of(right, case.q.xs, case.q.value)
     useful = USEFUL if case.q.coarse_solver is None else USEFUL_ITERATED
     # of bounds that one shaken run gives, a few are too small: the more entries, the further

@@ -13,12 +13,19 @@ from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import Mutant
 from gradcli.verdict.entries import DISAGREE, entrywise, scale_of
 from gradcli.verdict.evidence import Evidence, MutationResult
+from gradcli.verdict.resolution import resolution_of
 from gradcli.verify.point_check import PointCheck
 from gradcli.words import Kind, Severity
 
 _SIZES = tuple(10.0**-k for k in range(16))  # relative errors, the largest first
 _GROSS = 0.01  # relative: entries that a mistake without a size changes by less than this count as unchanged
 Makes = Callable[[Array], Array]
+_GROSS_MISTAKES: dict[str, Makes] = {
+    "the sign of one entry flipped": lambda g: -g,
+    "one entry zero": np.zeros_like,
+    "one entry doubled": lambda g: 2 * g,
+    "the entries shifted by one": lambda g: np.roll(g, 1),
+}
 
 
 def plant_mistakes(case: PointCheck, seen: Evidence) -> MutationResult:
@@ -35,16 +42,19 @@ def plant_mistakes(case: PointCheck, seen: Evidence) -> MutationResult:
     found = [
         _by_size(trial, "one entry off by a relative error", lambda g, s: g * (1 + s)),
         _by_size(trial, "one entry off by a part of the largest", lambda g, s: g + s * _largest(g)),
-        _once(trial, "the sign of one entry flipped", lambda g: -g),
-        _once(trial, "one entry zero", np.zeros_like),
-        _once(trial, "one entry doubled", lambda g: 2 * g),
-        _once(trial, "the entries shifted by one", lambda g: np.roll(g, 1)),
+        *(_once(trial, says, makes) for says, makes in _GROSS_MISTAKES.items()),
     ]
     survived = [m for m in found if m.sizeless and m.caught < m.planted]
     if not survived:
         return MutationResult(tuple(found), _at_kinks(seen))
     first = survived[0]
     says = f"{first.planted - first.caught} of {first.planted} planted mistakes would not be found: {first.mistake}"
+    if all(
+        m.mistake in _GROSS_MISTAKES and m.planted - m.caught <= trial.unresolved(_GROSS_MISTAKES[m.mistake])
+        for m in survived
+    ):
+        says += "; they are in entries that were not resolved"
+        return MutationResult(tuple(found), finding(Kind.MUTANT, Severity.WARNING, says))
     hint = "the bounds of the modes are too wide for these entries"
     return MutationResult(tuple(found), finding(Kind.MUTANT, Severity.INCONCLUSIVE, says, hint=hint))
 
@@ -90,24 +100,35 @@ class _Trial:
     tested: Estimate
     right: Estimate
 
+    def missed(self, makes: Makes, least: float = 0.0) -> dict[str, tuple[Any, Any]]:
+        """Return masks of the entries that a mistake changes and of those where it is not caught, each wrong alone.
+
+        Entries at a kink are left out; an entry counts as changed if its relative change is more than `least`.
+        """
+        seen, tested, right = self.seen, self.tested, self.right
+        scale = scale_of(right, self.q.xs, self.q.value)
+        found = {}
+        for name, g in tested.value.items():
+            made = np.asarray(makes(np.asarray(g)))
+            changed = (np.abs(made - g) > least * np.abs(g)) & ~seen.undecided[name]
+            moved = replace(tested, value={**tested.value, name: made})
+            words = np.broadcast_to(np.asarray(entrywise(moved, right, name, scale, seen.tolerance)), shape(g))
+            shown = (words == DISAGREE) & (seen.confirmed[name] if seen.claimed is not None else True)
+            found[name] = changed, changed & ~shown
+        return found
+
+    def unresolved(self, makes: Makes) -> int:
+        """Return in how many entries that were not resolved a gross mistake is not caught."""
+        accepted = resolution_of(self.seen).accepted
+        missed = self.missed(makes, _GROSS)
+        return sum(int(np.sum(missed[name][1] & mask)) for name, mask in accepted.items() if name in missed)
+
 
 def _caught(trial: _Trial, makes: Makes, least: float = 0.0) -> tuple[int, int]:
-    """Return how many entries, each wrong alone, would be caught, and how many the mistake changes.
-
-    Entries at a kink are left out; an entry counts as changed if its relative change is more than `least`.
-    """
-    seen, tested, right = trial.seen, trial.tested, trial.right
-    caught = planted = 0
-    scale = scale_of(right, trial.q.xs, trial.q.value)
-    for name, g in tested.value.items():
-        made = np.asarray(makes(np.asarray(g)))
-        changed = (np.abs(made - g) > least * np.abs(g)) & (np.asarray(right.value[name]) != 0) & ~seen.undecided[name]
-        moved = replace(tested, value={**tested.value, name: made})
-        words = np.broadcast_to(np.asarray(entrywise(moved, right, name, scale, seen.tolerance)), shape(g))
-        shown = (words == DISAGREE) & (seen.confirmed[name] if seen.claimed is not None else True)
-        planted += int(np.sum(changed))
-        caught += int(np.sum(changed & shown))
-    return caught, planted
+    """Return how many entries, each wrong alone, would be caught, and how many the mistake changes."""
+    masks = trial.missed(makes, least).values()
+    planted = sum(int(np.sum(changed)) for changed, _ in masks)
+    return planted - sum(int(np.sum(missed)) for _, missed in masks), planted
 
 
 def _by_size(trial: _Trial, says: str, makes: Callable[[Array, float], Array]) -> Mutant:

@@ -8,7 +8,7 @@ import pytest
 import gradcli
 from gradcli.interpreters.program import record
 from gradcli.interpreters.shake import Shake, shaken
-from gradcli.modes.bounds import has_kernels, rounding_of
+from gradcli.modes.bounds import has_kernels, input_rounding, rounding_of
 from gradcli.modes.mode import Question
 from gradcli.point import Point
 from gradcli.source.expression import Expression
@@ -114,3 +114,52 @@ def test_without_kernels_one_bound_is_that_of_the_textbook_too(text: str, kernel
     assert has_kernels(q.lines) is kernels
     own, textbook = rounding_of(q, kernels=True).errors, rounding_of(q, kernels=False).errors
     assert kernels or own == textbook
+
+
+def bending(x: Any) -> Any:
+    return 0.5 * np.sum((x[1:] - x[:-1]) ** 2)
+
+
+def slope_of_bending(x: Any) -> Any:
+    """Return the gradient as plain numbers: twice each entry minus its neighbours, one after the other."""
+    found = []
+    for i, entry in enumerate(map(float, x)):
+        neighbours = [float(x[k]) for k in (i - 1, i + 1) if 0 <= k < len(x)]
+        total = len(neighbours) * entry
+        for neighbour in neighbours:
+            total -= neighbour
+        found.append(total)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("size", [1e-1, 1e3, 1e12])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_right_claim_is_granted_the_rounding_of_its_inputs(size: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = size * (rng.normal() + rng.normal() * np.arange(5) + 1e-7 * rng.normal(size=5))
+    report = gradcli.check(bending, {"x": x}, grad=slope_of_bending)
+    assert report.verdict == "pass"
+    for k in (0, 2):
+        wrong = np.where(np.arange(5) == k, 1.01, 1.0)
+        assert gradcli.check(bending, {"x": x}, grad=lambda x, w=wrong: w * slope_of_bending(x)).verdict == "fail"
+
+
+def test_hard_points_call_no_right_claim_wrong_whose_rounding_is_large() -> None:
+    x = 1e6 * (1 + 0.3 * np.arange(5.0))
+    report = gradcli.check(bending, {"x": x}, grad=slope_of_bending, stress=True)
+    assert report.verdict == "pass"
+    assert gradcli.check(bending, {"x": x}, grad=lambda x: -slope_of_bending(x), stress=True).verdict == "fail"
+
+
+def test_a_jump_of_the_slope_is_no_rounding_of_the_inputs() -> None:
+    q = question("sum(where(x > 1, 3*x, 2*x)) + x[0]**2*1e3", {"x": np.array([1e3, np.nextafter(1.0, 2.0)])})
+    found = input_rounding(q)
+    assert found is not None and found["x"][1] == 0.0 and 1e-10 < found["x"][0] < 1e-8
+
+
+def test_where_a_matrix_is_singular_up_to_rounding_nothing_is_called_a_bound() -> None:
+    u, v = (np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))[0] for seed in (0, 1))
+    for smallest, known in ((1e-3, True), (3e-8, False)):
+        A = u @ np.diag([1.0, 0.5, smallest]) @ v
+        q = question("logdet(A@A.T) + sum(x**2)", {"A": A, "x": np.array([1.0, 2.0])})
+        assert np.all(np.isfinite(q.rounding["A"])) == known and np.all(np.isfinite(q.rounding["x"]))

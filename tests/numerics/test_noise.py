@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradcli.numerics.noise import noise
+from gradcli.numerics.noise import noise, spacing
 
 SIGMA = 1e-10
 
@@ -26,3 +26,27 @@ def test_samples_beyond_the_domain_are_taken_on_the_other_side(low: float, high:
 def test_entries_of_a_vector_share_their_samples() -> None:
     found = noise(lambda t: np.array([rough(t), t, 0.0 if t <= 0 else np.nan]), 1.0)
     assert SIGMA / 5 < found[0] < 5 * SIGMA and found[1] < 1e-20 and found[2] == 0
+
+
+# fmt: off
+SPACINGS = [  # values, and their spacing
+    (np.float32([0.1, 0.11, 0.12, 0.3]),             2.0**-27),
+    (np.float32([7e6, 7e6, 7e6 + 0.5]),              2.0**-1),
+    (np.float16([0.1, 0.107, 0.2, 0.3]),             2.0**-14),
+    ((1e24 + np.arange(4) * 1e12) - 1e24,            2.0**27),
+    (np.array([0.1, 0.11, 0.12, 0.3]),               2.0**-54),
+    (np.array([3.0, 3.0, 3.0]),                      2.0**-51),  # one value alone shows nothing
+    (np.array([3.0, 3.1, 3.2]),                      2.0**-51),
+    (np.array([0.0, 0.0]),                           5e-324),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("values", "wanted"), SPACINGS)
+def test_the_spacing_of_values_is_that_of_their_format(values: object, wanted: float) -> None:
+    assert spacing(values) == wanted
+
+
+def test_each_output_has_its_own_spacing() -> None:
+    values = np.stack([np.float64(np.float32([0.1, 0.11, 0.3])), [0.1, 0.11, 0.3]], axis=1)
+    assert [*spacing(values)] == [2.0**-27, 2.0**-54]

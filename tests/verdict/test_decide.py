@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 from gradcli.errors import NotSupported
+from gradcli.modes.claim import Claim
+from gradcli.modes.registry import MODES
 from gradcli.point import Estimate
+from gradcli.reports.absent import Absent
 from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import Detects, Diagnosis, Entries, Mismatch
 from gradcli.verdict.decide import decide, entries_to_explain
@@ -23,6 +26,7 @@ from gradcli.verdict.evidence import (
     EvidenceKind,
     FormatEvidence,
     MutationResult,
+    Outcome,
     Pieces,
     Projections,
     RepeatedCall,
@@ -419,9 +423,10 @@ def test_the_truth_table_of_narrow_formats(claim: str, off: float, known: dict[s
     assert in_words(seen, {EvidenceKind.FORMAT: found}) == wanted
 
 
-def test_a_tolerance_of_the_user_decides_in_narrow_formats_too() -> None:
+def test_a_tolerance_of_the_user_takes_nothing_from_what_a_narrow_format_is_granted() -> None:
     seen = narrow(scene(WHOLE + " claim:d", tolerance=Tolerance(rtol=1e-3)))
-    assert in_words(seen, {}) == "fail: [unexplained] < claim_again"
+    assert in_words(seen, {}) == "fail: [unexplained] < format, claim_again"
+    assert in_words(seen, {EvidenceKind.FORMAT: FormatEvidence("bfloat16", 2.0**45, changes=True)}).startswith("pass")
 
 
 def test_what_differs_by_rounding_counts_as_equal() -> None:
@@ -504,7 +509,7 @@ def test_a_wider_format_is_recommended_where_one_would_do() -> None:
     [("rev:aaa fd:a??", "2 entries"), ("rev:aaa fd:aaa claim:aa?", "1 entry"), ("rev:a/a fd:?/?", "2 entries")],
 )
 def test_the_entries_that_are_open_are_counted(modes: str, count: str) -> None:
-    assert last(scene(modes)).message.endswith(f"too wide to decide {count}")
+    assert last(scene(modes)).message.partition(": ")[0].endswith(f"too wide to decide {count}")
 
 
 @pytest.mark.parametrize(
@@ -612,3 +617,86 @@ def test_the_scale_of_a_gradient_is_that_of_its_entries_or_of_the_function() -> 
 def test_the_worst_entry_names_a_mode() -> None:
     assert word_of([np.array([AGREE, DISAGREE]), np.array([CANNOT_TELL])]) == "disagree"
     assert word_of([]) == "agree"
+
+
+# fmt: off
+RESOLUTIONS = [  # f's differences +- their bounds; a claim, and what is decided: "pass" with what is said, or the findings
+    # differences                  bounds                claim                  decision
+    ([1.0, 0.0],                   [1e-9, 1e-9],         [1.0, 1e-12],          "pass x[1] not resolved (below 2e-09)"),
+    ([1.0, 0.0],                   [1e-9, 1e-9],         [1.0, -1e-12],         "pass x[1] not resolved (below 2e-09)"),
+    ([1.0, 0.0],                   [1e-9, 1e-7],         [1.0, 1e-12],          "inconclusive not-resolved"),
+    ([1.0, 0.0],                   [1e-9, 2e-3],         [1.0, 1e-4],           "inconclusive not-resolved"),
+    ([1.0, 0.0],                   [1e-9, 1e-9],         [1.0, 1e-3],           "fail"),
+    ([1.0, 1e-10],                 [1e-9, 1e-9],         [1.0, 2e-10],          "pass x[1] not resolved (below 2e-09)"),
+    ([1.0, 1e-7],                  [1e-9, 1e-9],         [1.0, 1e-7],           "pass x[1] not resolved (errors below 2e-09)"),
+    ([1.0, 0.0],                   [1e-9, 1e-9],         [1.0, 0.0],            "pass zeros 1e-09"),
+    ([1.0, 0.0, 0.0],              [1e-9, 1e-9, 1e-9],   [1.0, 1e-12, 0.0],     "pass zeros 1e-09, x[1] not resolved (below 2e-09)"),
+    ([1.0, 0.0, 0.0],              [1e-9, 1e-9, 1e-9],   [1.0, 1e-12, 1e-12],   "pass 2 of 3 entries not resolved (below 2e-09)"),
+    ([0.0, 0.0],                   [1e-9, 1e-9],         [1e-12, 1e-12],        "inconclusive not-resolved"),
+    ([1.0, 2.0],                   [1e-9, 1e-9],         [1.0, 2.0],            "pass"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("values", "bounds", "claim", "decided"), RESOLUTIONS)
+def test_an_entry_that_differences_do_not_resolve(values: Any, bounds: Any, claim: Any, decided: str) -> None:
+    seen = _by_values(values, bounds, claim)
+    decision, _ = settled(seen, {})
+    assert decision is not None
+    said = [str(decision.verdict), *(str(f.kind) for f in decision.findings)]
+    detects = decision.detects
+    zeros = [] if isinstance(detects.absolute, Absent) else [f"zeros {detects.absolute:.0e}"]
+    entries = [] if isinstance(detects.unresolved, Absent) else [detects.unresolved.in_words()]
+    said += [", ".join([*zeros, *entries])] if decision.verdict == Verdict.PASS and (zeros or entries) else []
+    assert " ".join(said) == decided
+
+
+def _by_values(values: Any, bounds: Any, claim: Any) -> Evidence:
+    """Return the evidence on a function that cannot be traced."""
+    right = Estimate({"x": np.array(values)}, {"x": np.array(bounds)}, statistical=True)
+    given = Estimate({"x": np.array(claim)}, {"x": np.full(len(claim), 1e-13)})
+    agreement = {
+        "claim": {"x": entrywise(given, right, "x", 1e-6)},
+        "finite-difference": {"x": np.zeros(len(claim), int)},
+    }
+    outcomes = {name: Outcome(mode, "ok", e) for name, mode, e in (
+        ("claim", Claim(None), given), ("finite-difference", MODES["finite-difference"], right),
+    )}  # type: ignore[arg-type]  # fmt: skip
+    undecided = {"x": np.zeros(1, dtype=bool)}
+    return Evidence(("x",), outcomes, "finite-difference", agreement, ("x",), undecided=undecided, untraced=UNTRACED)
+
+
+# fmt: off
+TOLERATED = [  # reference +- bound, claim and tolerance; the claim is granted 1e-13
+    # reference  bound  claim     rtol   atol   word
+    (1.0,        1e-9,  1.0,      0.0,   0.0,   AGREE),
+    (1.0,        1e-9,  1.0005,   1e-3,  0.0,   AGREE),
+    (1.0,        1e-9,  1.002,    1e-3,  0.0,   DISAGREE),
+    (1.0,        1e-4,  1.00095,  1e-3,  0.0,   CANNOT_TELL),  # outside for some values of the reference
+    (1.0,        1e-2,  1.001,    0.0,   0.0,   CANNOT_TELL),
+    (1.0,        1e-2,  1.001,    1e-3,  0.0,   CANNOT_TELL),  # a tolerance within the bound decides nothing
+    (1.0,        1e-2,  1.001,    2e-2,  0.0,   AGREE),
+    (2.9e-39,    1e-38, 1e-13,    1e-3,  0.0,   AGREE),        # as without a tolerance
+    (0.0,        1e-9,  0.5,      1e-3,  1.0,   AGREE),
+    (0.0,        1e-9,  0.5,      1e-3,  0.1,   DISAGREE),
+    (1.0,        1e-9,  np.nan,   1e-3,  1.0,   CANNOT_TELL),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("reference", "bound", "claim", "rtol", "atol", "word"), TOLERATED)
+def test_a_tolerance_only_loosens(
+    reference: float, bound: float, claim: float, rtol: float, atol: float, word: Any
+) -> None:
+    right = Estimate({"x": np.array([reference])}, {"x": np.array([bound])})
+    given = Estimate({"x": np.array([claim])}, {"x": np.array([1e-13])})
+    assert entrywise(given, right, "x", 1e-6, Tolerance(rtol, atol))[0] == word
+
+
+def test_what_a_tolerance_leaves_open_names_the_entry_and_the_tolerance_that_decides() -> None:
+    seen = replace(_by_values([1.0, 4.0], [1e-9, 0.1], [1.0, 4.1]), tolerance=Tolerance(rtol=1e-3))
+    decision, _ = settled(seen, {})
+    assert decision is not None and decision.verdict == Verdict.INCONCLUSIVE
+    (said,) = decision.findings
+    assert said.message.endswith("to decide 1 entry: x[1] is 4 +- 1e-01, claimed 4.1")
+    assert said.hint == "--rtol 5.0e-02 decides it"

@@ -1,5 +1,6 @@
 """Functions that cannot be traced are checked by function values alone; and every finding names its line."""
 
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -292,3 +293,77 @@ def test_a_trace_that_is_too_long_is_a_finding_and_function_values_go_on(
     assert ran.exit_status == status
     assert "the trace has more than 1,000 lines" in finding["message"] and finding["source"] == "y = 0.9 * y + x"
     assert point["modes"]["finite-difference"]["status"] == "ok"
+
+
+WEIGHTS = np.logspace(0, -6, 5)
+
+
+def narrow_inside(x: Any) -> float:
+    return float(np.sum(np.tanh(np.float32([float(v) for v in x])) * np.float32(WEIGHTS)))
+
+
+def narrow_beside_wide(x: Any) -> float:
+    return 0.5 * math.sin(float(x[0])) + narrow_inside(np.concatenate([[0.25], x[1:]]))
+
+
+def coarse_levels(x: Any) -> float:
+    return float(np.float32(7e6) + np.float32(40 * float(x[0]) + 1e-3 * float(x[1])))
+
+
+def far_apart(x: Any) -> float:
+    return 1e6 * math.sin(float(x[0])) + 1e-9 * math.sin(float(x[1]))
+
+
+def flat_in_one(x: Any) -> float:
+    return 1e3 * math.sin(float(x[0])) + 0.0 * float(x[1])
+
+
+SQUARED_SECH = 1 - np.tanh([0.1, 0.2, 0.3, 0.4, 0.5]) ** 2
+# fmt: off
+RIGHT_BY_VALUES = [  # a function, a point, its gradient, and what the verdict says of entries
+    (narrow_inside,      [0.1, 0.2, 0.3, 0.4, 0.5],  SQUARED_SECH * WEIGHTS,                                "not resolved"),
+    (far_apart,          [0.3, 0.7],                 [1e6 * np.cos(0.3), 1e-9 * np.cos(0.7)],               "x[1] not resolved: below"),
+    (flat_in_one,        [0.3, 0.7],                 [1e3 * np.cos(0.3), 0.0],                              "; entries of 0 to within"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("f", "x", "g", "said"), RIGHT_BY_VALUES)
+def test_small_entries_are_not_called_wrong_and_are_counted(f: Any, x: Any, g: Any, said: str) -> None:
+    report = package.check(f, {"x": np.array(x)}, grad=lambda x: np.array(g))
+    assert report.verdict == "pass" and said in report.gist() and "every entry" not in report.gist()
+
+
+@pytest.mark.parametrize(("f", "x", "g", "said"), RIGHT_BY_VALUES)
+def test_beside_small_entries_a_mistake_in_the_largest_is_seen(f: Any, x: Any, g: Any, said: str) -> None:
+    for wrong in (np.array(g) * np.where(np.arange(len(g)) == 0, 1.1, 1.0), np.array([*g[:-1], 0.1 * g[0]])):
+        report = package.check(f, {"x": np.array(x)}, grad=lambda x, wrong=wrong: wrong)
+        assert report.verdict == "fail"
+
+
+def test_where_one_entry_is_wide_and_others_are_narrow_no_small_one_is_called_wrong() -> None:
+    g = np.array([0.5 * np.cos(0.1), *(SQUARED_SECH * WEIGHTS)[1:]])
+    right, wrong = (
+        package.check(narrow_beside_wide, {"x": np.array([0.1, 0.2, 0.3, 0.4, 0.5])}, grad=lambda x, s=s: s * g)
+        for s in (1.0, 1.01)
+    )
+    assert right.verdict != "fail" and wrong.verdict == "fail"
+
+
+def test_an_entry_below_the_spacing_of_the_values_is_not_resolved() -> None:
+    report = package.check(coarse_levels, {"x": np.array([2.0, 3.0])}, grad=lambda x: np.array([40.0, 1e-3]))
+    (finding,) = (f for f in report.points[0].findings if f.kind == "not-resolved")
+    assert report.verdict == "inconclusive" and "claimed" in finding.message
+    with pytest.raises(package.NotConfirmed):
+        report.raise_if_failed()
+    report.raise_if_failed(allow=["not-resolved"])
+
+
+def test_mistakes_are_planted_in_entries_that_are_not_resolved() -> None:
+    report = package.check(
+        far_apart, {"x": np.array([0.3, 0.7])}, grad=lambda x: [1e6 * np.cos(x[0]), 1e-9 * np.cos(x[1])], mutate=True
+    )
+    flipped = next(m for m in report.points[0].mutants if m.mistake == "the sign of one entry flipped")
+    (finding,) = (f for f in report.points[0].findings if f.kind == "mutant")
+    assert (flipped.planted, flipped.caught) == (2, 1)
+    assert finding.severity == "warning" and "not resolved" in finding.message
