@@ -40,7 +40,8 @@ class Reader:
 
     def read(self, graphs: Sequence[Any]) -> Value:
         """Return one value, given as a graph at every size, as a tensor. Raises NotSupported, naming the operation."""
-        pending = [tuple(graphs)]
+        graphs = tuple(g.fixed() if isinstance(g, Graph) else g for g in graphs)
+        pending = [graphs]
         while pending:
             here = pending[-1]
             if id(here[0]) in self.seen or not isinstance(here[0], Graph):
@@ -63,7 +64,7 @@ class Reader:
             self.seen[id(first)] = self._node(here)
             self.kept.append(here)  # so that no id is reused
             pending.pop()
-        return self._operand(tuple(graphs))
+        return self._operand(graphs)
 
     def _operand(self, operand: Sequence[Any]) -> Value:
         if isinstance(operand[0], Graph):

@@ -30,6 +30,7 @@ from gradcli.derivation.steps import QUIET, assigned, letter_for, steps_of
 from gradcli.derivation.structure import Value, single
 from gradcli.derivation.textbook import Named, named, with_densities
 from gradcli.derivation.verified import ALLOWED, Unverified, Verifier, self_test
+from gradcli.derivation.work import TooLong
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.tape import Recorded
@@ -137,6 +138,8 @@ class Derivation:
         reader = self.reader()
         try:
             value = reader.read([s.xbars[0] for s in sweeps])
+        except TooLong:
+            raise
         except NotSupported as error:
             raise error if self.begun else first_refused(sweeps, self.reader(), error) from None
         shapes = [shape(s.y.primal if isinstance(s.y, Recorded) else s.y) for s in sweeps]

@@ -13,7 +13,7 @@ from gradcli.derivation.adjoints import RULES
 from gradcli.derivation.indexing import picks
 from gradcli.derivation.problem import RECORDINGS, Problem, point_of
 from gradcli.errors import GradcliError, NotSupported
-from gradcli.interpreters.graph import Graph
+from gradcli.interpreters.graph import Graph, NotStraight
 from gradcli.interpreters.program import Program, record
 from gradcli.interpreters.tape import Recorded, Tape
 from gradcli.source.derived import OfSymmetric, Weighted
@@ -112,6 +112,8 @@ def suits(problem: Problem, sizes: Mapping[str, tuple[int, ...]]) -> bool:
         with np.errstate(all="ignore"):
             try:
                 y = problem.f(held)
+            except NotStraight:
+                raise
             except (np.linalg.LinAlgError, GradcliError):
                 return False
         value = np.asarray(getattr(y, "value", y), dtype=float)
@@ -134,6 +136,8 @@ def prepared(problem: Problem) -> Problem:
 
     A value of one entry is a number, whatever its shape. If f reads one triangle of a matrix, it is a function of the
     symmetric parts of the symmetric inputs.
+
+    Raises  NotStraight for a function with branches or loops by values, which might not end at a drawn point.
     """
     sizes = {n: v[0] for n, v in next(_all(problem.names)).items()}
     point = point_of(problem, sizes, np.random.default_rng(0))
@@ -141,6 +145,8 @@ def prepared(problem: Problem) -> Problem:
     try:
         with np.errstate(all="ignore"):
             y = problem.f(held)
+    except NotStraight:
+        raise
     except (np.linalg.LinAlgError, GradcliError):
         return problem
     f = problem.f
