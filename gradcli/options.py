@@ -83,7 +83,7 @@ class Options(ProgramOptions, HardPointOptions):
     assume: tuple[str, ...] = row(
         "--assume", "FACTS",
         'Assumptions about inputs (in check, for --stress): "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; '
-        'A: diagonal, orthogonal; c: index".',
+        'A: diagonal, orthogonal; c: index; M: mask".',
         on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of, take=as_texts)
     points: int | None = row(
         "--points", "N", "How many points to draw when none is given.  [default: 3]",

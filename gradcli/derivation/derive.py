@@ -185,6 +185,7 @@ class Derivation:
         verifier = Verifier(self.problem, self.sizes, wrt, kind)
         wanted = languages.CodeRequest(made, kind, self.problem.dims, wrt)
         test = self_test(self.problem, kind, self._first(), verifier.truth, verifier.points())
+        verifier.refuse_unmet_comparisons()
         try:
             check = verifier.check(made, languages.in_arrays(wanted, dialect.NUMPY), test)
         except Unverified:
@@ -307,7 +308,8 @@ class Derivation:
             facts[name] = facts.get(name, frozenset()) | {f"{SINGLE}{k}" for k, d in enumerate(own) if d == "1"}
         if isinstance(self.problem.f, OfSymmetric):
             facts |= {f"d{n}": frozenset({"symmetric"}) for n in self.problem.f.names}
-        return Reader(self.sizes, facts, list(self.problem.dims))
+        compared, continuous = self.problem.compared, self.problem.continuous
+        return Reader(self.sizes, facts, list(self.problem.dims), compared, continuous)
 
     def _likes(self) -> dict[tuple[str, ...], str]:
         return {

@@ -148,6 +148,13 @@ class Tensor:
         alone = len(self.terms) == 1 and len(self.terms[0].factors) == 1 and self.terms[0].coef == 1
         return self.terms[0].factors[0] if alone else None
 
+    @cached_property
+    def inputs(self) -> frozenset[str]:
+        """The names of the inputs in it."""
+        atoms = [f.atom for t in self.terms for f in t.factors]
+        inside = (arg.inputs for atom in atoms for arg in atom.args)
+        return frozenset(atom.name for atom in atoms if atom.op == "input").union(*inside)
+
     @property
     def indices(self) -> set[Index]:
         """All indices in it."""

@@ -14,7 +14,7 @@ from gradcli.derivation.answer import judged
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.fitting import fitting
 from gradcli.derivation.notes import notes, refuse_numbers
-from gradcli.derivation.problem import RECORDINGS, Problem, first_free, in_sizes, shapes_line
+from gradcli.derivation.problem import RECORDINGS, Problem, continuous_in, first_free, in_sizes, shapes_line
 from gradcli.derivation.record import prepared
 from gradcli.derivation.verified import ALLOWED, UNSEEN, Unverified, Verifier
 from gradcli.derivation.work import limited_work
@@ -214,13 +214,12 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
         findings += [_number(n) for n in dims if n not in wanted.shapes and "index" not in facts.get(n, ())]
     for name in names:
         try:
-            with limited_work():
-                own = made.by(name)
-                result = own.result(name)
+            own, result, continuous = _derived_by(made, name)
         except (NotSupported, Unverified) as error:
             refused[name] = detail_of(error)
             findings.append(_refusal(name, error))
             continue
+        findings += [_single_points(name)] if continuous else []
         result = result if wanted.steps else replace(result, steps=())
         if given is not None:
             result, doubt = at_point(result, own.problem, own.sizes, given)
@@ -238,6 +237,30 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     if given is None:
         return report
     return replace(report, at=dict(given.values), drawn=given.drawn, sizes=dict(given.named) or ABSENT)
+
+
+def _derived_by(made: Derivation, name: str) -> tuple[Derivation, Result, bool]:
+    """Return the derivation by one input, its result, and whether comparisons of the input by == are taken as false."""
+    try:
+        with limited_work():
+            own = made.by(name)
+            return own, own.result(name), False
+    except Unverified:
+        if name not in made.problem.compared:
+            raise
+        smooth = Derivation(continuous_in(made.problem, name), made.sizes)
+        try:
+            with limited_work():
+                own = smooth.by(name)
+                return own, own.result(name), True
+        except (NotSupported, Unverified):
+            pass
+        raise
+
+
+def _single_points(name: str) -> Finding:
+    says = f"by {name}: comparisons of {name} by == are true at single points only, where the formula may not hold"
+    return finding(Kind.NOTICE, Severity.INFO, says)
 
 
 def _refusal(name: str, error: GradcliError) -> Finding:

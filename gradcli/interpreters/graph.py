@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.core.bind import bind
 from gradcli.core.primitive import Params, Primitive, Value
 from gradcli.core.provenance import HERE, place, position
 from gradcli.core.tracer import Arithmetic, Tracer
@@ -79,6 +80,15 @@ class Graph(Arithmetic):
             where=place(HERE.position or position()),
             do="write np.where, np.maximum or np.minimum; gradcli check and gradcli grad take the function as it is",
         )
+
+    def __and__(self, other: Value) -> Value:
+        return bind(np.logical_and, self, other)
+
+    def __or__(self, other: Value) -> Value:
+        return bind(np.logical_or, self, other)
+
+    def __invert__(self) -> Value:
+        return bind(np.logical_not, self)
 
     @property
     def moves(self) -> bool:

@@ -58,6 +58,7 @@ FACTS: dict[str, Fact] = {
     "signs":        Fact(_any, "", lambda x, rng: np.where(x < 0, -1.0, 1.0)),
     "positive":     Fact(_any, "", lambda x, rng: np.abs(x) + 0.3),
     "index":        Fact(_any, "", lambda x, rng: np.floor(np.abs(3 * x)) % 3),
+    "mask":         Fact(_any, "", lambda x, rng: np.where(x < 0, 0.0, 1.0)),
 }  # fmt: skip
 
 
