@@ -110,9 +110,6 @@ def _table() -> dict[str, Callable[..., Any]]:
 
 
 FUNCTIONS = _table()
-# What a name means after a prefix, where it means something else without it.
-OF_TORCH = {"kl_div": losses.kl_div_loss}
-BY_PREFIX = {f"{prefix}.{name}": f for prefix in ("F", "torch.nn.functional") for name, f in OF_TORCH.items()}
 
 
 def nearest(name: str, known: Any) -> str | None:
