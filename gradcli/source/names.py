@@ -112,6 +112,16 @@ def _table() -> dict[str, Callable[..., Any]]:
 FUNCTIONS = _table()
 
 
+def taken_along(name: str) -> Callable[..., Any] | None:
+    """Return what formulas print as `softmax_rows` or `softmax_columns`: a function along an axis; None for other names."""
+    base, _, word = name.rpartition("_")
+    axis = {"rows": 1, "columns": 0}.get(word)
+    signature = arity(FUNCTIONS[base]) if axis is not None and base in FUNCTIONS else None
+    if signature is None or "axis" not in signature.parameters:
+        return None
+    return lambda X: FUNCTIONS[base](X, axis=axis)
+
+
 def nearest(name: str, known: Any) -> str | None:
     """Return the known name most similar to `name`, or None if none is similar."""
     close = difflib.get_close_matches(name, list(known), 1, 0.6)
