@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -11,10 +11,10 @@ import numpy as np
 from gradcli.core.primitive import by_name
 from gradcli.derivation import rules  # noqa: F401  (products are simplified by them)
 from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS, exact, number_of, of_numbers
-from gradcli.derivation.index import Atom, Tensor, add, fresh, function, of_atom, scalar, scaled, size_of
+from gradcli.derivation.index import Atom, Index, Tensor, add, fresh, function, of_atom, scalar, scaled, size_of
 from gradcli.derivation.indexing import INDEXING, named
 from gradcli.derivation.problem import RECORDINGS
-from gradcli.derivation.products import ONE, multiply, power, product
+from gradcli.derivation.products import ONE, is_truth, multiply, power, product
 from gradcli.derivation.structure import STRUCTURE, Axis, Value, broadcast, indices, placed, single
 from gradcli.derivation.whole import WHOLE, crossed
 from gradcli.errors import NotSupported
@@ -25,14 +25,22 @@ _HALF = Fraction(1, 2)
 _POWERS = (Fraction(1), Fraction(-1), _HALF, -_HALF, Fraction(2), Fraction(-2))
 _CLOSE = 1e-12
 OPERATIONS = by_name(STRUCTURE) | INDEXING | WHOLE
-_TRUTHS = {"greater", "greater_equal", "less", "less_equal", "equal", "not_equal"}
 
 
 class Reader:
-    """Reads the graphs of one program at several sizes as tensors; `facts` are the assumptions about inputs."""
+    """Reads the graphs of one program at several sizes as tensors; `facts` are the assumptions about inputs.
 
-    def __init__(self, sizes: Sizes, facts: Mapping[str, frozenset[str]], order: Sequence[str] = ()) -> None:
+    Comparisons by == and != of the inputs that f itself compares are kept, except those of one `continuous` input; others,
+    which rules make, are taken as false, which they are at all but single points.
+    """
+
+    def __init__(
+        self, sizes: Sizes, facts: Mapping[str, frozenset[str]], order: Sequence[str] = (),
+        compared: Collection[str] = (), continuous: str | None = None,
+    ) -> None:  # fmt: skip
         self.sizes = sizes
+        self.compared = frozenset(compared)
+        self.continuous = continuous
         self.order = {name: k for k, name in enumerate(order)}
         self.facts = facts
         self.seen: dict[int, Value] = {}
@@ -40,7 +48,8 @@ class Reader:
 
     def read(self, graphs: Sequence[Any]) -> Value:
         """Return one value, given as a graph at every size, as a tensor. Raises NotSupported, naming the operation."""
-        pending = [tuple(graphs)]
+        graphs = tuple(g.fixed() if isinstance(g, Graph) else g for g in graphs)
+        pending = [graphs]
         while pending:
             here = pending[-1]
             if id(here[0]) in self.seen or not isinstance(here[0], Graph):
@@ -63,7 +72,7 @@ class Reader:
             self.seen[id(first)] = self._node(here)
             self.kept.append(here)  # so that no id is reused
             pending.pop()
-        return self._operand(tuple(graphs))
+        return self._operand(graphs)
 
     def _operand(self, operand: Sequence[Any]) -> Value:
         if isinstance(operand[0], Graph):
@@ -170,7 +179,9 @@ class Reader:
             y = ALGEBRA[first.op](*operands, **params[0])
             y = crossed(y) if first.op in ("add", "subtract") else y
         elif first.op in ("equal", "not_equal"):
-            y = _compared(first, *operands)
+            y = self._compared(first.op == "not_equal", *operands)
+        elif first.op in _LOGICAL:
+            y = _LOGICAL[first.op](*map(self._truth, operands))
         elif first.op in FUNCTIONS and operands and all(x.number is not None for x in operands):
             y = of_numbers(
                 first.op,
@@ -203,22 +214,41 @@ class Reader:
             return Value(axes, function("equal", [place.tensor, along], indices(*axes)))
         return None
 
+    def _compared(self, unlike: bool, a: Tensor, b: Tensor) -> Tensor:
+        """Return a == b, or a != b, as 0 or 1."""
+        free = add([a, b]).free
+        difference = add([a, scaled(b, -1)])
+        if difference.number is not None:
+            return scalar(Fraction((difference.number != 0) == unlike))
+        for x, number in ((a, b.number), (b, a.number)):
+            if number is not None and is_truth(x):
+                if number not in (0, 1):
+                    return scalar(Fraction(unlike))
+                return x if (number == 1) != unlike else _opposite(x, free)
+        names = a.inputs | b.inputs
+        if not names & self.compared or self.continuous in names:
+            return scalar(Fraction(unlike))
+        same = function("equal", [a, b], free)
+        return _opposite(same, free) if unlike else same
 
-def _compared(node: Graph, a: Tensor, b: Tensor) -> Tensor:
-    """Return a == b or a != b as 0 or 1: exactly for truth values, and else the value that is true almost everywhere."""
-    unlike = node.op == "not_equal"
-    difference = add([a, scaled(b, -1)])
-    if difference.number is not None:
-        return scalar(Fraction((difference.number != 0) == unlike))
-    opposite = add([scalar(ONE), scaled(a, -1)], a.free)
-    if b.number == 0 and (_is_truth(a) or _is_truth(opposite)):
-        return a if unlike else opposite
-    return scalar(Fraction(unlike))
+    def _truth(self, x: Tensor) -> Tensor:
+        """Return a condition as 0 or 1."""
+        return self._compared(True, x, scalar(Fraction(0)))
 
 
-def _is_truth(x: Tensor) -> bool:
-    """Whether a tensor is 0 or 1: a product of comparisons."""
-    return len(x.terms) == 1 and x.terms[0].coef == 1 and all(f.atom.op in _TRUTHS for f in x.terms[0].factors)
+def _opposite(x: Tensor, free: tuple[Index, ...]) -> Tensor:
+    return add([scalar(ONE), scaled(x, -1)], free)
+
+
+def _either(a: Tensor, b: Tensor) -> Tensor:
+    """Return 1 - (1 - a) (1 - b): where one condition holds, or the other, or both."""
+    neither = multiply(_opposite(a, a.free), _opposite(b, b.free))
+    return _opposite(neither, neither.free)
+
+
+_LOGICAL: dict[str, Callable[..., Tensor]] = {
+    "logical_not": lambda a: _opposite(a, a.free), "logical_and": multiply, "logical_or": _either,
+}  # fmt: skip
 
 
 def _same(xs: Sequence[float]) -> bool:

@@ -30,6 +30,7 @@ from gradcli.derivation.steps import QUIET, assigned, letter_for, steps_of
 from gradcli.derivation.structure import Value, single
 from gradcli.derivation.textbook import Named, named, with_densities
 from gradcli.derivation.verified import ALLOWED, Unverified, Verifier, self_test
+from gradcli.derivation.work import TooLong
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.interpreters.graph import Graph
 from gradcli.interpreters.tape import Recorded
@@ -137,6 +138,8 @@ class Derivation:
         reader = self.reader()
         try:
             value = reader.read([s.xbars[0] for s in sweeps])
+        except TooLong:
+            raise
         except NotSupported as error:
             raise error if self.begun else first_refused(sweeps, self.reader(), error) from None
         shapes = [shape(s.y.primal if isinstance(s.y, Recorded) else s.y) for s in sweeps]
@@ -182,6 +185,7 @@ class Derivation:
         verifier = Verifier(self.problem, self.sizes, wrt, kind)
         wanted = languages.CodeRequest(made, kind, self.problem.dims, wrt)
         test = self_test(self.problem, kind, self._first(), verifier.truth, verifier.points())
+        verifier.refuse_unmet_comparisons()
         try:
             check = verifier.check(made, languages.in_arrays(wanted, dialect.NUMPY), test)
         except Unverified:
@@ -304,7 +308,8 @@ class Derivation:
             facts[name] = facts.get(name, frozenset()) | {f"{SINGLE}{k}" for k, d in enumerate(own) if d == "1"}
         if isinstance(self.problem.f, OnSurfaces):
             facts |= {f"d{n}": frozenset({"symmetric"}) for n in self.problem.f.surfaces}
-        return Reader(self.sizes, facts, list(self.problem.dims))
+        compared, continuous = self.problem.compared, self.problem.continuous
+        return Reader(self.sizes, facts, list(self.problem.dims), compared, continuous)
 
     def _likes(self) -> dict[tuple[str, ...], str]:
         return {

@@ -186,6 +186,10 @@ def add(parts: list[E]) -> E:
     """Return a sum, with positive terms first."""
     flat = [x for p in parts for x in (p.args if p.op == Op.ADD else (p,))]
     flat.sort(key=lambda x: x.op == Op.NEG)
+    if len(flat) == 2 and flat[0] == ONE and flat[1].op == Op.NEG and flat[1].args[0].op == "compare":
+        opposite = flat[1].args[0]
+        if opposite.text == "==":
+            return replace(opposite, text="!=")
     return flat[0] if len(flat) == 1 else E(Op.ADD, tuple(flat))
 
 

@@ -11,6 +11,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
+from gradcli.derivation.work import spend_on_text, spend_work
+
 Number = Fraction | float
 _fresh = itertools.count(1)
 _STARTS = 6  # starting factors to try, for the canonical order of a term of equal factors
@@ -57,6 +59,7 @@ class Atom:
         if self.op == "input" and self.param is not None:
             return f"input:{int(self.param):03}:{self.name}"
         inside = ",".join(arg.key for arg in self.args)
+        spend_on_text(len(inside))
         rest = f"{self.axes}" if self.axes else ""
         return f"{self.op}:{self.name}({inside}){rest}{'' if self.param is None else self.param}"
 
@@ -145,6 +148,13 @@ class Tensor:
         alone = len(self.terms) == 1 and len(self.terms[0].factors) == 1 and self.terms[0].coef == 1
         return self.terms[0].factors[0] if alone else None
 
+    @cached_property
+    def inputs(self) -> frozenset[str]:
+        """The names of the inputs in it."""
+        atoms = [f.atom for t in self.terms for f in t.factors]
+        inside = (arg.inputs for atom in atoms for arg in atom.args)
+        return frozenset(atom.name for atom in atoms if atom.op == "input").union(*inside)
+
     @property
     def indices(self) -> set[Index]:
         """All indices in it."""
@@ -168,6 +178,7 @@ def key_of(term: Term, names: Mapping[Index, str]) -> str:
 
 def _ordered(term: Term, names: dict[Index, str]) -> list[tuple[str, Factor]]:
     """Return the factors in canonical order, with their strings; bound indices are named by the factors they connect."""
+    spend_work(len(term.factors))
     bound = [i for i in dict.fromkeys(i for f in term.factors for i in f.at) if i not in names]
     marks = {i: f"b{i.dim}" for i in bound}
     heads = [(f"{f.atom.key}^{f.power}@", f) for f in term.factors] if bound else []

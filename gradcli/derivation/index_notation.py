@@ -8,7 +8,7 @@ from gradcli.derivation.exponentials import DENSITY
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, slot
 from gradcli.derivation.mathematics import Writing
 from gradcli.derivation.matrices import NAMES, SIGNS, Printer
-from gradcli.derivation.names import index_letters
+from gradcli.derivation.names import index_letters, printed
 from gradcli.derivation.notation import Plain
 from gradcli.derivation.products import is_product
 from gradcli.derivation.signs import M, Sign, beside, constant_of, density_at, function
@@ -101,7 +101,9 @@ def _atom(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
     if atom.op == "arange":
         return M(Sign.NAME, text=own[0])
     if atom.op in ("delta", "unit"):
-        return _entry(M(Sign.NAME, text="delta"), own if atom.op == "delta" else (own[0], _place(atom)))
+        known = {printed(n) for n in scope.writing.shapes.known}
+        sign = next((word for word in ("delta", "I", "Id") if printed(word) not in known), "Eye")
+        return _entry(M(Sign.NAME, text=sign), own if atom.op == "delta" else (own[0], _place(atom)))
     if atom.op in _PARTS:
         whole = scope.writing.formula(Printer({}).atom(atom, tuple(range(len(atom.dims)))))
         return M(Sign.ENTRY, (whole,), letters=own)

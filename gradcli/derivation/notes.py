@@ -17,6 +17,7 @@ from gradcli.reports.common import Finding, finding
 from gradcli.source.expression import Expression
 from gradcli.source.facts import Dims
 from gradcli.source.instructions import Instruction
+from gradcli.source.notices import axisless
 from gradcli.words import Kind, Severity
 
 _OF_ARRAYS = {
@@ -56,7 +57,7 @@ def notes(problem: Problem, point: Mapping[str, Any]) -> list[Finding]:
         seen: dict[Any, str] = {}
 
         def watch(step: Instruction, args: Sequence[Value], kwargs: Mapping[str, Value]) -> None:
-            says = _of_operation(step, args)
+            says = _of_operation(step, args) or (axisless(args, kwargs) if step.notice is axisless else None)
             if says:
                 seen[step.span] = says
 

@@ -48,7 +48,7 @@ def formula(made: Statements, of: Derivative, dims: Mapping[str, Sequence[str]])
 
 def in_latex(name: str, e: E, dims: Mapping[str, Sequence[str]]) -> str:
     """Return an expression in LaTeX with its name. Raises NotSupported for what only indices can write."""
-    notation = Latex()
+    notation = Latex([*dims])
     return notation.statements([(notation.name(name), notation.write(Writing(Shapes(dims)).formula(e)))])
 
 

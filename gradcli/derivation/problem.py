@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from keyword import iskeyword
 from typing import Any
 
@@ -41,7 +41,9 @@ RECORDINGS = 3  # sizes at which a function is recorded and checked
 class Problem:
     """A function of inputs whose sizes have names, and the assumptions about them.
 
-    `direction` is an extra input, which f does not have: a second derivative is taken along it.
+    `direction` is an extra input, which f does not have: a second derivative is taken along it. `compared` are the inputs
+    that f compares by == or !=, or takes as conditions, with the numbers they are compared with; comparisons that
+    `continuous` is in are taken as false, which they are at all but single points.
     """
 
     f: Function
@@ -52,6 +54,8 @@ class Problem:
     layout: str = "denominator"
     style: str = "differential"
     direction: str | None = None
+    compared: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    continuous: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -71,8 +75,29 @@ def point_of(
         size = tuple(int(d) if d.isdecimal() else sizes[d] for d in dims)
         facts = problem.facts.get(name, frozenset())
         value = drawn(facts, size, rng)
-        values[name] = value if facts or moved is None else moved(value)
+        met = problem.compared.get(name, ())
+        if met and not facts:
+            values[name] = _near_numbers(met, size, rng)
+        else:
+            values[name] = value if facts or moved is None else moved(value)
     return values | {n: np.float64(s) for n, s in sizes.items() if n in problem.f.inputs and n not in values}
+
+
+def continuous_in(problem: Problem, name: str) -> Problem:
+    """Return the problem with the comparisons of one input taken as false, and with points at which they are."""
+    compared = {n: met for n, met in problem.compared.items() if n != name}
+    return replace(problem, compared=compared, continuous=name)
+
+
+def numbers_beside(met: Sequence[float]) -> tuple[float, ...]:
+    """Return two numbers that differ from all numbers that an input is compared with."""
+    return max(met) + 1.0, max(met) + 0.5
+
+
+def _near_numbers(met: Sequence[float], size: tuple[int, ...], rng: Any) -> Any:
+    """Return an array of the numbers that an input is compared with, and of others beside them, about half of each."""
+    equal = rng.random(size) < 0.5
+    return np.where(equal, rng.choice(met, size), rng.choice(numbers_beside(met), size))[()]
 
 
 def _near_identity(x: Any) -> Any:

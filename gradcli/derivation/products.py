@@ -75,6 +75,29 @@ def positive(f: Factor) -> bool:
     return False
 
 
+_COMPARISONS = {"greater", "greater_equal", "less", "less_equal", "equal", "not_equal"}
+
+
+def is_truth(x: Tensor) -> bool:
+    """Whether every entry of a tensor is known to be 0 or 1: a product of comparisons and masks, or 1 minus one."""
+    return _is_product_of_truths(x) or _is_product_of_truths(add([scalar(ONE), scaled(x, -1)], x.free))
+
+
+def _is_product_of_truths(x: Tensor) -> bool:
+    if len(x.terms) != 1 or x.terms[0].coef != 1 or set(x.terms[0].indices) - set(x.free):
+        return False
+    return all(is_truth_factor(f) for f in x.terms[0].factors)
+
+
+def is_truth_factor(f: Factor) -> bool:
+    """Whether every entry of a factor is known to be 0 or 1."""
+    if f.power < 1:
+        return False
+    if f.atom.op == "group":
+        return is_truth(outside(f))
+    return f.atom.op in _COMPARISONS or (f.atom.op == "input" and "mask" in f.atom.facts)
+
+
 def power(x: Tensor, p: Fraction) -> Tensor:
     """Return x**p entry by entry; the power is distributed over a product if that is valid."""
     if p == 0:

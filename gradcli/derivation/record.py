@@ -11,9 +11,9 @@ from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
 from gradcli.derivation.adjoints import RULES
 from gradcli.derivation.indexing import picks
-from gradcli.derivation.problem import RECORDINGS, Problem, point_of
+from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, point_of
 from gradcli.errors import GradcliError, NotSupported
-from gradcli.interpreters.graph import Graph
+from gradcli.interpreters.graph import Graph, NotStraight
 from gradcli.interpreters.program import Program, record
 from gradcli.interpreters.tape import Recorded, Tape
 from gradcli.source.derived import OnSurfaces, Weighted
@@ -113,6 +113,8 @@ def suits(problem: Problem, sizes: Mapping[str, tuple[int, ...]]) -> bool:
         with np.errstate(all="ignore"):
             try:
                 y = problem.f(held)
+            except NotStraight:
+                raise
             except (np.linalg.LinAlgError, GradcliError):
                 return False
         value = np.asarray(getattr(y, "value", y), dtype=float)
@@ -134,15 +136,12 @@ def prepared(problem: Problem) -> Problem:
     """Return the problem with f as it is derived.
 
     A value of one entry is a number, whatever its shape. If f reads one triangle of a matrix, it is a function of the
-    symmetric parts of the symmetric inputs.
+    symmetric parts of the symmetric inputs. Inputs that f compares by == or != are known.
+
+    Raises  NotStraight for a function with branches or loops by values, which might not end at a drawn point.
     """
-    sizes = {n: v[0] for n, v in next(_all(problem.names)).items()}
-    point = point_of(problem, sizes, np.random.default_rng(0))
-    held = {n: Graph.variable(n, x) if n in problem.dims else x for n, x in point.items()}
-    try:
-        with np.errstate(all="ignore"):
-            y = problem.f(held)
-    except (np.linalg.LinAlgError, GradcliError):
+    y = _first_value(problem)
+    if y is None:
         return problem
     f = problem.f
     if shape(y) and set(shape(y)) == {1}:
@@ -150,7 +149,70 @@ def prepared(problem: Problem) -> Problem:
     names = tuple(n for n, words in problem.facts.items() if words & {"symmetric", "spd"} and "tied" not in words)
     if names and any(node.op in _TRIANGULAR for node in _nodes(y)):
         f = OnSurfaces(f, dict.fromkeys(names, SYMMETRIC))
-    return replace(problem, f=f)
+    return replace(problem, f=f, compared=_compared_inputs(problem, y))
+
+
+def _first_value(problem: Problem) -> Any:
+    """Return the value of f as a graph, at the first sizes and the first random point at which f runs; None if there are none."""
+    for sizes in _all(problem.names):
+        first = {n: v[0] for n, v in sizes.items()}
+        for moved in (None, *MOVED):
+            point = point_of(problem, first, np.random.default_rng(0), moved)
+            try:
+                with np.errstate(all="ignore"):
+                    return problem.f({n: Graph.variable(n, x) if n in problem.dims else x for n, x in point.items()})
+            except NotStraight:
+                raise
+            except (np.linalg.LinAlgError, GradcliError):
+                continue
+    return None
+
+
+_TRUTHS = {
+    "equal", "not_equal", "greater", "greater_equal", "less", "less_equal", "logical_and", "logical_or", "logical_xor",
+    "logical_not",
+}  # fmt: skip
+_MOVING = {"getitem", "reshape", "transpose", "broadcast_to", "positive"}  # operations that change no entry
+_FEW_INTEGERS = (0.0, 1.0, 2.0)
+
+
+def comparisons(y: Any) -> Iterator[Graph]:
+    """Yield the comparisons by == and != in a graph, those of numbers that are no truth values themselves."""
+    for node in _nodes(y):
+        compared = [x for x in node.args if inputs_of(x)] if node.op in ("equal", "not_equal") else []
+        if compared and not any(map(_is_truth, compared)):
+            yield node
+
+
+def inputs_of(node: Any) -> set[str]:
+    """Return the names of the inputs in a graph."""
+    return {n.op.removeprefix("input ") for n in _nodes(node) if n.op.startswith("input ")}
+
+
+def _is_truth(x: Any) -> bool:
+    """Whether a node is a comparison, or a product of comparisons."""
+    if not isinstance(x, Graph):
+        return bool(np.all(np.asarray(x) == 1))
+    if x.op == "constant":
+        return bool(np.all(np.asarray(x.value) == 1))
+    return x.op in _TRUTHS or (x.op in ("multiply", *_MOVING) and all(map(_is_truth, x.args)))
+
+
+def _compared_inputs(problem: Problem, y: Any) -> dict[str, tuple[float, ...]]:
+    """Return the inputs that f compares by == or !=, with numbers for the points of the proof; none where f compares several."""
+    found: dict[str, set[float]] = {}
+    for node in comparisons(y):
+        for x, other in (node.args, node.args[::-1]):
+            names = inputs_of(x) & set(problem.dims)
+            for name in names:
+                found.setdefault(name, set())
+            if len(names) != 1 or any(n.op in _TRUTHS for n in _nodes(x)):
+                continue
+            met = () if inputs_of(other) else np.unique(np.asarray(getattr(other, "value", other), dtype=float))[:4]
+            found[name] |= {float(v) for v in met if np.isfinite(v)}
+            if inputs_of(other) or not all(n.op in _MOVING or n.op.startswith("input ") for n in _nodes(x)):
+                found[name] |= {*_FEW_INTEGERS}
+    return {name: tuple(sorted(met)) for name, met in found.items()}
 
 
 def _nodes(y: Any) -> Iterator[Graph]:

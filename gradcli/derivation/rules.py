@@ -21,7 +21,18 @@ from gradcli.derivation.index import (
     size_of,
     unbound,
 )  # fmt: skip
-from gradcli.derivation.products import COUNTING, ONE, RULES, identity, power, sum_over, summed_still, times, without
+from gradcli.derivation.products import (
+    COUNTING,
+    ONE,
+    RULES,
+    identity,
+    is_truth_factor,
+    power,
+    sum_over,
+    summed_still,
+    times,
+    without,
+)
 from gradcli.derivation.units import at_rows, at_unit
 from gradcli.derivation.whole import inverse_factors, picks_one, spectral, triangular
 
@@ -203,9 +214,7 @@ def _facts(term: Term, free: tuple[Index, ...]) -> Term | None:
         if "signs" in f.atom.facts and f.power not in (0, 1):
             rest = (f._replace(power=ONE),) if f.power % 2 else ()
             return summed_still(term, Term(term.coef, (*without(term, f), *rest)), free)
-        if (
-            f.atom.facts & {"onehot", "onehot rows"} or f.atom.op in ("greater", "less", "equal", "tri")
-        ) and f.power > 1:
+        if f.power > 1 and (f.atom.facts & {"onehot", "onehot rows"} or f.atom.op == "tri" or is_truth_factor(f)):
             return Term(term.coef, (*without(term, f), f._replace(power=ONE)))
         if f.atom.op == "group" and len(f.atom.args[0].terms) == 1 and f.power.denominator == 1 and f.power > 0:
             inner = unbound(outside(f).terms[0], f.at)

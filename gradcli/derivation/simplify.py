@@ -1,6 +1,7 @@
 """Simplification: opens brackets and takes out common factors if that makes a sum smaller; every change is a step."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from functools import cache
 
@@ -20,6 +21,7 @@ from gradcli.derivation.index import (
     unbound,
 )
 from gradcli.derivation.products import tidied
+from gradcli.derivation.work import MOST_SIMPLIFYING, TooLong, limited_work, spend_work
 
 SAYS = "sigmoid(-t) is 1 - sigmoid(t)"
 _FEW = 3  # terms at most, of a bracket that is opened beside a sigmoid: 1 - y, not a layer
@@ -54,6 +56,7 @@ def _small(f: Factor) -> bool:
 
 ONE = Fraction(1)
 _ROUNDS = 60
+_MATCHES = 10  # comparisons of two factors that take the work of putting one in order
 Step = tuple[str, Tensor]  # the name of a rule, and what it made
 
 
@@ -71,16 +74,20 @@ Measure = Callable[[Tensor], int]
 
 
 def simplified(x: Tensor, cost: Measure, steps: list[Step] | None = None) -> Tensor:
-    """Return the smallest form found by opening brackets and collecting factors; add each change to `steps`."""
+    """Return the smallest form found by opening brackets and collecting factors; add each change to `steps`.
+
+    The work is limited: what is left is the smallest form found until then.
+    """
     best = x
     cost = cache(cost)
-    for _ in range(_ROUNDS):
-        smaller = min(_candidates(best, cost), key=lambda pair: cost(pair[1]), default=None)
-        if smaller is None or cost(smaller[1]) >= cost(best):
-            return best
-        best = smaller[1]
-        if steps is not None:
-            steps.append(smaller)
+    with limited_work(MOST_SIMPLIFYING), suppress(TooLong):
+        for _ in range(_ROUNDS):
+            smaller = min(_candidates(best, cost), key=lambda pair: cost(pair[1]), default=None)
+            if smaller is None or cost(smaller[1]) >= cost(best):
+                return best
+            best = smaller[1]
+            if steps is not None:
+                steps.append(smaller)
     return best
 
 
@@ -152,8 +159,10 @@ def collected(x: Tensor, cost: Measure) -> Tensor:
 
 def _shared(x: Tensor) -> Iterator[tuple[int, Factor]]:
     """Yield each factor that a later term has too, unless an earlier term has yielded it already."""
+    factors = sum(len(t.factors) for t in x.terms)
     for k, term in enumerate(x.terms):
         for f in term.factors:
+            spend_work(factors // _MATCHES)
             found = [sum(_match(f, g, x.free) for g in t.factors) for t in x.terms]
             if any(found[k + 1 :]) and not (found[k] == 1 and 1 in found[:k]):
                 yield k, f

@@ -14,10 +14,12 @@ from gradcli.derivation.answer import judged
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.fitting import fitting
 from gradcli.derivation.notes import notes, refuse_numbers
-from gradcli.derivation.problem import RECORDINGS, Problem, first_free, in_sizes, shapes_line
+from gradcli.derivation.problem import RECORDINGS, Problem, continuous_in, first_free, in_sizes, shapes_line
 from gradcli.derivation.record import prepared
 from gradcli.derivation.verified import ALLOWED, UNSEEN, Unverified, Verifier
+from gradcli.derivation.work import limited_work
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
+from gradcli.interpreters.graph import NotStraight
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.common import ErrorDetail, Finding, Target, detail_of, finding
 from gradcli.reports.derive import Answer, DeriveReport, Result
@@ -196,8 +198,12 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     dims = {n: tuple(called.get(d, d) for d in own) for n, own in dims.items()}
     facts = _facts(f, wanted, dims)
     names = _inputs([n for n in f.inputs if n in dims], wanted, facts)
-    problem = prepared(Problem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style))
-    made, given = _at_sizes(problem, given, wanted.shapes)
+    problem = Problem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style)
+    try:
+        problem = prepared(problem)
+        made, given = _at_sizes(problem, given, wanted.shapes)
+    except NotStraight as error:
+        return _refused_by_all(problem, names, error)
     if given is None:
         refuse_numbers(replace(made.problem, f=f), wanted.shapes, made.points[0])
     results: list[Result] = []
@@ -208,13 +214,12 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
         findings += [_number(n) for n in dims if n not in wanted.shapes and "index" not in facts.get(n, ())]
     for name in names:
         try:
-            own = made.by(name)
-            result = own.result(name)
+            own, result, continuous = _derived_by(made, name)
         except (NotSupported, Unverified) as error:
-            says = f"by {name}: {error.what}"
             refused[name] = detail_of(error)
-            findings.append(finding(Kind.REFUSED, Severity.INCONCLUSIVE, says, hint=error.do, at=error.where))
+            findings.append(_refusal(name, error))
             continue
+        findings += [_single_points(name)] if continuous else []
         result = result if wanted.steps else replace(result, steps=())
         if given is not None:
             result, doubt = at_point(result, own.problem, own.sizes, given)
@@ -222,14 +227,55 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
         if wanted.answer is not None:
             result = replace(result, answer=judged(own, result, wanted.answer))
         results.append(result)
+    with limited_work():
+        function = made.function_in_latex() if results else ""
     report = DeriveReport(
         Target(f.kind, f.text), dict(made.problem.dims), {n: tuple(w for w in FACTS if w in facts[n]) for n in facts},
         wanted.seed, _said(wanted.layout), tuple(results), tuple(findings), int(_status(results, findings)), environment(),
-        refused=refused or ABSENT, function=made.function_in_latex() if results else "",
+        refused=refused or ABSENT, function=function,
     )  # fmt: skip
     if given is None:
         return report
     return replace(report, at=dict(given.values), drawn=given.drawn, sizes=dict(given.named) or ABSENT)
+
+
+def _derived_by(made: Derivation, name: str) -> tuple[Derivation, Result, bool]:
+    """Return the derivation by one input, its result, and whether comparisons of the input by == are taken as false."""
+    try:
+        with limited_work():
+            own = made.by(name)
+            return own, own.result(name), False
+    except Unverified:
+        if name not in made.problem.compared:
+            raise
+        smooth = Derivation(continuous_in(made.problem, name), made.sizes)
+        try:
+            with limited_work():
+                own = smooth.by(name)
+                return own, own.result(name), True
+        except (NotSupported, Unverified):
+            pass
+        raise
+
+
+def _single_points(name: str) -> Finding:
+    says = f"by {name}: comparisons of {name} by == are true at single points only, where the formula may not hold"
+    return finding(Kind.NOTICE, Severity.INFO, says)
+
+
+def _refusal(name: str, error: GradcliError) -> Finding:
+    says = f"by {name}: {error.what}"
+    return finding(Kind.REFUSED, Severity.INCONCLUSIVE, says, hint=error.do, at=error.where)
+
+
+def _refused_by_all(problem: Problem, names: Sequence[str], error: NotStraight) -> DeriveReport:
+    """Return the report of a function that has no formula by any input, for one reason."""
+    return DeriveReport(
+        Target(problem.f.kind, problem.f.text), dict(problem.dims),
+        {n: tuple(w for w in FACTS if w in problem.facts[n]) for n in problem.facts},
+        problem.seed, _said(problem.layout), (), tuple(_refusal(name, error) for name in names),
+        int(Exit.INCONCLUSIVE), environment(), refused={name: detail_of(error) for name in names},
+    )  # fmt: skip
 
 
 def _facts(f: Function, wanted: DeriveOptions, dims: Mapping[str, Dims]) -> dict[str, frozenset[str]]:

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from gradcli.derivation.code.dialect import NUMPY, Dialect, imported
-from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, point_of
-from gradcli.derivation.record import suits
+from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, numbers_beside, point_of
+from gradcli.derivation.record import comparisons, inputs_of, suits
 from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError
+from gradcli.interpreters.graph import Graph
 from gradcli.modes.budget import Budget
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
@@ -45,6 +46,7 @@ MADE: dict[str, str] = {
     "signs":        "np.where({x} < 0, -1.0, 1.0)",
     "mask":         "np.where({x} < 0, 0.0, 1.0)",
     "positive":     "np.abs({x}) + 0.3",
+    "mask":         "np.where({x} < 0, 0.0, 1.0)",
     "index":        "np.floor(np.abs(3*{x})) % 3",
 }  # fmt: skip
 
@@ -146,9 +148,21 @@ def _lines(problem: Problem, sizes: Mapping[str, int], start: str) -> list[str]:
         shape = [sizes.get(d) or int(d) for d in dims]
         sine = f"np.sin({k}.0 + np.arange({int(np.prod(shape, dtype=int))})**2)" if shape else f"np.sin({k}.0)"
         value = start.format(sine=f"{sine}.reshape({shape})" if len(shape) > 1 else sine)
+        met = problem.compared.get(name, ())
+        if met and not problem.facts.get(name):
+            value = _literal_numbers((*met, *numbers_beside(met)), shape, _STARTS.index(start))
         lines.append(f"{name} = {value}")
         lines += [f"{name} = {MADE[word].format(x=name)}" for word in MADE if word in problem.facts.get(name, ())]
     return lines
+
+
+def _literal_numbers(numbers: Sequence[float], shape: Sequence[int], k: int) -> str:
+    """Return code for an array of these numbers in turn, or for the k-th of them."""
+    if not shape:
+        return repr(numbers[k % len(numbers)])
+    count = int(np.prod(shape, dtype=int))
+    picked = f"np.array({[*numbers]})[np.arange({count}) % {len(numbers)}]"
+    return f"{picked}.reshape({[*shape]})" if len(shape) > 1 else picked
 
 
 #         how an input is passed, and how the result becomes a numpy array
@@ -299,6 +313,10 @@ class Verifier:
             worst = max(self.error(Expression(made.text())), self._error_of(self._ran(code)))
         except GradcliError as error:
             raise Unverified(f"the closed form found for {self.wrt} cannot be read: {error.what}") from None
+        if not np.isfinite(worst) and self.problem.compared:
+            word = ", ".join(self.problem.compared)
+            says = f"the closed form found for {self.wrt} is not finite at values that {word} is compared with"
+            raise Unverified(says, do="gradcli grad computes the derivative")
         if not worst <= ALLOWED:
             says = f"the closed form found for {self.wrt} differs from the certified derivative ({worst:.1e})"
             raise Unverified(says, do="please report it; gradcli grad computes the derivative")
@@ -311,6 +329,26 @@ class Verifier:
             raise Unverified(says, do="give the sizes as numbers: --shapes x:3")
         sizes = tuple({n: v[k] for n, v in self.sizes.items()} for k in range(RECORDINGS))
         return Check("pass", worst, len(self.points()), sizes)
+
+    def refuse_unmet_comparisons(self) -> None:
+        """Raise Unverified if a comparison of f by == or != is true at all points, or false at all of them."""
+        seen: dict[int, set[bool]] = {}
+        names: dict[int, set[str]] = {}
+        for point, _ in self.points() if self.problem.compared else ():
+            given = {n: Graph.variable(n, x) if n in self.problem.dims else x for n, x in point.items()}
+            with np.errstate(all="ignore"):
+                y = self.problem.f({n: x for n, x in given.items() if n != self.problem.direction})
+            for k, node in enumerate(comparisons(y)):
+                names[k] = inputs_of(node)
+                seen.setdefault(k, set()).update(np.unique(node.value).tolist())
+        for k, met in seen.items():
+            if len(met) < 2 and self.problem.continuous not in names[k]:
+                word = ", ".join(sorted(names[k]))
+                says = f"a comparison of {word} by == or !=, or as a condition, is {str(bool(*met)).lower()}"
+                raise Unverified(
+                    f"{says} wherever f was evaluated, so that its formula cannot be confirmed",
+                    do=f'compare an input with numbers, or say that it is 0 or 1: --assume "{min(names[k])}: mask"',
+                )
 
     def error(self, formula: Expression) -> float:
         """Return the largest error of a formula over all points.

@@ -1,4 +1,4 @@
-"""Graphs: the operations of a program as nodes, each with a float64 value that decides branches and gives the shape.
+"""Graphs: the operations of a program as nodes, each with a float64 value that gives the shape; none decides a branch.
 
 A program recorded at several sizes gives graphs of the same form; numbers that differ between them depend on the sizes.
 """
@@ -8,14 +8,28 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.core.bind import bind
 from gradcli.core.primitive import Params, Primitive, Value
+from gradcli.core.provenance import HERE, place, position
 from gradcli.core.tracer import Arithmetic, Tracer
+from gradcli.errors import NotSupported
+from gradcli.interpreters.tape import frozen_operand
+
+MOST_NODES = 20_000  # of one recording, made from one input; no formula is that long
+
+
+class NotStraight(NotSupported):
+    """A recording as graphs that was ended: the function chooses by values, or has too many operations, for a formula."""
 
 
 class Graph(Arithmetic):
-    """A node: an operation on nodes and plain values, or an input (`op` contains its name, and `args` is empty)."""
+    """A node: an operation on nodes and plain values, or an input (`op` contains its name, and `args` is empty).
 
-    __slots__ = ("args", "op", "params", "value")
+    User code may write into an array after it was an operand, so that operands are `fixed` nodes. `count` is shared by all
+    nodes that are made from one input, and counts them.
+    """
+
+    __slots__ = ("_fixed", "args", "count", "op", "params", "value")
     level = 0
     symbolic = True
 
@@ -25,11 +39,15 @@ class Graph(Arithmetic):
         self.params = params
         self.value = value
         self.storage = None
+        self._fixed: Graph | None = None
+        self.count: list[int] = next((x.count for x in args if isinstance(x, Graph) and x.count), [])
 
     @classmethod
     def variable(cls, name: str, value: Any) -> "Graph":
         """Return an input node."""
-        return cls(f"input {name}", (), {}, value)
+        node = cls(f"input {name}", (), {}, value)
+        node.count = [0]
+        return node
 
     @classmethod
     def lift(cls, number: Value) -> Any:
@@ -41,9 +59,36 @@ class Graph(Arithmetic):
         held: Tracer = self.lift(x)
         return held
 
+    def rebind(self, other: Tracer) -> None:
+        if isinstance(other, Graph):
+            other.fixed()
+        super().rebind(other)
+
+    def fixed(self) -> "Graph":
+        """Return the node of the present value, which a later write into the array does not change."""
+        if self._fixed is not None:
+            return self._fixed
+        node = Graph(self.op, self.args, self.params, self.value)
+        node.count = self.count
+        self._fixed = node._fixed = node
+        return node
+
     def __bool__(self) -> bool:
-        """Return the truth of the value, so that the branch taken at this value is recorded."""
-        return bool(self.value)
+        """Raise NotStraight: which branch is taken, or whether a loop goes on, is not known without values."""
+        raise NotStraight(
+            "f asks whether a comparison of its inputs holds, in an if, a loop, max() or min(); a formula has all cases in it",
+            where=place(HERE.position or position()),
+            do="write np.where, np.maximum or np.minimum; gradcli check and gradcli grad take the function as it is",
+        )
+
+    def __and__(self, other: Value) -> Value:
+        return bind(np.logical_and, self, other)
+
+    def __or__(self, other: Value) -> Value:
+        return bind(np.logical_or, self, other)
+
+    def __invert__(self) -> Value:
+        return bind(np.logical_not, self)
 
     @property
     def moves(self) -> bool:
@@ -63,4 +108,18 @@ class Graph(Arithmetic):
             value = primitive.fun(*plain, **params)
         except np.linalg.LinAlgError:  # values give shapes and branches only; a singular matrix changes neither
             value = np.full(np.shape(plain[-1]) if primitive.name in ("inv", "solve") else (), np.nan)[()]
-        return Graph(primitive.name, tuple(xs), params, value)
+        node = Graph(
+            primitive.name, tuple(x.fixed() if isinstance(x, Graph) else frozen_operand(x) for x in xs), params, value
+        )
+        node.counted()
+        return node
+
+    def counted(self) -> None:
+        """Count this node. Raises NotStraight if there are too many."""
+        if self.count:
+            self.count[0] += 1
+            if self.count[0] > MOST_NODES:
+                raise NotStraight(
+                    f"f has more than {MOST_NODES:,} operations, too many for a formula",
+                    do="use fewer and larger operations on arrays; gradcli grad computes the derivative at a point",
+                )

@@ -226,7 +226,7 @@ class Recorded(Tracer):
         primals, slots = [], []
         for x in xs:
             mine = isinstance(x, Recorded) and x.tape is tape
-            primals.append(x.primal if mine else _safe(x))
+            primals.append(x.primal if mine else frozen_operand(x))
             slots.append(x.slot if mine else CONSTANT)
         y = primitive(*primals, **params)
         if max(slots) == CONSTANT and not primitive.constant:
@@ -243,7 +243,7 @@ class Recorded(Tracer):
         return Recorded(y, slot, tape)
 
 
-def _safe(x: Value) -> Value:
+def frozen_operand(x: Value) -> Value:
     """Return an operand that cannot change: a copy of a plain array, which user code may write to after the operation."""
     return x.copy() if type(x) is np.ndarray and x.flags.writeable else x
 
@@ -276,6 +276,7 @@ __all__ = [
     "Line",
     "Recorded",
     "Tape",
+    "frozen_operand",
     "held_bytes",
     "sweep_back",
     "too_long",

@@ -17,7 +17,7 @@ from gradcli.source.adapted import as_number, entry_at
 from gradcli.source.indices import parts_of, places, written_out
 from gradcli.source.instructions import LIST, Choice, Instruction, Instructions, Step
 from gradcli.source.limits import MAX_EXPONENT, MAX_NODES, indexed
-from gradcli.source.names import ALIASES, BY_PREFIX, CONSTANTS, FUNCTIONS, METHODS, PREFIXES, SEQUENCES
+from gradcli.source.names import ALIASES, CONSTANTS, FUNCTIONS, METHODS, PREFIXES, SEQUENCES, taken_along
 from gradcli.source.notices import NOTICES, Notice, transposed
 from gradcli.source.operators import BINARY, COMPARE, LOGICAL, REFUSED
 from gradcli.source.parameters import KEYWORD_SPELLINGS, is_static, is_written_out
@@ -26,6 +26,7 @@ from gradcli.source.signatures import positional
 from gradcli.source.spellings import DOTS, INVERSE
 from gradcli.source.static import NOT_STATIC, dotted_name, fact, integer
 from gradcli.source.tokens import Statement, folded
+from gradcli.source.torch_names import OF_TORCH
 
 Compiling = Generator[ast.expr, int, int]
 
@@ -302,7 +303,8 @@ class Compiler:
             parameter = KEYWORD_SPELLINGS.get(str(keyword.arg), str(keyword.arg))
             value = yield from self._argument(keyword.value, parameter, name)
             kwargs.append((parameter, value))
-        return self._emit(node, function, name, args, kwargs, NOTICES.get(name))
+        notice = NOTICES.get(name) if function is FUNCTIONS.get(name) else None
+        return self._emit(node, function, name, args, kwargs, notice)
 
     def _argument(self, node: ast.expr, parameter: str, function: str) -> Compiling:
         """Compile an argument: a static one (an axis, a shape), a list of values of different shapes, or one value."""
@@ -363,10 +365,15 @@ class Compiler:
                 where=self._span(node.func),
                 do="methods known: .T, ." + ", .".join(METHODS),
             )
-        if dotted in BY_PREFIX:
-            return BY_PREFIX[dotted], name
+        if prefix in OF_TORCH and name in OF_TORCH[prefix]:
+            return OF_TORCH[prefix][name], name
+        if prefix in OF_TORCH and name in FUNCTIONS:
+            says = f"'{dotted}' is not part of the language: torch has no such function, or one with other results"
+            raise BadExpression(says, where=self._span(node.func), do=f"write {name}(...), which is gradcli's own")
         if name in FUNCTIONS:
             return FUNCTIONS[name], name
+        if not prefix and (along := taken_along(name)) is not None:
+            return along, name
         known = not prefix and (name in self.names or name in self.program.inputs)
         from gradcli.source.unknown import unknown
 

@@ -110,9 +110,16 @@ def _table() -> dict[str, Callable[..., Any]]:
 
 
 FUNCTIONS = _table()
-# What a name means after a prefix, where it means something else without it.
-OF_TORCH = {"kl_div": losses.kl_div_loss}
-BY_PREFIX = {f"{prefix}.{name}": f for prefix in ("F", "torch.nn.functional") for name, f in OF_TORCH.items()}
+
+
+def taken_along(name: str) -> Callable[..., Any] | None:
+    """Return what formulas print as `softmax_rows` or `softmax_columns`: a function along an axis; None for other names."""
+    base, _, word = name.rpartition("_")
+    axis = {"rows": 1, "columns": 0}.get(word)
+    signature = arity(FUNCTIONS[base]) if axis is not None and base in FUNCTIONS else None
+    if signature is None or "axis" not in signature.parameters:
+        return None
+    return lambda X: FUNCTIONS[base](X, axis=axis)
 
 
 def nearest(name: str, known: Any) -> str | None:

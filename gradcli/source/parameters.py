@@ -8,18 +8,21 @@ STATIC = {
     "side", "increasing", "rowvar", "bias", "ind", "obj", "edge_order", "endpoint", "indexing", "UPLO", "upper", "norm",
     "deg", "discont", "period", "full_matrices", "compute_uv", "rcond", "rtol", "atol", "tol",
     "include_initial", "nan", "posinf", "neginf", "equal_nan", "fweights", "sparse", "reduction", "log_input", "log_target",
-    "num_groups", "num_classes", "is_causal",
+    "num_groups", "num_classes", "is_causal", "normalized_shape", "correction", "unbiased", "training", "dim0", "dim1",
 }  # fmt: skip
 # The same, of parameters whose name means a value in other functions.
 STATIC_OF = {
-    ("cond", "p"), ("normalize", "p"), ("pairwise_distance", "p"), ("triplet_margin_loss", "p"), ("dist", "p"),
+    ("cond", "p"), ("norm", "p"), ("normalize", "p"), ("pairwise_distance", "p"), ("triplet_margin_loss", "p"), ("dist", "p"),
     ("polyder", "m"), ("polyint", "m"), ("digitize", "right"), ("rollaxis", "start"), ("multigammaln", "d"),
     ("gaussian_nll_loss", "full"), ("tri", "M"),
     *((name, "q") for name in ("quantile", "percentile", "nanquantile", "nanpercentile")),
     *((name, "s") for name in ("fftn", "ifftn", "rfftn", "irfftn", "fft2", "ifft2", "rfft2", "irfft2")),
 }  # fmt: skip
 # Values, although other functions have a size of that name.
-VALUES_OF = {("scaled_dot_product_attention", "k")}
+VALUES_OF = {
+    ("scaled_dot_product_attention", "k"),
+    *((name, "bias") for name in ("linear", "layer_norm", "group_norm", "batch_norm", "instance_norm")),
+}
 # Those that may also be computed.
 COMPUTED = {
     "indices", "shape", "n", "k", "num", "nan", "posinf", "neginf", "period", "discont", "fweights", "repeats", "N",

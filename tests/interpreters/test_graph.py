@@ -1,11 +1,12 @@
-"""Graphs: what was computed, as nodes, beside the values that decide branches and show shapes."""
+"""Graphs: what was computed, as nodes, beside the values that show shapes."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gradcli.interpreters.graph import Graph
+from gradcli.interpreters import graph
+from gradcli.interpreters.graph import Graph, NotStraight
 
 
 def names(x: Any) -> Any:
@@ -34,9 +35,27 @@ def test_arrays_have_values_and_shapes(f: Any, right: tuple) -> None:
     assert right[0] in str(names(made))
 
 
-def test_values_decide_branches() -> None:
+def test_values_decide_nothing() -> None:
     x = Graph.variable("x", np.float64(-2))
-    assert names(-x if x < 0 else x) == ("negative", "input x")
+    with pytest.raises(NotStraight, match="whether a comparison of its inputs holds"):
+        bool(x < 0)
+
+
+def test_a_write_changes_no_operand() -> None:
+    x = Graph.variable("x", np.array([1.0, 2.0]))
+    y = np.sin(x)
+    z = 2 * y
+    y += x
+    assert names(z) == ("multiply", 2.0, ("sin", "input x"))
+    assert names(y) == ("add", ("sin", "input x"), "input x")
+
+
+def test_nodes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph, "MOST_NODES", 3)
+    x = Graph.variable("x", np.float64(0.5))
+    y = np.exp(np.sin(x * x))
+    with pytest.raises(NotStraight, match="more than 3 operations"):
+        np.cos(y)
 
 
 def test_parameters_are_kept() -> None:

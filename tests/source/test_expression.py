@@ -201,9 +201,25 @@ def test_every_value_is_float64(text):
     assert np.asarray(value(text)).dtype == np.float64
 
 
+@pytest.mark.parametrize(("text", "same"), [
+    ("softmax_rows(X)", "softmax(X, axis=1)"), ("softmax_columns(X)", "softmax(X, axis=0)"), ("logsumexp_rows(X)", "logsumexp(X, axis=1)"),
+    ("max_columns(X)", "max(X, axis=0)"),
+])  # fmt: skip
+def test_names_that_formulas_print_are_read(text, same):
+    X = np.array([[0.5, -0.3, 0.8], [1.1, 0.4, -0.6]])
+    np.testing.assert_array_equal(Expression(text)({"X": X}), Expression(same)({"X": X}))
+
+
 @pytest.mark.parametrize("prefix", sorted(PREFIXES))
 def test_every_prefix_stands_before_functions_and_constants(prefix):
-    assert Expression(f"{prefix}.sin({prefix}.pi*x)").inputs == ("x",)
+    name = {
+        "F": "tanh",
+        "torch.nn.functional": "tanh",
+        "torch.linalg": "norm",
+        "torch.special": "expit",
+        "torch.fft": "fft",
+    }
+    assert Expression(f"{prefix}.{name.get(prefix, 'sin')}({prefix}.pi*x)").inputs == ("x",)
 
 
 # fmt: off

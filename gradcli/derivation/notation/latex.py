@@ -94,9 +94,15 @@ class Latex(Notation):
                 before, after = m.text.split("|")
                 return rf"\left[{', '.join(filter(None, [before, inside, after]))}\right]"
         escaped = m.text.replace("_", r"\_")
-        head = f"\\{m.text}" if m.text in _PLAIN_FUNCTIONS else self._words.get(m.text, rf"\operatorname{{{escaped}}}")
+        usual = rf"\operatorname{{{escaped}}}" if m.text == "sigmoid" and self._has_sigma else self._words.get(m.text)
+        head = f"\\{m.text}" if m.text in _PLAIN_FUNCTIONS else usual or rf"\operatorname{{{escaped}}}"
         along = rf"_{{\mathrm{{{m.along}}}}}" if m.along else f"_{{{self._letters(m.letters)}}}" if m.letters else ""
         return rf"{head}{along}\left({inside}\right)"
+
+    @property
+    def _has_sigma(self) -> bool:
+        """Whether an input has the letter of the sigmoid, also with a number as in sigma1."""
+        return any(parts_of(name)[0] in ("sigma", "σ") for name in self.names)
 
     def _letters(self, letters: Letters) -> str:
         return ", ".join(map(self.name, letters))

@@ -169,7 +169,7 @@ class Reader:
             return self._entry(lambda env: Array(x), np.shape(x), low)
         if name in self.letters:
             return lambda env: float(env[name])
-        if name in ("δ", "delta"):
+        if name in ("δ", "delta") or (name in ("I", "Id") and self.peek() == "["):
             i, j = [t for t in (low or self._places()) if t != ","]
             return lambda env: float(self._index(i, env) == self._index(j, env))
         if name == "π" or name == "pi":

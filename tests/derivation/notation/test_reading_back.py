@@ -56,6 +56,28 @@ PROBLEMS = [
     ("exp(x)/(1 + exp(x))",                           "x:",                              "x"),
     ("sum(R*(softmax(Q@K.T, axis=1)@V))",             "Q: m d; K: n d; V: n k; R: m k",  "K"),
 ]
+MASKED = [
+    # expression                                                  sizes                      by   what is compared, and its values
+    ("sum(where(M, x, 0)*y)",                                     "M: n; x: n; y: n",        "x", "M", (0.0, 1.0)),
+    ("sum(where(M == 1, x**2, x*y))",                             "M: n; x: n; y: n",        "x", "M", (0.0, 1.0)),
+    ("sum(where(M != 1, y, 3*x))",                                "M: n; x: n; y: n",        "x", "M", (0.0, 1.0)),
+    ("sum(where(y == 1, log(sigmoid(X@w)), log(1 - sigmoid(X@w))))", "X: m n; w: n; y: m",   "w", "y", (0.0, 1.0)),
+    ("sum((y != -100)*log(1 + exp(x)))",                          "y: n; x: n",              "x", "y", (-100.0, 2.0)),
+    ("sum(where((y == 1) or (y == 2), x, x**2))",                 "y: n; x: n",              "x", "y", (1.0, 2.0, 3.0)),
+    ("sum(where((y == 1) and not (x > z), x*z, 0))",              "y: n; x: n; z: n",        "z", "y", (1.0, 2.0)),
+    ("sum(R*(softmax(where(M, S, -50), axis=1)@V))",              "S: m n; M: m n; V: n k; R: m k", "S", "M", (0.0, 1.0)),
+    ("sum(M*x*(M == 1))",                                         "M: n; x: n",              "x", "M", (0.0, 1.0)),
+    ("sum(x*(y == z))",                                           "x: n; y: n; z: n",        "x", "y", (1.0, 2.0)),
+]
+LETTERS = [
+    ("sum(sigmoid(X@w)*sigma)",                       "X: m n; w: n; sigma: m",          "w"),
+    ("sum(tanh(sigmoid(sigma1*x)))",                  "sigma1:; x: n",                   "x"),
+    ("sum(Phi*ndtr(Phi*x))",                          "Phi: n; x: n",                    "x"),
+    ("sum(x*ndtr(x)*phi)",                            "phi:; x: n",                      "x"),
+    ("x*delta",                                       "x: n; delta: n",                  "x"),
+    ("x*delta*I",                                     "x: n; delta: n; I: n",            "x"),
+    ("sum(P*softmax(Z, axis=1)**2)",                  "P: m n; Z: m n",                  "Z"),
+]
 # fmt: on
 LENGTHS = (5, 3, 6, 4)
 NOTATIONS = ("unicode", "latex", "mathml", "index")
@@ -71,12 +93,34 @@ def point(shapes: dict[str, str], lengths: tuple[int, ...]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("notation", NOTATIONS)
-@pytest.mark.parametrize(("expression", "sizes", "wrt"), PROBLEMS)
+@pytest.mark.parametrize(("expression", "sizes", "wrt"), [*PROBLEMS, *LETTERS])
 def test_what_is_printed_is_the_derivative(expression: str, sizes: str, wrt: str, notation: str) -> None:
+    read_back(expression, sizes, wrt, notation)
+
+
+ASSUMED = [(*row, assume) for row in MASKED for assume in ((None, "mask") if row[-1] == (0.0, 1.0) else (None,))]
+
+
+@pytest.mark.parametrize("notation", NOTATIONS)
+@pytest.mark.parametrize(("expression", "sizes", "wrt", "mask", "values", "assume"), ASSUMED)
+def test_conditions_are_printed(
+    expression: str, sizes: str, wrt: str, mask: str, values: tuple[float, ...], assume: str | None, notation: str
+) -> None:
+    read_back(expression, sizes, wrt, notation, {mask: values}, {mask: assume} if assume else None)
+
+
+def read_back(
+    expression: str, sizes: str, wrt: str, notation: str, values: Any = None, assume: dict[str, str] | None = None
+) -> None:
+    """Read a derivative in a notation back, and compare it with differences."""
     shapes = {name.strip(): dims.strip() for name, dims in (part.split(":") for part in sizes.split(";"))}
-    (result,) = gradcli.derive(expression, shapes=shapes, wrt=wrt).results
+    (result,) = gradcli.derive(expression, shapes=shapes, wrt=wrt, assume=assume).results
     text = result.index if notation == "index" else getattr(result.formula, notation)
     at = point(shapes, LENGTHS)
+    for name, numbers in (values or {}).items():
+        at[name] = np.resize(numbers, np.shape(at[name]))
+    if "z" in at and "y == z" in expression:
+        at["z"] = np.ones_like(at["z"])
     inputs = {n: x for n, x in at.items() if n in shapes}
     right = np.asarray(differences(expression, inputs, at, wrt))
     found = evaluated(notation, text, at, right.shape)

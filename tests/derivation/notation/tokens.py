@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ET
 Tokens = list[str]  # names begin with a letter, numbers with a digit; ^( and _( open what is raised and lowered
 GREEK = dict(
     zip(
-        ["alpha", "beta", "gamma", "delta", "epsilon", "theta", "lambda", "mu", "sigma", "phi"],
-        "αβγδεθλμσφ",
+        ["alpha", "beta", "gamma", "delta", "epsilon", "theta", "lambda", "mu", "sigma", "phi", "Phi"],
+        "αβγδεθλμσφΦ",
         strict=True,
     )
 )
@@ -23,7 +23,7 @@ def spelled(name: str) -> str:
 
 
 def of_unicode(text: str) -> Tokens:
-    pattern = r">=|<=|\d+\.\d+|\d+|[⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᵀ]+|[₀-₉₋]+|[^\W\d_∂𝟏]\w*?(?=[⁰¹²³⁴-⁹⁻ᵀ₀-₉]|\W|$)|\S"
+    pattern = r">=|<=|==|!=|\d+\.\d+|\d+|[⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᵀ]+|[₀-₉₋]+|[^\W\d_∂𝟏]\w*?(?=[⁰¹²³⁴-⁹⁻ᵀ₀-₉]|\W|$)|\S"
     found: Tokens = []
     for part in re.findall(pattern, text):
         if part[0] in RAISED:

@@ -84,7 +84,10 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "prod": np.prod,
     "logsumexp": special.logsumexp,
 }
-COMPARISONS = {">": np.greater, "<": np.less, ">=": np.greater_equal, "<=": np.less_equal}
+COMPARISONS = {
+    ">": np.greater, "<": np.less, ">=": np.greater_equal, "<=": np.less_equal, "==": np.equal, "=": np.equal,
+    "!=": np.not_equal,
+}  # fmt: skip
 
 
 def called(name: str, x: Value, along: str) -> Value:
