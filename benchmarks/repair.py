@@ -78,7 +78,9 @@ def _attempt(case: Case, slip: Slip) -> Result:
         seconds = time.perf_counter() - start
         if report.verdict != "fail":
             return Result(case.name, slip.kind, "passed", 0.0, str(report.verdict))
-        diagnosis = next(p.diagnosis for p in report.points if p.diagnosis is not None)
+        diagnosis = next((p.diagnosis for p in report.points if p.diagnosis is not None), None)
+        if diagnosis is None:  # the time limit was reached
+            return Result(case.name, slip.kind, "no patch", seconds, "no cause is shown")
         if not diagnosis.patch:
             here = getattr(diagnosis, "right_here_only", None)
             if isinstance(here, tuple):
