@@ -4,8 +4,8 @@
 
 Each slip is written into a copy of the module that holds the function, and checked as the command line does. A patch is right
 if the patched gradient equals the right one, to 1e-9, at the point and at five near it, at five where all inputs are drawn
-anew, and at two other sizes that f accepts; the search knows none of these points. Times are those of the search alone,
-processes included, without the check before it; they hold within one run. `--slips` tries the first N slips of each function.
+anew, and at two other sizes that f accepts; the search knows none of these points. Times are those of the whole check,
+processes included; they hold within one run. `--slips` tries the first N slips of each function.
 """
 
 import argparse
@@ -34,13 +34,12 @@ sys.path.insert(0, str(TRUST))
 from cases import At, Case, Slip
 from run import all_cases
 
+from gradcli.full_check import full_check
 from gradcli.options import Options
 from gradcli.numerics.redraw import redraw_inputs, resize_inputs
-from gradcli.repair.repair import repaired
 from gradcli.source.target_request import TargetRequest
 from gradcli.verify.asked import CheckOptions, request
 from gradcli.verify.build import settings_of
-from gradcli.verify.check import check
 
 NEAR = 1e-9  # relative to the largest entry
 
@@ -74,14 +73,14 @@ def _attempt(case: Case, slip: Slip) -> Result:
         names = f"{path}:{case.f.__name__}", f"{path}:{case.gradient.__name__}"
         ask = TargetRequest(names[0], (f"@{folder}/point.npz",), ("grad", names[1]), ",".join(case.at))
         options = CheckOptions(settings_of(Options()), 3)
-        asked = request(ask, options)
-        report = check(asked)
+        start = time.perf_counter()
+        report = full_check(request(ask, options), ask, options)
+        seconds = time.perf_counter() - start
         if report.verdict != "fail":
             return Result(case.name, slip.kind, "passed", 0.0, str(report.verdict))
-        start = time.perf_counter()
-        report = repaired(report, asked, ask, options)
-        seconds = time.perf_counter() - start
-        diagnosis = next(p.diagnosis for p in report.points if p.diagnosis is not None)
+        diagnosis = next((p.diagnosis for p in report.points if p.diagnosis is not None), None)
+        if diagnosis is None:  # the time limit was reached
+            return Result(case.name, slip.kind, "no patch", seconds, "no cause is shown")
         if not diagnosis.patch:
             here = getattr(diagnosis, "right_here_only", None)
             if isinstance(here, tuple):
@@ -167,11 +166,12 @@ def main() -> None:
     args = parser.parse_args()
     wanted = set(filter(None, args.functions.split(",")))
     names = [case.name for case in all_cases() if not wanted or case.name in wanted]
+    results: list[Result] = []
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
-        results = [r for found in pool.map(attempted, names, itertools.repeat(args.slips)) for r in found]
-    for r in results:
-        if args.show or r.outcome == "WRONG":
-            print(f"{r.outcome:15} {r.seconds:5.1f} s  {r.name:32} {r.kind:16} {r.says[:150]}")
+        for r in itertools.chain.from_iterable(pool.map(attempted, names, itertools.repeat(args.slips))):
+            results.append(r)
+            if args.show or r.outcome == "WRONG":
+                print(f"{r.outcome:15} {r.seconds:5.1f} s  {r.name:32} {r.kind:16} {r.says[:150]}", flush=True)
     kinds = sorted({r.kind for r in results})
     for kind in kinds:
         own = [r for r in results if r.kind == kind and r.outcome != "passed"]

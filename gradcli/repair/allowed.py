@@ -33,7 +33,6 @@ def refused(definition: ast.AST, names: Mapping[str, Any]) -> str | None:
     of methods of values, and of functions of the same module are allowed.
     """
     own = _assigned(definition)
-    first = _first_parameter(definition)
     for node in ast.walk(definition):
         if isinstance(node, _STATEMENTS) and node is not definition:
             return f"it has a {type(node).__name__.lower()} statement, line {node.lineno}"
@@ -46,7 +45,7 @@ def refused(definition: ast.AST, names: Mapping[str, Any]) -> str | None:
         if isinstance(node, ast.Attribute):
             if node.attr.startswith("__") or node.attr in _REFUSED:
                 return f"it uses {node.attr}, line {node.lineno}"
-            if isinstance(node.ctx, ast.Store) and getattr(node.value, "id", None) != first:
+            if isinstance(node.ctx, ast.Store) and getattr(node.value, "id", None) not in own:  # a layer's own copy
                 return f"it assigns to {ast.unparse(node)}, line {node.lineno}"
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             known = node.id in own or _may_be_used(node.id, names)
@@ -68,11 +67,6 @@ def _assigned(definition: ast.AST) -> set[str]:
         elif isinstance(node, ast.alias):
             found.add((node.asname or node.name).partition(".")[0])
     return found
-
-
-def _first_parameter(definition: ast.AST) -> str | None:
-    arguments = getattr(definition, "args", None)
-    return arguments.args[0].arg if arguments is not None and arguments.args else None
 
 
 def _may_be_used(name: str, names: Mapping[str, Any]) -> bool:

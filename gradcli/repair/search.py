@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ _DEARER = 0.35  # how much more a rival may cost
 _BASES = 3  # edits that mend a part of the claim, from which a second one is sought
 _MOST_ALTERNATIVES = 3
 _CHANGES_RIGHT = 3.0  # added to the cost of edits in statements that do so
+CALLS_A_POINT = 10  # of f, about, for the right gradient at a further point
 
 
 class Subject(Protocol):
@@ -124,7 +126,7 @@ class Search:
                         continue
                     if all(
                         p.holds(self._made(subject, edit.changes, k))
-                        for k, p in enumerate(self.further(), len(self.points))
+                        for k, p in enumerate(self._further_points, len(self.points))
                     ):
                         found.append(edit)
                         end, most = min(end, cost + _DEARER), min(most, self.evaluations + _RIVALS)
@@ -135,6 +137,12 @@ class Search:
             except BudgetSpent:
                 break
         return found
+
+    @cached_property
+    def _further_points(self) -> Sequence[Right]:
+        points = self.further()
+        self.budget.spend(min(self.budget.left, CALLS_A_POINT * len(points)))
+        return points
 
     def _made(self, subject: Subject, changes: Sequence[Change], number: int) -> Gradient | None:
         self.budget.spend()

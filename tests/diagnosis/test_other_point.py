@@ -106,3 +106,20 @@ def test_numbers_that_are_claimed_are_named_by_the_point_alone(gradcli: Any) -> 
         "check", "sum(sin(x))", "--grad", "x=[-0.8775825618903728, -0.5403023058681398]", "--at", "x=[0.5,1]", "--json"
     )
     assert ran.json["points"][0]["diagnosis"]["kind"] == "sign"
+
+
+def test_an_overwritten_sum_on_one_of_several_lines_is_named() -> None:
+    def valley(x: Any) -> Any:
+        bend = x[1:] - x[:-1] ** 2
+        return np.sum(100 * bend**2) + np.sum((1 - x[:-1]) ** 2)
+
+    def d_valley(x: Any) -> Any:
+        bend = x[1:] - x[:-1] ** 2
+        dx = np.zeros_like(x)
+        dx[1:] += 200 * bend
+        dx[:-1] = -400 * bend * x[:-1]  # += is right
+        dx[:-1] -= 2 * (1 - x[:-1])
+        return dx
+
+    found = checked(valley, {"x": np.array([0.5, -1.2, 0.8, 1.4])}, d_valley)
+    assert found.exit_status == 1 and diagnosis_of(found).kind != "unknown"

@@ -456,6 +456,18 @@ def test_a_closed_form_that_holds_at_one_size_alone_is_not_shown(gradcli: Gradcl
     assert "closed_form" not in found and found["patch"] is None
 
 
+def test_a_claim_may_assign_to_attributes_of_its_layer(gradcli: Gradcli, here: Path) -> None:
+    source = (
+        "import numpy as np\n\nclass Linear:\n    def forward(self, x):\n        self.x = x\n        return self.W @ x\n\n"
+        "    def backward(self, dy):\n        return -np.outer(dy, self.x)\n\n"
+        "def f(W, x):\n    return 0.5 * np.sum(np.tanh(W @ x) ** 2)\n\n"
+        "def g(W, x):\n    layer = Linear()\n    layer.W = W\n    y = np.tanh(layer.forward(x))\n"
+        "    return layer.backward(y * (1 - y**2))\n"
+    )
+    found = check(gradcli, source, "W=[[0.5, -1.2], [0.8, 0.3]], x=[0.4, 0.9]", "--wrt", "W")
+    assert [e["after"] for e in found["edits"]] == ["return np.outer(dy, self.x)"]
+
+
 def test_labels_and_masks_are_redrawn_as_what_they_are(gradcli: Gradcli, here: Path) -> None:
     source = (
         "import numpy as np\n\ndef f(z, y):\n    return np.sum(np.log(np.sum(np.exp(z), 1)) - np.sum(y * z, 1))\n\n"
