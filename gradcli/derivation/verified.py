@@ -46,7 +46,6 @@ MADE: dict[str, str] = {
     "signs":        "np.where({x} < 0, -1.0, 1.0)",
     "mask":         "np.where({x} < 0, 0.0, 1.0)",
     "positive":     "np.abs({x}) + 0.3",
-    "mask":         "np.where({x} < 0, 0.0, 1.0)",
     "index":        "np.floor(np.abs(3*{x})) % 3",
 }  # fmt: skip
 

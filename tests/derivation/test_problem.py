@@ -28,7 +28,6 @@ HOLDS: dict[str, tuple[tuple[int, ...], Callable[[Any], bool]]] = {
     "mask": ((7,), lambda x: set(x) <= {0.0, 1.0}),
     "positive": ((2, 3), lambda x: np.all(x > 0)),
     "index": ((2, 3), lambda x: set(np.ravel(x)) <= {0.0, 1.0, 2.0}),
-    "mask": ((2, 3), lambda x: set(np.ravel(x)) <= {0.0, 1.0}),
 }
 
 
