@@ -27,6 +27,7 @@ from gradcli.repair.points import further_points_of, in_shapes_of
 from gradcli.repair.right import Gradient, Right
 from gradcli.repair.search import Repair, Search
 from gradcli.reports.absent import ABSENT, Absent
+from gradcli.source.numba_functions import call_python_code
 from gradcli.source.target_request import TargetRequest
 from gradcli.verify.asked import CheckOptions, request
 from gradcli.verify.request import Request
@@ -98,6 +99,7 @@ def _found(wanted: Wanted) -> Found:
         asked = request(wanted.ask, wanted.options)
     except Exception as error:  # what the user's module raises when it is loaded again
         return Found(why=f"the claim cannot be loaded again: {type(error).__name__}: {error}")
+    call_python_code()
     here = Path.cwd()
     found = _edited(asked, calls, wanted, here) if wanted.points else Found()
     if found.repairs:
