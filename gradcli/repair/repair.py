@@ -17,14 +17,15 @@ from gradcli.modes.claimed import ClaimedFunction
 from gradcli.modes.workers import Late, Worker
 from gradcli.point import Point
 from gradcli.repair.formula import FormulaClaim
-from gradcli.repair.patch import edits_in, patch_of
+from gradcli.repair.patch import edits_in, patch_of, slip_of
 from gradcli.repair.points import further_points_of, points_of
 from gradcli.repair.right import Right
 from gradcli.repair.search import Repair, Search
 from gradcli.repair.worker import Found, Otherwise, Wanted
-from gradcli.reports.absent import ABSENT
+from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.check import CheckReport
-from gradcli.reports.point_report import Diagnosis
+from gradcli.reports.native import NativeReport
+from gradcli.reports.point_report import NO_KNOWN_MISTAKE, Diagnosis
 from gradcli.source.loading import NOTEBOOK
 from gradcli.source.target_request import TargetRequest
 from gradcli.source.targets import is_python
@@ -32,12 +33,6 @@ from gradcli.verify.asked import CheckOptions, lengths_at
 from gradcli.verify.request import Request
 from gradcli.words import DiagnosisKind
 
-WORDS = {  # by the kind of an edit
-    "sign": "a sign", "operator": "an operator", "factor": "a factor", "term": "a term", "exponent": "an exponent",
-    "constant": "a number", "name": "a name", "function": "a function", "index": "an index", "axis": "an axis",
-    "transpose": "a transpose", "subscripts": "the order of subscripts", "sum": "a sum", "order": "an order",
-    "grouping": "the place of a bracket", "comparison": "a comparison", "assignment": "an assignment", "statement": "a statement",
-}  # fmt: skip
 _IN_A_NOTEBOOK = "edits are tried in files, and the claim is in a notebook"
 _NO_POINTS = "the right gradient is not known at enough points to try edits"
 
@@ -83,7 +78,7 @@ def repaired(
     if found.closed_form and not found.repairs:
         diagnosis = replace(diagnosis, closed_form=dict(found.closed_form), closed_form_shapes=found.shapes)
     points_[number] = replace(point, diagnosis=diagnosis)
-    return replace(report, points=tuple(points_))
+    return _name_parts(replace(report, points=tuple(points_)), diagnosis)
 
 
 def formula_repair(request: Request, point: Point, names: tuple[str, ...], budget: CauseBudget) -> Found:
@@ -160,11 +155,10 @@ def _with(diagnosis: Diagnosis, found: Found, formula: bool) -> Diagnosis:
     first = found.repairs[texts.index(shown[0])]
     edits = edits_in(first)
     if diagnosis.kind is DiagnosisKind.UNKNOWN:
-        says = f"{WORDS.get(edits[0].kind, 'the code')} is wrong, as the repair shows"
-        diagnosis = replace(diagnosis, kind=DiagnosisKind.SLIP, message=says)
-        if not formula:
-            file, line, source = shown_path(found.path), edits[0].line, edits[0].before
-            diagnosis = replace(diagnosis, file=file, line=line, source=source)
+        diagnosis = replace(diagnosis, kind=DiagnosisKind.SLIP, message=slip_of(first))
+    if not formula:  # the mistake is in the claim, also where it is named after an operation of f
+        file, line, source = shown_path(found.path), edits[0].line, edits[0].before
+        diagnosis = replace(diagnosis, file=file, line=line, source=source)
     return replace(
         diagnosis,
         patch=None if formula else shown[0],
@@ -172,6 +166,17 @@ def _with(diagnosis: Diagnosis, found: Found, formula: bool) -> Diagnosis:
         edits=edits,
         alternatives=tuple(more) or ABSENT,
     )
+
+
+def _name_parts(report: CheckReport, diagnosis: Diagnosis | None) -> CheckReport:
+    """Let custom gradients that no known mistake explains say what the repair of the whole shows, if it is in their file."""
+    native = report.native
+    if not isinstance(native, NativeReport) or diagnosis is None or isinstance(diagnosis.edits, Absent):
+        return report
+    unnamed = [part for part in native.parts if part.message and part.message.startswith(NO_KNOWN_MISTAKE)]
+    message = diagnosis.message if len(unnamed) == 1 and unnamed[0].file == diagnosis.file else ABSENT
+    parts = tuple(replace(part, message=message) if part in unnamed else part for part in native.parts)
+    return replace(report, native=replace(native, parts=parts))
 
 
 def _shown(found: Found, repair: Repair, formula: bool) -> str | None:

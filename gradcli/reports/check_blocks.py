@@ -151,10 +151,10 @@ def _closed_form_blocks(d: Diagnosis) -> list[Block]:
 def _edit_blocks(d: Diagnosis) -> list[Block]:
     if isinstance(d.edits, Absent):
         return []
-    several = "s" if len(d.edits) > 1 else ""
+    these, make = ("These edits", "make") if len(d.edits) > 1 else ("This edit", "makes")
     where = "" if isinstance(d.replacement, str) or d.patch is None else f" of {d.patch.split()[1].removeprefix('a/')}"
     at = f"{where}, line {', '.join(str(e.line) for e in d.edits)}" if where else ""
-    says = f"This edit{several}{at} makes the claim right here and at the other points that were tried:"
+    says = f"{these}{at} {make} the claim right here and at the other points that were tried:"
     return [Paragraph((Piece("Repair: ", "strong"), Piece(says))), Code(_lines_of(d.edits), "diff")]
 
 
