@@ -101,7 +101,7 @@ class CheckRow:
         """Return the least that says why: how far off it could be, how many entries are wrong, or what is in the way."""
         if self.error is not None:
             return self.error.error.message
-        if self.document["verdict"] == Verdict.PASS:
+        if self.document["verdict"] == Verdict.PASS and self.document.get("exit_status") != Exit.UNUSABLE:
             limit = limit_of(decoded(Detects, self.document["detects"])).partition(":")[0]
             return f"right {limit}{')' if '(' in limit else ''}" if limit else ""
         report = self.report
