@@ -10,7 +10,7 @@ from gradcli.core.shapes import end_to_end, shape
 from gradcli.diagnosis.factors import factor_of, named_factor
 from gradcli.diagnosis.wrong import Gradient, Wrong
 from gradcli.point import Array
-from gradcli.reports.point_report import NO_KNOWN_MISTAKE, Diagnosis
+from gradcli.reports.point_report import Diagnosis
 from gradcli.words import DiagnosisKind
 
 _SLIGHT = 0.1  # a factor this near 1 means inexact entries, not a missing factor
@@ -179,7 +179,7 @@ def _scaled(wrong: Wrong) -> Diagnosis | None:
     shown = f"{factor:.10g}" if abs(factor - 1) > 1e-8 else f"1 {'+-'[factor < 1]} {abs(factor - 1):.1e}"
     says = f"every wrong entry is {shown} times the right one{wrong.where()}"
     if kind is DiagnosisKind.UNKNOWN:
-        says = f"{NO_KNOWN_MISTAKE}: {says}"
+        says = f"no mistake that gradcli knows explains the claim: {says}"
     return wrong.says(kind, says)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.core.shapes import end_to_end, shape
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.reports import numbers
-from gradcli.reports.point_report import NO_KNOWN_MISTAKE, Diagnosis
+from gradcli.reports.point_report import Diagnosis
 from gradcli.words import DiagnosisKind
 
 _ALIKE = 1e-6  # relative to the first singular value: smaller ones are rounding errors
@@ -54,7 +54,9 @@ def pattern(wrong: Wrong) -> Diagnosis:
 
 def _unknown(wrong: Wrong, says: str) -> Diagnosis:
     notes = "".join(f" ({note})" for note in wrong.notes)
-    return wrong.says(DiagnosisKind.UNKNOWN, f"{NO_KNOWN_MISTAKE}{notes}; its error{says}")
+    return wrong.says(
+        DiagnosisKind.UNKNOWN, f"no mistake that gradcli knows explains the claim{notes}; its error{says}"
+    )
 
 
 def _shape(wrong: Wrong) -> str:

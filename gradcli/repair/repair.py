@@ -22,10 +22,9 @@ from gradcli.repair.points import further_points_of, points_of
 from gradcli.repair.right import Right
 from gradcli.repair.search import Repair, Search
 from gradcli.repair.worker import Found, Otherwise, Wanted
-from gradcli.reports.absent import ABSENT, Absent
+from gradcli.reports.absent import ABSENT
 from gradcli.reports.check import CheckReport
-from gradcli.reports.native import NativeReport
-from gradcli.reports.point_report import NO_KNOWN_MISTAKE, Diagnosis
+from gradcli.reports.point_report import Diagnosis
 from gradcli.source.loading import NOTEBOOK
 from gradcli.source.target_request import TargetRequest
 from gradcli.source.targets import is_python
@@ -78,7 +77,7 @@ def repaired(
     if found.closed_form and not found.repairs:
         diagnosis = replace(diagnosis, closed_form=dict(found.closed_form), closed_form_shapes=found.shapes)
     points_[number] = replace(point, diagnosis=diagnosis)
-    return _name_parts(replace(report, points=tuple(points_)), diagnosis)
+    return replace(report, points=tuple(points_))
 
 
 def formula_repair(request: Request, point: Point, names: tuple[str, ...], budget: CauseBudget) -> Found:
@@ -166,17 +165,6 @@ def _with(diagnosis: Diagnosis, found: Found, formula: bool) -> Diagnosis:
         edits=edits,
         alternatives=tuple(more) or ABSENT,
     )
-
-
-def _name_parts(report: CheckReport, diagnosis: Diagnosis | None) -> CheckReport:
-    """Let custom gradients that no known mistake explains say what the repair of the whole shows, if it is in their file."""
-    native = report.native
-    if not isinstance(native, NativeReport) or diagnosis is None or isinstance(diagnosis.edits, Absent):
-        return report
-    unnamed = [part for part in native.parts if part.message and part.message.startswith(NO_KNOWN_MISTAKE)]
-    message = diagnosis.message if len(unnamed) == 1 and unnamed[0].file == diagnosis.file else ABSENT
-    parts = tuple(replace(part, message=message) if part in unnamed else part for part in native.parts)
-    return replace(report, native=replace(native, parts=parts))
 
 
 def _shown(found: Found, repair: Repair, formula: bool) -> str | None:

@@ -33,6 +33,7 @@ from gradcli.source.python import PythonFunction
 from gradcli.source.target_request import TargetRequest
 from gradcli.verify.asked import CheckOptions, request
 from gradcli.verify.request import Request
+from gradcli.verify.shared_state import in_turn
 
 _MEMORY = 4 << 30  # bytes beyond those that the process has when the claim is loaded
 _START = 30  # seconds of processor time that loading the user's module may take
@@ -102,6 +103,7 @@ def _found(wanted: Wanted) -> Found:
     except Exception as error:  # what the user's module raises when it is loaded again
         return Found(why=f"the claim cannot be loaded again: {type(error).__name__}: {error}")
     call_python_code()
+    asked = in_turn(asked) or asked
     here = Path.cwd()
     found = _edited(asked, calls, wanted, here) if wanted.points else Found()
     if found.repairs:

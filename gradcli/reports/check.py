@@ -36,7 +36,7 @@ from gradcli.reports.comparison import Comparison
 from gradcli.reports.encode import TEXT_ONLY, Status
 from gradcli.reports.error_maps import error_maps
 from gradcli.reports.escape import cut
-from gradcli.reports.native import NativeReport, Part
+from gradcli.reports.native import Exactness, NativeReport, Part
 from gradcli.reports.point_report import Detects, Diagnosis, PointReport, StressReport
 from gradcli.reports.seeds import seed_line
 from gradcli.reports.tidy import entries
@@ -45,6 +45,7 @@ from gradcli.words import OF_SHAPE, Derivative, DiagnosisKind, Exit, Kind, Sever
 
 COLUMNS = ("point", "mode", "input", "index", "value", "bound", "mode_verdict", "verdict")  # of the rows of csv
 _FIRST = {Severity.ERROR: Kind.FIRST_ORDER, Severity.INCONCLUSIVE: Kind.NOT_A_SUBGRADIENT}  # what says most
+LESS_EXACT = "right, but less exact than the same formula"
 _WORST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
 
 
@@ -248,6 +249,8 @@ class CheckReport(Printed):
             said = found[0].message if found else "the modes cannot tell"
             return f"{said}; accepted (--allow)" if self.exit_status == 0 else said
         better = f" {self.limit()}" if self.limit() else ""
+        if self.claim is not None and (exactness := self.exactness()):
+            return f"{self._whose()} is right, {exactness}"
         if isinstance(self.comparison, Comparison) and self.comparison.agrees:
             return f"value and gradient are those of {cut(self.comparison.reference)}{better}{self._format()}"
         if self.claim is not None:
@@ -270,6 +273,23 @@ class CheckReport(Printed):
         """Return the findings of a severity at all points, the most important first."""
         found = [f for point in self.points for f in point.findings if f.severity == severity]
         return sorted(found, key=lambda f: f.kind != _FIRST.get(severity))
+
+    def exactness(self) -> str:
+        """Say how exact a right claim in a narrow format is as a whole, where its limit does not hold for every entry."""
+        if not isinstance(self.native, NativeReport) or self.native.dtype == "float64" or self.verdict != Verdict.PASS:
+            return ""
+        off = max((worst_error(point) for point in self.points), default=0.0)
+        said = (f for point in self.points for f in point.findings if f.kind == Kind.INACCURATE)
+        less = any(f.message.startswith(LESS_EXACT) for f in said)
+        if not less and (not isinstance(self.detects.relative, float) or off <= self.detects.relative):
+            return ""
+        ratio, largest = 1.0, 1.0
+        if isinstance(found := self.native.exactness, Exactness):
+            ratio, largest = found.ratio or 1.0, found.largest_ratio or 1.0
+        plain = f"the plain formula in {self.native.dtype} (worst entry {numbers.two(100 * off)} % off)"
+        if not less:
+            return f"about as exact as {plain}"
+        return f"{numbers.two(ratio if ratio > 2.0 else largest)} times less exact than {plain}"
 
     def _missing(self) -> list[str]:
         """Return what is not installed of the modes that were named, with how it is installed."""
@@ -299,6 +319,19 @@ class CheckReport(Printed):
 
     def _option(self) -> str:
         return {"Jacobian": "jac", "Hessian": "hess"}.get(self.derivative, "grad")
+
+
+def worst_error(point: PointReport) -> float:
+    """Return the largest error of an entry of the claim, relative to this entry of the reference, where that is not 0."""
+    claim, right = point.modes.get("claim"), point.modes.get(point.reference or "")
+    if claim is None or right is None:
+        return 0.0
+    worst = 0.0
+    for name, x in claim.values.items():
+        y = np.asarray(right.values.get(name, x), dtype=float)
+        off = np.abs(np.asarray(x, dtype=float) - y)
+        worst = max(worst, float(np.max(off[y != 0] / np.abs(y[y != 0]), initial=0.0)))
+    return worst
 
 
 def worst_point(report: CheckReport) -> int:

@@ -93,9 +93,6 @@ class Entries:
     undecided: int
 
 
-NO_KNOWN_MISTAKE = "no mistake that gradcli knows explains the claim"
-
-
 @dataclass(frozen=True, slots=True)
 class SourceEdit:
     """One edit of a claim's source.

@@ -102,6 +102,9 @@ class CheckRow:
         if self.error is not None:
             return self.error.error.message
         if self.document["verdict"] == Verdict.PASS and self.document.get("exit_status") != Exit.UNUSABLE:
+            narrow = (self.document.get("native") or {}).get("dtype", "float64") != "float64"
+            if narrow and self.report is not None and (exactness := self.report.exactness()):
+                return exactness
             limit = limit_of(decoded(Detects, self.document["detects"])).partition(":")[0]
             return f"right {limit}{')' if '(' in limit else ''}" if limit else ""
         report = self.report
