@@ -187,7 +187,9 @@ class _Calls:
 
     def add(self, points: Sequence[Right], request_at: Callable[[Mapping[str, Any]], Request]) -> None:
         """Add points; the claim at one of another size is made anew."""
-        self.requests += [request_at(point.at) if point.resized else self.requests[0] for point in points]
+        for point in points:
+            asked = request_at(point.at) if point.resized else self.requests[0]
+            self.requests.append((in_turn(asked) or asked) if point.resized else asked)
         first = len(self.points)
         self.points += points
         self.values += [self._value(number) for number in range(first, len(self.points))]
