@@ -217,3 +217,8 @@ class OutOfTime(GradcliError):
     """A mode exceeded its limit of time or memory."""
 
     kind = "timeout"
+
+
+def install_command(*extras: str) -> str:
+    """Return how to install what a part of gradcli needs, or one of several: gradcli is installed from a clone."""
+    return "in a clone of gradcli: " + " or ".join(f'pip install ".[{extra}]"' for extra in extras)

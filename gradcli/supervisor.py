@@ -16,6 +16,7 @@ from gradcli.apart import INTERRUPTED
 from gradcli.earlier import Earlier
 from gradcli.pipes import name_of, write_all
 from gradcli.process import Process, at_terminal
+from gradcli.relay import relayed_errors, wait_for_relay
 
 _UNUSABLE = 2
 _DATA = {"json", "ndjson", "--json", "--format=json", "--format=ndjson"}
@@ -43,9 +44,11 @@ class Supervisor:
                 signal.signal(number, self._signalled)
         while True:
             self._late, self._deadline, self._heard = False, None, False
-            process = Process(self._argv, tuple(self._earlier))
+            with relayed_errors(os.environ.get("GITHUB_ACTIONS") == "true") as relay:
+                process = Process(self._argv, tuple(self._earlier))
             status = self._followed(process)
             stack = process.close()
+            wait_for_relay(relay)
             if status is not None:
                 return status
             if self._interrupts:

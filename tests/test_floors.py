@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1] / "gradcli"
 FLOORS = (
-    ("errors", "words", "threads", "bytecode", "pipes", "apart", "declared"),
+    ("errors", "words", "threads", "bytecode", "pipes", "apart", "declared", "relay"),
     ("process",),
     ("point", "reports"),
     ("explanations",),

@@ -1,14 +1,14 @@
 """Write reports to standard output in one form, and to files in the forms of their endings."""
 
 import os
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from gradcli.errors import BadOption, GradcliError
 from gradcli.forms import ENDINGS, PICTURES, Page, as_file, encodable, rendered
+from gradcli.relay import without_commands
 from gradcli.reports.common import ErrorDetail, detail_of, error_report
 from gradcli.reports.escape import workflow_data
 from gradcli.world import World
@@ -29,7 +29,7 @@ class Output:
     quiet: bool
     color: bool | None
     annotations: bool = False
-    picture: Page = _AS_DRAWN  # the size of pictures
+    page: Page = _AS_DRAWN  # the size of pictures, and the folders that paths are relative to
 
     @property
     def pages(self) -> bool:
@@ -66,8 +66,10 @@ def output(forms: Sequence[str], options: "Options", world: World, *, pictures: 
         flag = "--dpi" if options.size is None else "--size"
         raise BadOption(f"{flag} is for pictures, and none is asked for", do=f"name one: {flag} ... --plot FILE.pdf")
     annotate = form is None and not json and "github" in forms and world.on_github
-    picture = Page(size=options.size, dpi=options.dpi)
-    return Output(wanted, files, options.quiet, options.color, annotate, picture)
+    drawn_on = Page(
+        size=options.size, dpi=options.dpi, folder=str(Path.cwd()), workspace=world.environ.get("GITHUB_WORKSPACE", "")
+    )
+    return Output(wanted, files, options.quiet, options.color, annotate, drawn_on)
 
 
 def refuse_pictures(to: Output) -> None:
@@ -117,9 +119,12 @@ def emit(report: Any, to: Output, world: World, shown: bool = True, opened: int 
     if shown and opened:
         written(report.blocks()[opened:], page(world, world.stdout, to.color), world, apart=True)
     elif shown and not to.quiet:
-        world.stdout.write(_safe(rendered(to.form, report, page(world, world.stdout, to.color)), world, world.stdout))
+        own = page(world, world.stdout, to.color)
+        text = rendered(to.form, report, replace(own, folder=to.page.folder, workspace=to.page.workspace))
+        commands = to.form == "github"  # workflow commands that are meant
+        world.stdout.write(encodable(text, own.encoding) if commands else _safe(text, world, world.stdout))
     if to.annotations:
-        world.stdout.write(encodable(rendered("github", report), world.encoding(world.stdout)))
+        world.stdout.write(encodable(rendered("github", report, to.page), world.encoding(world.stdout)))
     if to.annotations or to.form == "github":
         _summarise(report, world)
     world.stdout.flush()
@@ -139,7 +144,7 @@ def emit(report: Any, to: Output, world: World, shown: bool = True, opened: int 
 def _content(form: str, report: Any, to: Output) -> bytes:
     """Return the content of a file. Raises BadOption for a picture of a size that cannot be drawn."""
     try:
-        return as_file(form, report, to.picture)
+        return as_file(form, report, to.page)
     except ValueError as error:
         if form not in PICTURES:
             raise
@@ -149,7 +154,7 @@ def _content(form: str, report: Any, to: Output) -> bytes:
 def _safe(text: str, world: World, stream: TextIO) -> str:
     """Return text that the stream can write and in which a GitHub runner recognises no workflow command."""
     written = encodable(text, world.encoding(stream))
-    return re.sub(r"^(\s*):(?=:)", r"\1: ", written, flags=re.MULTILINE) if world.on_github else written
+    return without_commands(written) if world.on_github else written
 
 
 def _summarise(report: Any, world: World) -> None:

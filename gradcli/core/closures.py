@@ -1,7 +1,7 @@
 """What a function holds: the values in its closure, and the code of the functions inside it."""
 
 from collections.abc import Iterator
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 UNBOUND: Any = type("Unbound", (), {"__repr__": lambda self: "unbound"})()
@@ -27,3 +27,9 @@ def codes(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from codes(constant)
+
+
+def python_code(x: Any) -> Any:
+    """Return the function of Python inside a bound method, or inside a function that numba compiles; anything else as it is."""
+    inner = x.__func__ if isinstance(x, MethodType) else getattr(x, "__dict__", {}).get("py_func")
+    return inner if isinstance(inner, FunctionType) else x

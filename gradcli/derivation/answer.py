@@ -174,12 +174,12 @@ class _Hand:
 
     def _repair(self, request: Request, point: Point) -> Iterator[str]:
         from gradcli.diagnosis.budget import MOST, CauseBudget
-        from gradcli.repair.patch import edits_in
-        from gradcli.repair.repair import WORDS, formula_repair
+        from gradcli.repair.patch import slip_of
+        from gradcli.repair.repair import formula_repair
 
         for repair in formula_repair(request, point, (self.result.wrt,), CauseBudget(MOST)).repairs:
             if self.verifier.error(Expression(repair.text)) <= ALLOWED:  # at every size, too
-                yield f"{WORDS.get(edits_in(repair)[0].kind, 'the formula')} is wrong: {repair.text} is right"
+                yield f"{slip_of(repair)}; {repair.text} is right"
 
     def equals_the_result(self) -> bool:
         """Whether the difference of the answer and the result simplifies to zero."""

@@ -272,7 +272,8 @@ ROWS = (
         meaning=(
             "The function returns a different value at the same point after other calls: it counts them, keeps a "
             "cache, or changes a global. Or a later call fails. Then its values at displaced points are not those of "
-            "the function that you mean."
+            "the function that you mean. A claimed gradient that reads what the function kept of its last call is "
+            "called right after it, at the same point, and this is a warning: a caller has to do the same."
         ),
         do=(
             "Let the function depend on its arguments alone, or reset its state at the start of each call. To count "

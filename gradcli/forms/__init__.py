@@ -6,6 +6,7 @@ forms that show pictures, and `elements` writes blocks for those in HTML.
 
 import importlib
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
@@ -14,13 +15,18 @@ from gradcli.reports.common import Printed, Shown
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The properties of the output: columns, colour and encoding of text; size of pictures in inches, and dots per inch."""
+    """The properties of the output: columns, colour and encoding of text; size of pictures in inches, and dots per inch.
+
+    `folder` is the one that paths in reports are relative to, and `workspace` the repository's where no `.git` says which.
+    """
 
     width: int = 80
     color: bool = False
     encoding: str = "utf-8"
     size: tuple[float, float] | None = None
     dpi: int | None = None
+    folder: str = ""
+    workspace: str = ""
 
 
 ENDINGS = {
@@ -34,6 +40,16 @@ PICTURES = ("svg", "png", "pdf")  # forms for files only
 def rendered(form: str, report: Any, page: Page | None = None) -> str:
     """Return a report as text in one form, ending in a newline."""
     return cast(str, _module(form).render(report, page or Page()))
+
+
+def in_repository(file: str, page: Page) -> str:
+    """Return the path of a file relative to the root of its repository, as GitHub wants it; as it is if there is none."""
+    path = Path(page.folder, file).resolve()
+    with_git = (folder for folder in path.parents if (folder / ".git").exists())
+    root = next(with_git, Path(page.workspace).resolve() if page.workspace else None)
+    if root is None or not path.is_file() or not path.is_relative_to(root):
+        return file.replace("\\", "/")
+    return path.relative_to(root).as_posix()
 
 
 def reports_show_themselves() -> None:

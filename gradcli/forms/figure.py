@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gradcli.errors import BadOption
+from gradcli.errors import BadOption, install_command
 from gradcli.forms.picture import MOST_BARS, draw, height, labelled, wrapped
 from gradcli.reports.blocks import Bars, Picture
 
@@ -44,7 +44,7 @@ def need_matplotlib() -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise BadOption("matplotlib is not installed", do="pip install 'gradcli[plot]'") from None
+        raise BadOption("matplotlib is not installed", do=install_command("plot")) from None
 
 
 def drawn(pictures: Sequence[Picture], form: Form, size: Inches | None = None, dpi: int | None = None) -> bytes:

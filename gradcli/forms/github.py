@@ -1,10 +1,10 @@
 """Check reports as GitHub workflow commands: one annotation for each report."""
 
-from gradcli.forms import Page
-from gradcli.reports.check import CheckReport, place_of
+from gradcli.forms import Page, in_repository
+from gradcli.reports.check import CheckReport, place_of, why_of
 from gradcli.reports.escape import workflow_data
 from gradcli.reports.suite import SuiteReport
-from gradcli.words import Verdict
+from gradcli.words import Exit, Verdict
 
 MOST = 10  # annotations: GitHub shows at most ten for each step
 _LEVELS = {Verdict.FAIL: "error", Verdict.INCONCLUSIVE: "warning", Verdict.PASS: "notice"}
@@ -12,30 +12,32 @@ _LEVELS = {Verdict.FAIL: "error", Verdict.INCONCLUSIVE: "warning", Verdict.PASS:
 
 def render(report: CheckReport | SuiteReport, page: Page) -> str:
     """Return the verdict as an annotation, at a file and line if known; for several reports, those that did not pass."""
-    return _several(report) if isinstance(report, SuiteReport) else _annotation(report)
+    return _several(report, page) if isinstance(report, SuiteReport) else _annotation(report, page)
 
 
-def _several(suite: SuiteReport) -> str:
+def _several(suite: SuiteReport, page: Page) -> str:
     open_ = [check for check in suite.checks if check.counted not in ("passed", "known")]
     open_.sort(key=lambda check: ("failed", "errors", "inconclusive").index(check.counted))
     found = [
-        _annotation(check.report, check.id)
+        _annotation(check.report, page, check.id)
         if check.report is not None
-        else f"::error title={_property(f'gradcli: {check.id}'[:120])}::{workflow_data(check.said())}\n"
+        else f"::{'warning' if check.counted == 'inconclusive' else 'error'} "
+        f"title={_property(f'gradcli: {check.id}'[:120])}::{workflow_data(check.said())}\n"
         for check in open_[:MOST]
     ]
     left = len(open_) - len(found)
     return "".join([*found, *([f"and {left} more\n"] if left else [])])
 
 
-def _annotation(report: CheckReport, name: str | None = None) -> str:
+def _annotation(report: CheckReport, page: Page, name: str | None = None) -> str:
     place = place_of(report)
     properties = {"title": f"gradcli: {name or report.target.text}"[:120]}
     if place is not None:
-        properties |= {"file": str(place.file), **({"line": str(place.line)} if place.line is not None else {})}
-    said = [report.sentence(), *(p.diagnosis.message for p in report.points if p.diagnosis)]
+        properties["file"] = in_repository(str(place.file), page)
+        properties |= {"line": str(place.line)} if isinstance(place.line, int) else {}
+    level = "error" if report.exit_status == Exit.UNUSABLE else _LEVELS[report.verdict]
     listed = ",".join(f"{key}={_property(text)}" for key, text in properties.items())
-    return f"::{_LEVELS[report.verdict]} {listed}::{workflow_data('; '.join(dict.fromkeys(said)))}\n"
+    return f"::{level} {listed}::{workflow_data(why_of(report))}\n"
 
 
 def _property(text: str) -> str:

@@ -11,7 +11,7 @@ from gradcli.reports.escape import visible
 from gradcli.reports.point_report import PointReport
 from gradcli.reports.suite import CheckRow, SuiteReport
 from gradcli.source.targets import is_python
-from gradcli.words import Verdict
+from gradcli.words import Exit, Verdict
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COUNTED = (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
@@ -23,10 +23,9 @@ def render(report: CheckReport | SuiteReport, page: Page) -> str:
     """Return a test suite: a wrong gradient is a failure, no verdict an error; each of several checks is a test case."""
     if isinstance(report, SuiteReport):
         return _several(report)
-    counts = {verdict: sum(p.verdict == verdict for p in report.points) for verdict in _TAGS}
+    tags = [_tag_of(report, point) for point in report.points]
     cases = "".join(_case(report, point, k) for k, point in enumerate(report.points))
-    wrong, open_ = counts[Verdict.FAIL], counts[Verdict.INCONCLUSIVE]
-    head = f'name="gradcli" tests="{len(report.points)}" failures="{wrong}" errors="{open_}"'
+    head = f'name="gradcli" tests="{len(tags)}" failures="{tags.count("failure")}" errors="{tags.count("error")}"'
     return f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites><testsuite {head}>\n{cases}</testsuite></testsuites>\n'
 
 
@@ -80,13 +79,18 @@ def _mismatches(point: PointReport) -> list[str]:
     ]
 
 
+def _tag_of(report: CheckReport, point: PointReport) -> str:
+    """Return the tag of a point; empty if it passed, and no mode that was named is missing."""
+    return _TAGS.get(point.verdict, "error" if report.exit_status == Exit.UNUSABLE else "")
+
+
 def _case(report: CheckReport, point: PointReport, number: int) -> str:
     name = f"{report.target.text} point {number + 1}"
     seconds = sum(float(mode.seconds or 0.0) for mode in point.modes.values())
     head = f'  <testcase classname="gradcli.check" name={_attribute(name)} time="{seconds:.6f}"'
-    if point.verdict == Verdict.PASS:
+    tag = _tag_of(report, point)
+    if not tag:
         return head + "/>\n"
-    tag = _TAGS[point.verdict]
     lines = [text_of(block.text) for block in report.blocks() if isinstance(block, Paragraph | Code)]
     lines = [*_mismatches(point), *lines]
     detail = escape(_legal("\n".join([report.sentence(), *lines])))

@@ -4,19 +4,19 @@ import json
 from typing import Any
 
 from gradcli import __version__
-from gradcli.forms import Page
-from gradcli.reports.check import CheckReport, place_of
+from gradcli.forms import Page, in_repository
+from gradcli.reports.check import CheckReport, place_of, why_of
 from gradcli.reports.escape import visible
 from gradcli.reports.suite import CheckRow, SuiteReport, row_of
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_WRONG, _ERROR = "wrong-gradient", "error"
+_WRONG, _ERROR, _OPEN = "wrong-gradient", "error", "inconclusive"
 
 
 def render(report: CheckReport | SuiteReport, page: Page) -> str:
-    """Return the checks that failed, or could not be carried out, as one run of SARIF."""
+    """Return the checks that did not pass as one run of SARIF; those without a verdict are notes."""
     rows = report.checks if isinstance(report, SuiteReport) else (_row(report),)
-    results = [_result(row) for row in rows if row.verdict in ("fail", "error") and not row.known]
+    results = [_result(row, page) for row in rows if row.verdict != "pass" and not row.known]
     rules = {rule: None for rule, _ in results}
     driver = {
         "name": "gradcli", "version": __version__, "informationUri": "https://github.com/gradcli/gradcli",
@@ -32,19 +32,23 @@ def _row(report: CheckReport) -> CheckRow:
     return row_of(report.target.text, report.target.text, encode(report), 0.0)
 
 
-def _result(row: CheckRow) -> tuple[str, dict[str, Any]]:
+def _result(row: CheckRow, page: Page) -> tuple[str, dict[str, Any]]:
     """Return the rule of a check that did not pass, and its result."""
     diagnoses = [point["diagnosis"] for point in row.document.get("points", ()) if point["diagnosis"]]
     known = [d for d in diagnoses if d["kind"] != "unknown"]
-    rule = _ERROR if row.error is not None else known[0]["kind"].replace(" ", "-") if known else _WRONG
-    said = [row.said(), *dict.fromkeys(str(d["message"]) for d in diagnoses)]
+    if row.verdict == "fail":
+        rule = known[0]["kind"].replace(" ", "-") if known else _WRONG
+    else:
+        rule = _ERROR if row.verdict == "error" else next(iter(row.prevented_by()), _OPEN)
+    said = row.said() if row.report is None else why_of(row.report)
     result: dict[str, Any] = {
-        "ruleId": rule, "level": "error", "message": {"text": visible(f"{row.id}: {'; '.join(said)}")},
+        "ruleId": rule, "level": "note" if row.verdict == "inconclusive" else "error",
+        "message": {"text": visible(f"{row.id}: {said}")},
         "partialFingerprints": {"gradcli/id": row.id},
     }  # fmt: skip
     place = None if row.report is None else place_of(row.report)
     if place is not None:
         region = {"startLine": place.line or 1}
-        uri = str(place.file).replace("\\", "/")
+        uri = in_repository(str(place.file), page)
         result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}]
     return rule, result

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Protocol
 
-from gradcli.errors import BadOption, NotSupported, Place
+from gradcli.errors import BadOption, NotSupported, Place, install_command
 from gradcli.frameworks.recorder import EPS as EPS
 from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.lowering.quiet import quiet_imports
@@ -256,7 +256,7 @@ class Known:
     @property
     def install(self) -> str:
         """The command that installs it."""
-        return f"pip install 'gradcli[{self.name}]'"
+        return install_command(self.name)
 
     @property
     def is_there(self) -> bool:

@@ -46,7 +46,7 @@ def _tops(found: Any, depth: int, seen: set[int]) -> Iterator[str]:
     seen.add(id(found))
     for one in inspect.getmro(found if inspect.isclass(found) else type(found)):
         yield one.__module__.partition(".")[0]
-    wraps = hasattr(found, "__code__") and hasattr(found, "__wrapped__")
+    wraps = inspect.isfunction(found) and hasattr(found, "__wrapped__")
     if wraps:
         yield from _tops(found.__wrapped__, depth + 1, seen)
     inner = inspect.unwrap(found) if callable(found) and not wraps else found

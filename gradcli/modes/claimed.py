@@ -1,6 +1,7 @@
 """Claims made by the user's code: match what a gradient function returns to the inputs that are differentiated."""
 
 import contextlib
+import copy
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -73,6 +74,18 @@ class ClaimedFunction:
         self.declines = isinstance(parts, tuple | list) and any(part is None for part in parts)
         return with_zeros(self._match(found), self.diagonal)
 
+    def after(self, call: Callable[[Mapping[str, Value]], Any]) -> "ClaimedFunction":
+        """Return the same claim, for which `call` is called right before it at the same point."""
+        other, compute = copy.copy(self), self.compute
+
+        def in_turn(values: Mapping[str, Value]) -> Any:
+            call(values)
+            return compute(values)
+
+        other.compute = CalledAfter(compute.function, compute.fixed, call) if isinstance(compute, Called) else in_turn
+        other._first = None
+        return other
+
 
 def _names_inputs(found: Any, inputs: Mapping[str, Any]) -> bool:
     """Whether a claim is a dict by input, or by the parameters that hold the inputs."""
@@ -88,6 +101,17 @@ class Called:
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, values: Mapping[str, Value]) -> Any:
+        return self.function.returned({**values, **self.fixed})
+
+
+@dataclass(frozen=True, slots=True)
+class CalledAfter(Called):
+    """The user's claim, which reads what another function kept: that is called right before it, at the same point."""
+
+    before: Callable[[Mapping[str, Value]], Any] = lambda values: None
+
+    def __call__(self, values: Mapping[str, Value]) -> Any:
+        self.before(values)
         return self.function.returned({**values, **self.fixed})
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcli.core.primitive import PRIMITIVES, Value
 from gradcli.core.shapes import shape, size
-from gradcli.errors import GradcliError, NotSupported
+from gradcli.errors import GradcliError, NotSupported, install_command
 from gradcli.interpreters.program import Program, record
 from gradcli.interpreters.tape import CONSTANT, Line, Tape
 from gradcli.lowering.devices import CPU, find_device, version
@@ -44,7 +44,7 @@ class FrameworkMode:
     def available(self) -> Available:
         if importlib.util.find_spec(self.lowering.package) is not None:
             return Available()
-        return Available(False, f"{self.name} is not installed", f"pip install 'gradcli[{self.name}]'")
+        return Available(False, f"{self.name} is not installed", install_command(self.name))
 
     def gradient(self, q: Question) -> Estimate:
         """Return the gradient that the framework computes for the recorded program.

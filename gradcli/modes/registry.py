@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from gradcli.errors import BadOption, Installed
+from gradcli.errors import BadOption, Installed, install_command
 from gradcli.lowering.devices import find_device
 from gradcli.lowering.jax import Jax
 from gradcli.lowering.mlx import Mlx
@@ -64,7 +64,7 @@ def on_device(modes: tuple[str, ...], device: str) -> tuple[str, ...]:
         raise BadOption(
             f"--device {device} needs {' or '.join(FOR_DEVICES)}",
             where=Installed("expressions and numpy functions run on a device in a framework, and neither is installed"),
-            do=" or ".join(FRAMEWORKS[name].available().install for name in FOR_DEVICES),
+            do=install_command(*FOR_DEVICES),
         )
     return (*modes, _first_with(device, here))
 

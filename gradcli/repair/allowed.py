@@ -7,7 +7,20 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 _LIBRARIES = frozenset(
-    {"numpy", "scipy", "math", "cmath", "torch", "jax", "jaxlib", "tensorflow", "mlx", "functools", "itertools"}
+    {
+        "numpy",
+        "scipy",
+        "math",
+        "cmath",
+        "numba",
+        "torch",
+        "jax",
+        "jaxlib",
+        "tensorflow",
+        "mlx",
+        "functools",
+        "itertools",
+    }
 )
 _BUILTINS = frozenset(
     """

@@ -20,7 +20,7 @@ from gradcli.repair.functions import Definition, SourceFile, Unit, first_line, l
 from gradcli.repair.place import Edit, Place
 from gradcli.repair.right import Gradient, Right
 from gradcli.repair.scope import UNKNOWN, Scope, is_number, texts_of
-from gradcli.repair.statements import left_out, statement_edits
+from gradcli.repair.statements import left_out, rename_edits, statement_edits
 from gradcli.repair.text import Change, Text, changed, expressions, lines_of, spans_of
 
 MOST_LINES = 100  # times the lines that the claim itself runs, for each edited text
@@ -100,7 +100,9 @@ class CodeClaim:
                 scope = self._scope(definition, statement)
                 if isinstance(statement, ast.stmt):
                     yield from statement_edits(statement, self._text, scope, alone)
-                    yield from left_out(statement, self._text, scope) if scope is not None else ()
+                    if scope is not None:
+                        yield from left_out(statement, self._text, scope)
+                        yield from rename_edits(statement, self._text, scope)
                 for node, parent in expressions(statement):
                     if scope is not None or isinstance(node, ast.Constant | ast.BinOp | ast.UnaryOp):
                         yield from edits_of(Place(node, parent, self._text, scope or Scope({}, lambda text: UNKNOWN)))

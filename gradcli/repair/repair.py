@@ -17,7 +17,7 @@ from gradcli.modes.claimed import ClaimedFunction
 from gradcli.modes.workers import Late, Worker
 from gradcli.point import Point
 from gradcli.repair.formula import FormulaClaim
-from gradcli.repair.patch import edits_in, patch_of
+from gradcli.repair.patch import edits_in, patch_of, slip_of
 from gradcli.repair.points import further_points_of, points_of
 from gradcli.repair.right import Right
 from gradcli.repair.search import Repair, Search
@@ -32,12 +32,6 @@ from gradcli.verify.asked import CheckOptions, lengths_at
 from gradcli.verify.request import Request
 from gradcli.words import DiagnosisKind
 
-WORDS = {  # by the kind of an edit
-    "sign": "a sign", "operator": "an operator", "factor": "a factor", "term": "a term", "exponent": "an exponent",
-    "constant": "a number", "name": "a name", "function": "a function", "index": "an index", "axis": "an axis",
-    "transpose": "a transpose", "subscripts": "the order of subscripts", "sum": "a sum", "order": "an order",
-    "grouping": "the place of a bracket", "comparison": "a comparison", "assignment": "an assignment", "statement": "a statement",
-}  # fmt: skip
 _IN_A_NOTEBOOK = "edits are tried in files, and the claim is in a notebook"
 _NO_POINTS = "the right gradient is not known at enough points to try edits"
 
@@ -160,11 +154,10 @@ def _with(diagnosis: Diagnosis, found: Found, formula: bool) -> Diagnosis:
     first = found.repairs[texts.index(shown[0])]
     edits = edits_in(first)
     if diagnosis.kind is DiagnosisKind.UNKNOWN:
-        says = f"{WORDS.get(edits[0].kind, 'the code')} is wrong, as the repair shows"
-        diagnosis = replace(diagnosis, kind=DiagnosisKind.SLIP, message=says)
-        if not formula:
-            file, line, source = shown_path(found.path), edits[0].line, edits[0].before
-            diagnosis = replace(diagnosis, file=file, line=line, source=source)
+        diagnosis = replace(diagnosis, kind=DiagnosisKind.SLIP, message=slip_of(first))
+    if not formula:  # the mistake is in the claim, also where it is named after an operation of f
+        file, line, source = shown_path(found.path), edits[0].line, edits[0].before
+        diagnosis = replace(diagnosis, file=file, line=line, source=source)
     return replace(
         diagnosis,
         patch=None if formula else shown[0],

@@ -60,6 +60,23 @@ def left_out(statement: ast.stmt, text: Text, scope: Scope) -> Iterator[Edit]:
             yield Edit("statement", cost, statement.lineno, (Change(end, end, new),))
 
 
+def rename_edits(statement: ast.stmt, text: Text, scope: Scope) -> Iterator[Edit]:
+    """Yield edits that take another value of the same shape for a name, wherever the statement reads it more than once."""
+    read: dict[str, list[ast.Name]] = {}
+    for node, parent in expressions(statement):
+        is_function = isinstance(parent, ast.Call) and parent.func is node
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and not is_function:
+            read.setdefault(node.id, []).append(node)
+    for name, nodes in read.items():
+        own = scope.value(name)
+        if len(nodes) < 2 or not is_number(own) or is_index(own):
+            continue
+        for term in scope.names:
+            if term.text != name and not is_index(term.value) and shape_of(term.value) == shape_of(own):
+                changes = tuple(Change(*text.span(node), term.text) for node in nodes)
+                yield Edit("name", 1.3 if term.unread else 1.9, statement.lineno, changes)
+
+
 def _updates(scope: Scope, shape: tuple[int, ...], own: str) -> Iterator[tuple[float, str]]:
     """Yield values of a shape: names, products of two names, sums of products, other expressions of the code."""
     names = [term for term in scope.names if not is_index(term.value) and term.text != own]

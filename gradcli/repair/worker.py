@@ -16,7 +16,7 @@ import numpy as np
 
 from gradcli.core.provenance import is_users
 from gradcli.diagnosis.budget import CauseBudget
-from gradcli.errors import GradcliError
+from gradcli.errors import BadClaim, GradcliError
 from gradcli.modes.claimed import ClaimedFunction
 from gradcli.modes.workers import LENGTH
 from gradcli.pipes import die_with
@@ -27,9 +27,13 @@ from gradcli.repair.points import further_points_of, in_shapes_of
 from gradcli.repair.right import Gradient, Right
 from gradcli.repair.search import Repair, Search
 from gradcli.reports.absent import ABSENT, Absent
+from gradcli.source.derived import root_of
+from gradcli.source.numba_functions import call_python_code
+from gradcli.source.python import PythonFunction
 from gradcli.source.target_request import TargetRequest
 from gradcli.verify.asked import CheckOptions, request
 from gradcli.verify.request import Request
+from gradcli.verify.shared_state import in_turn
 
 _MEMORY = 4 << 30  # bytes beyond those that the process has when the claim is loaded
 _START = 30  # seconds of processor time that loading the user's module may take
@@ -98,6 +102,8 @@ def _found(wanted: Wanted) -> Found:
         asked = request(wanted.ask, wanted.options)
     except Exception as error:  # what the user's module raises when it is loaded again
         return Found(why=f"the claim cannot be loaded again: {type(error).__name__}: {error}")
+    call_python_code()
+    asked = in_turn(asked) or asked
     here = Path.cwd()
     found = _edited(asked, calls, wanted, here) if wanted.points else Found()
     if found.repairs:
@@ -128,7 +134,7 @@ def _edited(asked: Request, calls: "_Calls", wanted: Wanted, here: Path) -> Foun
     def further() -> list[Right]:
         with contextlib.chdir(here):
             found = further_points_of(asked, wanted.points, functools.partial(request, wanted.ask, wanted.options))
-            calls.add(found, lambda values: request(wanted.ask, wanted.options, values).claim)
+            calls.add(found, functools.partial(request, wanted.ask, wanted.options))
         claim.__dict__.pop("_live", None)  # a claim of another size may have functions of its own
         return found
 
@@ -153,29 +159,53 @@ def _filled(make: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass
 class _Calls:
-    """The points of a search, and the claim that is called at each of them."""
+    """The points of a search, and the claim that is called at each of them.
+
+    Where f returns its value and its gradient, it is the claim too: `values` are those that it must keep.
+    """
 
     points: list[Right]
-    claims: list[ClaimedFunction] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+    returns_both: bool = False
+
+    def begin(self, asked: Request) -> None:
+        """Let the claim of a request be called at all points."""
+        f = root_of(asked.f)
+        self.returns_both = isinstance(f, PythonFunction) and f.pick is not None
+        self.requests = [asked] * len(self.points)
+        self.values = [self._value(number) for number in range(len(self.points))]
 
     def __call__(self, number: int) -> Gradient:
-        """Return the claimed gradient at a point."""
-        point = self.points[number]
-        at = {name: np.array(x) if isinstance(x, np.ndarray) else x for name, x in point.at.items()}
-        return in_shapes_of(point, self.claims[number](at))
+        """Return the claimed gradient at a point. Raises BadClaim if the value of f is another one there."""
+        point, claim = self.points[number], self.requests[number].claim
+        assert isinstance(claim, ClaimedFunction)
+        found = in_shapes_of(point, claim(_copy(point)))
+        if self.returns_both and not np.array_equal(self._value(number), self.values[number], equal_nan=True):
+            raise BadClaim("the edit changes the value of the function")
+        return found
 
-    def add(self, points: Sequence[Right], claim_at: Callable[[Mapping[str, Any]], Any]) -> None:
+    def add(self, points: Sequence[Right], request_at: Callable[[Mapping[str, Any]], Request]) -> None:
         """Add points; the claim at one of another size is made anew."""
-        self.claims += [claim_at(point.at) if point.resized else self.claims[0] for point in points]
+        for point in points:
+            asked = request_at(point.at) if point.resized else self.requests[0]
+            self.requests.append((in_turn(asked) or asked) if point.resized else asked)
+        first = len(self.points)
         self.points += points
+        self.values += [self._value(number) for number in range(first, len(self.points))]
+
+    def _value(self, number: int) -> Any:
+        return root_of(self.requests[number].f)(_copy(self.points[number])) if self.returns_both else None
 
 
 def _claim(asked: Request, call: _Calls) -> CodeClaim:
     """Return the claim of a request with the functions that may be edited. Raises _NotTried."""
     if not isinstance(asked.claim, ClaimedFunction):
         raise _NotTried("the claim is no Python function")
-    call.claims = [asked.claim] * len(call.points)
-    of_f = {code for point in call.points for code in codes_run(lambda at=point.at: asked.f(dict(at)))}  # type: ignore[misc]
+    call.begin(asked)
+    of_f: set[CodeType] = set()
+    if not call.returns_both:  # else f is the claim too, and may be edited where its value stays
+        of_f = {c for point in call.points for c in codes_run(lambda at=point.at: asked.f(dict(at)))}  # type: ignore[misc]
     run = _run(call)
     path = next((c.co_filename for c in run if c not in of_f and is_users(c.co_filename)), None)
     if path is None:
@@ -216,6 +246,10 @@ def _run(call: Callable[[int], Gradient]) -> list[CodeType]:
 def _globals(file: SourceFile) -> Mapping[str, Any]:
     """Return the names of the module in a file."""
     return next((f.__globals__ for functions in live_functions(file.path).values() for f in functions), {})
+
+
+def _copy(point: Right) -> dict[str, Any]:
+    return {name: np.array(x) if isinstance(x, np.ndarray) else x for name, x in point.at.items()}
 
 
 def _limit(empty: str, seconds: float) -> None:

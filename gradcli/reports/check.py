@@ -19,10 +19,12 @@ from gradcli.reports.blocks import (
     HeatMap,
     Paragraph,
     Piece,
+    Tone,
     Walk,
 )
 from gradcli.reports.check_blocks import (
     diagnosis_blocks,
+    edit_lines,
     other_points,
     point_blocks,
     repair_blocks,
@@ -34,7 +36,7 @@ from gradcli.reports.comparison import Comparison
 from gradcli.reports.encode import TEXT_ONLY, Status
 from gradcli.reports.error_maps import error_maps
 from gradcli.reports.escape import cut
-from gradcli.reports.native import NativeReport
+from gradcli.reports.native import Exactness, NativeReport, Part
 from gradcli.reports.point_report import Detects, Diagnosis, PointReport, StressReport, UnresolvedEntries
 from gradcli.reports.seeds import seed_line
 from gradcli.reports.tidy import entries
@@ -43,6 +45,7 @@ from gradcli.words import OF_SHAPE, Derivative, DiagnosisKind, Exit, Kind, Sever
 
 COLUMNS = ("point", "mode", "input", "index", "value", "bound", "mode_verdict", "verdict")  # of the rows of csv
 _FIRST = {Severity.ERROR: Kind.FIRST_ORDER, Severity.INCONCLUSIVE: Kind.NOT_A_SUBGRADIENT}  # what says most
+LESS_EXACT = "right, but less exact than the same formula"
 _WORST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
 
 
@@ -102,8 +105,8 @@ class CheckReport(Printed):
 
     @property
     def passed(self) -> bool:
-        """Whether every gradient was confirmed."""
-        return self.verdict == Verdict.PASS
+        """Whether every gradient was confirmed, by the modes that were named too."""
+        return self.verdict == Verdict.PASS and self.exit_status != Exit.UNUSABLE
 
     def __bool__(self) -> bool:
         return self.passed
@@ -143,7 +146,7 @@ class CheckReport(Printed):
 
     def opening(self) -> tuple[Block, ...]:
         """Return what is printed as soon as the verdict is decided: the verdict, and the worst entries of a wrong claim."""
-        tone = WORDS[self.verdict][1]
+        tone: Tone = "bad" if self.exit_status == Exit.UNUSABLE else WORDS[self.verdict][1]
         headline = Headline(self._word(), tone, f"{cut(self.target.text)}: {self.sentence()}")
         if self.verdict != Verdict.FAIL:
             return (headline,)
@@ -196,6 +199,8 @@ class CheckReport(Printed):
 
     def _word(self) -> str:
         """Return the verdict as it is printed; that of a pass with what it holds for: subgradients, what was left out."""
+        if self.exit_status == Exit.UNUSABLE:
+            return "ERROR"
         word, left, entries = WORDS[self.verdict][0], self._unclaimed(), self.detects.unresolved
         declined = self.native.declined or () if isinstance(self.native, NativeReport) else ()
         single = entries.alone() if isinstance(entries, UnresolvedEntries) else None
@@ -224,7 +229,9 @@ class CheckReport(Printed):
         return COLUMNS, rows
 
     def sentence(self) -> str:
-        """Return the verdict in words."""
+        """Return the verdict in words, or which of the modes that were named is not installed."""
+        if self.exit_status == Exit.UNUSABLE and (missing := self._missing()):
+            return "; ".join(missing)
         wrong = sum(point.entries.wrong for point in self.points)
         compared = sum(point.entries.compared for point in self.points)
         least = "at least " if any(f.kind == Kind.COVERAGE for p in self.points for f in p.findings) else ""
@@ -248,6 +255,8 @@ class CheckReport(Printed):
             said = found[0].message if found else "the modes cannot tell"
             return f"{said}; accepted (--allow)" if self.exit_status == 0 else said
         better = f" {self.limit()}" if self.limit() else ""
+        if self.claim is not None and (exactness := self.exactness()):
+            return f"{self._whose()} is right, {exactness}"
         if isinstance(self.comparison, Comparison) and self.comparison.agrees:
             return f"value and gradient are those of {cut(self.comparison.reference)}{better}{self._format()}"
         if self.claim is not None:
@@ -258,6 +267,8 @@ class CheckReport(Printed):
         """Return the kind of the diagnosis or finding that the verdict is about; None if the check succeeded."""
         if self.exit_status == Exit.CONFIRMED:
             return None
+        if self.exit_status == Exit.UNUSABLE:
+            return Kind.UNAVAILABLE
         for point in self.points:
             if point.diagnosis is not None and point.verdict == self.verdict:
                 return point.diagnosis.kind
@@ -268,6 +279,28 @@ class CheckReport(Printed):
         """Return the findings of a severity at all points, the most important first."""
         found = [f for point in self.points for f in point.findings if f.severity == severity]
         return sorted(found, key=lambda f: f.kind != _FIRST.get(severity))
+
+    def exactness(self) -> str:
+        """Say how exact a right claim in a narrow format is as a whole, where its limit does not hold for every entry."""
+        if not isinstance(self.native, NativeReport) or self.native.dtype == "float64" or self.verdict != Verdict.PASS:
+            return ""
+        off = max((worst_error(point) for point in self.points), default=0.0)
+        said = (f for point in self.points for f in point.findings if f.kind == Kind.INACCURATE)
+        less = any(f.message.startswith(LESS_EXACT) for f in said)
+        if not less and (not isinstance(self.detects.relative, float) or off <= self.detects.relative):
+            return ""
+        ratio, largest = 1.0, 1.0
+        if isinstance(found := self.native.exactness, Exactness):
+            ratio, largest = found.ratio or 1.0, found.largest_ratio or 1.0
+        plain = f"the plain formula in {self.native.dtype} (worst entry {numbers.two(100 * off)} % off)"
+        if not less:
+            return f"about as exact as {plain}"
+        return f"{numbers.two(ratio if ratio > 2.0 else largest)} times less exact than {plain}"
+
+    def _missing(self) -> list[str]:
+        """Return what is not installed of the modes that were named, with how it is installed."""
+        found = (f for point in self.points for f in point.findings if f.kind == Kind.UNAVAILABLE)
+        return list(dict.fromkeys(f"{f.message} ({f.hint})" if f.hint else f.message for f in found))
 
     def limit(self) -> str:
         """Return how far a gradient that is right could be off."""
@@ -303,6 +336,19 @@ class CheckReport(Printed):
         return {"Jacobian": "jac", "Hessian": "hess"}.get(self.derivative, "grad")
 
 
+def worst_error(point: PointReport) -> float:
+    """Return the largest error of an entry of the claim, relative to this entry of the reference, where that is not 0."""
+    claim, right = point.modes.get("claim"), point.modes.get(point.reference or "")
+    if claim is None or right is None:
+        return 0.0
+    worst = 0.0
+    for name, x in claim.values.items():
+        y = np.asarray(right.values.get(name, x), dtype=float)
+        off = np.abs(np.asarray(x, dtype=float) - y)
+        worst = max(worst, float(np.max(off[y != 0] / np.abs(y[y != 0]), initial=0.0)))
+    return worst
+
+
 def worst_point(report: CheckReport) -> int:
     """Return the number of the first point with the verdict on the whole check."""
     return min(range(len(report.points)), key=lambda k: _WORST.index(report.points[k].verdict))
@@ -322,12 +368,27 @@ def limit_of(detects: Detects) -> str:
     return said
 
 
-def place_of(report: CheckReport) -> Diagnosis | Finding | SourceLine | None:
-    """Return what names the file and the line where something is wrong: the diagnosis, the claim, or a finding."""
-    found: list[Diagnosis | Finding | SourceLine] = [p.diagnosis for p in report.points if p.diagnosis is not None]
+def place_of(report: CheckReport) -> Diagnosis | Finding | SourceLine | Part | None:
+    """Return what names the file and the line that is to be changed: the edit that makes a claim right, else the claim.
+
+    A custom gradient inside f is the claim where it is wrong. The lines of f are named only where nothing but f is the
+    user's: a framework's gradient, or gradcli's own, was checked.
+    """
+    diagnoses = [p.diagnosis for p in report.points if p.diagnosis is not None]
+    found: list[Diagnosis | Finding | SourceLine | Part] = [d for d in diagnoses if not isinstance(d.edits, Absent)]
     found += [report.claimed_at] if isinstance(report.claimed_at, SourceLine) else []
-    found += [f for point in report.points for f in point.findings]
-    return next((place for place in found if place.file is not None), None)
+    native = report.native if isinstance(report.native, NativeReport) else None
+    found += [] if native is None else [part for part in native.parts if part.verdict == Verdict.FAIL]
+    if report.claim is None or native is not None:
+        found += [*diagnoses, *(f for point in report.points for f in point.findings)]
+    return next((place for place in found if isinstance(place.file, str)), None)
+
+
+def why_of(report: CheckReport) -> str:
+    """Return the verdict in words, the mistakes that explain a wrong claim, and the edits that make it right, line by line."""
+    diagnoses = [p.diagnosis for p in report.points if p.diagnosis is not None]
+    said = "; ".join(dict.fromkeys([report.sentence(), *(d.message for d in diagnoses)]))
+    return "\n".join([said, *(line for d in diagnoses for line in edit_lines(d.edits or ()))])
 
 
 def replay(command: tuple[str, ...]) -> str:

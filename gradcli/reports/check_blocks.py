@@ -133,7 +133,7 @@ def repair_blocks(d: Diagnosis) -> list[Block]:
             f"This edit{where} makes the claim right at this point, but not at other inputs or sizes; it is no repair:"
         )
         blocks: list[Block] = [Paragraph((Piece("Right here only: ", "strong"), Piece(says)))]
-        return [*blocks, Code(_lines_of(d.right_here_only), "diff"), *_closed_form_blocks(d)]
+        return [*blocks, Code("\n".join(edit_lines(d.right_here_only)), "diff"), *_closed_form_blocks(d)]
     return _closed_form_blocks(d) or _edit_blocks(d)
 
 
@@ -151,16 +151,17 @@ def _closed_form_blocks(d: Diagnosis) -> list[Block]:
 def _edit_blocks(d: Diagnosis) -> list[Block]:
     if isinstance(d.edits, Absent):
         return []
-    several = "s" if len(d.edits) > 1 else ""
+    these, make = ("These edits", "make") if len(d.edits) > 1 else ("This edit", "makes")
     where = "" if isinstance(d.replacement, str) or d.patch is None else f" of {d.patch.split()[1].removeprefix('a/')}"
     at = f"{where}, line {', '.join(str(e.line) for e in d.edits)}" if where else ""
-    says = f"This edit{several}{at} makes the claim right here and at the other points that were tried:"
-    return [Paragraph((Piece("Repair: ", "strong"), Piece(says))), Code(_lines_of(d.edits), "diff")]
+    says = f"{these}{at} {make} the claim right here and at the other points that were tried:"
+    return [Paragraph((Piece("Repair: ", "strong"), Piece(says))), Code("\n".join(edit_lines(d.edits)), "diff")]
 
 
-def _lines_of(edits: Sequence[SourceEdit]) -> str:
+def edit_lines(edits: Sequence[SourceEdit]) -> list[str]:
+    """Return edits as lines: each line as it is after a minus, and as it should be after a plus."""
     pairs = [(sign, text) for e in edits for sign, text in (("-", e.before), ("+", e.after))]
-    return "\n".join(f"{sign} {line.strip()}" for sign, text in pairs for line in text.splitlines())
+    return [f"{sign} {line.strip()}" for sign, text in pairs for line in text.splitlines()]
 
 
 def stress_blocks(stress: StressReport, verdict: Verdict) -> list[Block]:

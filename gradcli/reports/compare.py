@@ -17,7 +17,7 @@ from gradcli.reports.escape import cut
 from gradcli.reports.growth import Growth
 from gradcli.reports.seeds import seed_line
 from gradcli.reports.tidy import entries
-from gradcli.words import Derivative, Kind, RanOn, Verdict
+from gradcli.words import Derivative, Exit, Kind, RanOn, Verdict
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -83,7 +83,7 @@ class CompareReport(Printed):
 
     def gist(self) -> str:
         """Return the verdict on a claim, the target, and the least and the most digits of the modes that answered."""
-        verdict = f"{WORDS[self.verdict][0]}: " if isinstance(self.verdict, Verdict) else ""
+        verdict = f"{_word(self)[0]}: " if isinstance(self.verdict, Verdict) else ""
         answered = [row for row in self.modes.values() if row.status == "ok"]
         digits = [row.right_digits.worst for row in answered if isinstance(row.right_digits, RightDigits)]
         said = f", {_count(min(digits))} to {_count(max(digits))} right digits" if digits else ""
@@ -109,11 +109,17 @@ class CompareReport(Printed):
         return ("mode", "input", "index", "value", "bound"), rows
 
 
+def _word(report: CompareReport) -> tuple[str, Tone]:
+    """Return the verdict on a claim as it is printed; ERROR where a mode that was named is not installed."""
+    assert isinstance(report.verdict, Verdict)
+    return ("ERROR", "bad") if report.exit_status == Exit.UNUSABLE else WORDS[report.verdict]
+
+
 def _blocks(report: CompareReport) -> tuple[Block, ...]:
     """Return the verdict on a claim, the value, the gradients, the costs, and what they say."""
     found: list[Block] = []
     if isinstance(report.verdict, str) and isinstance(report.message, str):
-        found.append(Headline(*WORDS[report.verdict], f"{cut(report.target.text)}: {report.message}"))
+        found.append(Headline(*_word(report), f"{cut(report.target.text)}: {report.message}"))
     place = numbers.at_values(report.at, report.drawn)
     found.append(Paragraph(f"{report.function or f'f = {report.target.text}'} = {numbers.value(report.value)}", 0))
     found += [Paragraph(f"at {place}", 0)] if place else []

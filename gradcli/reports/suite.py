@@ -101,7 +101,10 @@ class CheckRow:
         """Return the least that says why: how far off it could be, how many entries are wrong, or what is in the way."""
         if self.error is not None:
             return self.error.error.message
-        if self.document["verdict"] == Verdict.PASS:
+        if self.document["verdict"] == Verdict.PASS and self.document.get("exit_status") != Exit.UNUSABLE:
+            narrow = (self.document.get("native") or {}).get("dtype", "float64") != "float64"
+            if narrow and self.report is not None and (exactness := self.report.exactness()):
+                return exactness
             limit = limit_of(decoded(Detects, self.document["detects"]))
             return f"right {limit.replace(': every entry is 0', '')}" if limit else ""
         report = self.report

@@ -103,6 +103,9 @@ def _array_maker(name: str, original: Any) -> Any:
             return y if y is x else _held(y)
         if dtype is not None and np.dtype(dtype).kind == "c":
             return as_value(x) + np.complex128(0)
+        if dtype is not None and np.dtype(dtype).kind == "f" and np.dtype(dtype).itemsize < 8:
+            says = f"f computes in {np.dtype(dtype)}, by np.{name}(..., dtype={np.dtype(dtype)}): the rules are for float64"
+            raise TraceEnded(says, do="drop dtype= to keep the trace")
         if dtype is not None and np.dtype(dtype) != np.float64:
             raise TraceEnded(
                 f"np.{name}(..., dtype=...) turns a traced value into a plain array", do="drop dtype= to keep the trace"

@@ -4,6 +4,9 @@
 `scipy.stats.norm.logpdf(t)` use none of numpy's dispatch protocols. A call with traced arguments gets the stand-in, whoever
 makes it. A call without them gets it if the user's code makes it, because traced values may be written into a new array;
 installed packages and gradcli get the original. The originals are restored, even if the user's code raises.
+
+A function that numba compiles runs its Python code on traced arguments, and is compiled while the originals are in place:
+numba knows numpy's functions by identity.
 """
 
 import functools
@@ -18,6 +21,7 @@ from typing import Any
 from gradcli.core.captured import Captured
 from gradcli.core.provenance import called_name, is_ours, is_users
 from gradcli.primitives import scipy as of_scipy
+from gradcli.source import numba_functions
 from gradcli.source.replacements import FLOAT, SWEEPS, Hold, Joined, replacements, traced
 
 of_scipy.SOLVERS.update({name: f"gradcli.source.solvers.{name}" for name in ("integrate", "optimize")})
@@ -73,9 +77,9 @@ def _calls(frame: FrameType, function: Callable[..., Any]) -> bool:
     return bool(found is function)
 
 
-def _solvers() -> Iterator[tuple[ModuleType, str, Any]]:
+def _solvers(modules: Iterable[str]) -> Iterator[tuple[ModuleType, str, Any]]:
     """Yield (module, attribute, stand-in) of functions that call the user's: these may hold traced values."""
-    for module, name, function in of_scipy.functions(_SEEN, of_scipy.SOLVERS):
+    for module, name, function in of_scipy.functions(modules, of_scipy.SOLVERS):
         yield module, name, _for_solver(getattr(module, name), function)
 
 
@@ -91,26 +95,32 @@ def _for_solver(original: Any, stand_in: Callable[..., Any]) -> Any:
 _SEEN: list[str] = []  # the modules of scipy whose stand-ins are in the table
 _TABLE: dict[int, tuple[ModuleType, str, Any, Any]] = {}  # by the original's id: module, name, original, stand-in
 _DIRECT: dict[int, tuple[Any, Any]] = {}  # by the original's id: the original, what replaces it whoever calls
-_METHODS: list[tuple[type, str, Any, Any]] = []  # of classes of scipy: class, name, original, stand-in
+_METHODS: list[tuple[type, str, Any, Any]] = []  # of classes of scipy and numba: class, name, original, stand-in
+_INHERITED = object()  # the original of a method that the class itself does not define
 
 
 def _update_table() -> None:
     """Make the table of stand-ins once, and add those of a module of scipy after it is imported."""
-    imported = of_scipy.imported()
+    imported = of_scipy.imported() + numba_functions.imported()
     if _TABLE and imported == _SEEN:
         return
     _SEEN[:] = imported
-    for module, name, stand_in in list(replacements(_SEEN)):
+    scipys = [name for name in _SEEN if name in of_scipy.MODULES]
+    for module, name, stand_in in list(replacements(scipys)):
         original = getattr(module, name)
         chosen = stand_in if isinstance(stand_in, Joined) else _for_user(original, stand_in)
         _TABLE.setdefault(id(original), (module, name, original, chosen))
         _DIRECT.setdefault(id(original), (original, stand_in))
-    for module, name, chosen in list(_solvers()):
+    for module, name, chosen in list(_solvers(scipys)):
         _TABLE.setdefault(id(getattr(module, name)), (module, name, getattr(module, name), chosen))
     _METHODS[:] = [
         (owner, name, vars(owner)[name], _for_method(vars(owner)[name], stand_in))
-        for owner, name, stand_in in of_scipy.methods(_SEEN)
+        for owner, name, stand_in in of_scipy.methods(scipys)
     ]
+    _METHODS.extend(
+        (owner, name, vars(owner).get(name, _INHERITED), stand_in)
+        for owner, name, stand_in in numba_functions.methods(_originals)
+    )
 
 
 class stand_ins:
@@ -137,12 +147,7 @@ class stand_ins:
         with _LOCK:
             _USERS_OF_IT[0] -= 1
             if _USERS_OF_IT[0] == 0:
-                for names, originals in _INSTALLED:
-                    names.update(originals)
-                for owner, name, original, _ in _METHODS:
-                    setattr(owner, name, original)
-                for names in _WITH_FLOAT:
-                    names.pop("float", None)
+                _restore()
 
 
 def replaced(function: Any) -> Any:
@@ -169,6 +174,34 @@ def untraced() -> Iterator[None]:
 def tracing() -> bool:
     """Whether the stand-ins act in this thread."""
     return SWEEPS.hold is not None
+
+
+@contextmanager
+def _originals() -> Iterator[None]:
+    """Context in which no stand-in is in place, in any thread."""
+    modules = users_modules()
+    with _LOCK:
+        if _USERS_OF_IT[0]:
+            _restore()
+    try:
+        yield
+    finally:
+        with _LOCK:
+            if _USERS_OF_IT[0]:
+                _INSTALLED[:] = _installed(tuple(modules))
+
+
+def _restore() -> None:
+    """Put the originals back in place of the stand-ins."""
+    for names, originals in _INSTALLED:
+        names.update(originals)
+    for owner, name, original, _ in _METHODS:
+        if original is _INHERITED:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)
+    for names in _WITH_FLOAT:
+        names.pop("float", None)
 
 
 def _installed(modules: tuple[ModuleType, ...]) -> list[tuple[dict[str, Any], dict[str, Any]]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.closures import closure, codes
+from gradcli.core.closures import closure, codes, python_code
 from gradcli.modes.claim import Claimed
 from gradcli.modes.claimed import Called, ClaimedFunction
 from gradcli.source.derived import root_of
@@ -42,7 +42,7 @@ def _functions(f: Function, claim: Claimed | None) -> list[FunctionType]:
     found: list[Any] = [root.function] if isinstance(root, PythonFunction) else []
     if isinstance(claim, ClaimedFunction) and isinstance(claim.compute, Called):
         found.append(claim.compute.function.function)
-    return [getattr(x, "__func__", x) for x in found if isinstance(getattr(x, "__func__", x), FunctionType)]
+    return [x for x in map(python_code, found) if isinstance(x, FunctionType)]
 
 
 def _constants(function: FunctionType, deep: int, seen: set[int]) -> Iterator[float]:
@@ -53,7 +53,7 @@ def _constants(function: FunctionType, deep: int, seen: set[int]) -> Iterator[fl
     own = [function.__globals__[name] for name in sorted(names) if name in function.__globals__]
     for code in codes(function.__code__):
         yield from (float(x) for x in code.co_consts if isinstance(x, int | float) and not isinstance(x, bool))
-    for x in (*closure(function).values(), *own, *(function.__defaults__ or ())):
+    for x in map(python_code, (*closure(function).values(), *own, *(function.__defaults__ or ()))):
         if isinstance(x, FunctionType):
             if x.__module__ == function.__module__:
                 yield from _constants(x, deep - 1, seen)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from gradcli.errors import BadOption
+from gradcli.errors import BadOption, install_command
 
 _PATIENCE = "10s"  # to reach the scheduler
 
@@ -17,7 +17,7 @@ def run(url: str, function: Callable[[str], str], texts: Iterable[str]) -> Itera
     try:
         from distributed import Client, as_completed
     except ImportError:
-        raise BadOption("dask.distributed is not installed", do="pip install 'gradcli[dask]'") from None
+        raise BadOption("dask.distributed is not installed", do=install_command("dask")) from None
     address = url.replace("dask://", "tcp://", 1)
     try:
         client = Client(address, timeout=_PATIENCE, set_as_default=False)

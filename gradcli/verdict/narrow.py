@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.reports import numbers
+from gradcli.reports.check import LESS_EXACT as SAID_LESS_EXACT
 from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import Diagnosis
 from gradcli.verdict.entries import AGREE, CANNOT_TELL, DISAGREE
@@ -104,6 +105,6 @@ def less_exact(seen: Evidence, found: FormatEvidence) -> tuple[Finding, ...]:
     if ratio <= LESS_EXACT and largest <= LESS_EXACT_ENTRY:
         return ()
     both = f"{numbers.two(ratio)} times its error, {numbers.two(largest)} times in the worst entry"
-    says = f"right, but less exact than the same formula in {found.dtype}: {both}"
+    says = f"{SAID_LESS_EXACT} in {found.dtype}: {both}"
     hint = "sum in float32, and round the result once"
     return (finding(Kind.INACCURATE, Severity.WARNING, says, hint=hint),)

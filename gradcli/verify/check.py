@@ -35,6 +35,7 @@ from gradcli.verify.projection import projected
 from gradcli.verify.request import Request
 from gradcli.verify.run_modes import missing, reference_of, run
 from gradcli.verify.second_order import asymmetry, by_values, first_order
+from gradcli.verify.shared_state import in_turn
 from gradcli.words import OUTLINE, Derivative, Exit, Kind, Severity, Verdict, worst
 
 Progress = Callable[
@@ -76,10 +77,11 @@ def verify(request: Request, progress: Progress | None = None, answers: Answers 
         progress(OUTLINE, _outline(request))
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy warns of places that differences try outside the domain
-        results = [
-            _report_progress(_steady_point(request, point, k, progress, None if k else answers), k, progress)
-            for k, point in enumerate(request.points)
-        ]
+        results = _results(request, progress, answers)
+        open_ = any(result.report.verdict != Verdict.PASS for result in results)
+        turned = in_turn(request) if open_ else None
+        if turned is not None:
+            request, results = turned, _results(turned, progress, None)
     points = tuple(result.report for result in results)
     report = replace(
         _outline(request),
@@ -122,6 +124,13 @@ def _with_verdict(request: Request, report: CheckReport) -> CheckReport:
     verdict = next(word for word, exit_ in _STATUS.items() if exit_ == status)
     exit_status = int(worst([Exit(_excused(request, status, points)), *_unmet(points)]))
     return replace(report, verdict=verdict, exit_status=exit_status)
+
+
+def _results(request: Request, progress: Progress | None, answers: Answers | None) -> list[PointResult]:
+    return [
+        _report_progress(_steady_point(request, point, k, progress, None if k else answers), k, progress)
+        for k, point in enumerate(request.points)
+    ]
 
 
 def _claimed_at(claim: Claimed | None) -> SourceLine | Absent:

@@ -93,6 +93,7 @@ def value_and_gradient(found: Located, pick: Pick) -> tuple[Located, Claimed]:
     claim = ClaimedFunction(
         f"{f.text} ({pick.named})", gradient, matcher(found.arguments, found.wrt, chosen=found.chosen), at
     )
+    claim.place = place_of(inspect.unwrap(f.function))
     return with_elementwise(_first_only(found, claim), claim), claim
 
 

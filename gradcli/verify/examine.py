@@ -193,7 +193,7 @@ class _Case:
         self.vs = [self.v[name] for name in request.wrt]
         bounds: Any = point.modes["claim"].bound
         right: Any = point.modes[point.reference].bound if point.reference else {}
-        self.room = {name: 2 * np.asarray(bounds[name]) for name in claim}
+        self.room = {name: _known_room(2 * np.asarray(bounds[name]), reference.get(name)) for name in claim}
         self.open = {name: self.room[name] + np.asarray(right.get(name, 0.0)) for name in claim}
 
     def on_surfaces(self, gradient: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,6 +228,16 @@ class _Case:
         """Whether this many evaluations stay within the limit of operations; an unrecorded program counts as within it."""
         program = self.native.program
         return program is None or evaluations * len(program.steps) <= _MOST_STEPS
+
+
+def _known_room(room: Any, right: Any) -> Any:
+    """Return the room of each entry; where the claim is not finite, and so its bound, the largest relative room of the others."""
+    known = np.isfinite(room)
+    if known.all() or right is None:
+        return np.where(known, room, 0.0)
+    size = np.abs(np.asarray(right))
+    relative = np.divide(room, size, out=np.zeros(np.shape(room)), where=known & (size > 0))
+    return np.where(known, room, np.max(relative, initial=0.0) * size)
 
 
 def _forward(case: _Case) -> list[Aspect]:

@@ -558,7 +558,10 @@ def test_without_matplotlib_the_plan_fails_with_the_line_that_installs_it(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(BadOption) as caught:
         planned(plot=(f"{tmp_path}/a.png",))
-    assert (caught.value.what, caught.value.do) == ("matplotlib is not installed", "pip install 'gradcli[plot]'")
+    assert (caught.value.what, caught.value.do) == (
+        "matplotlib is not installed",
+        'in a clone of gradcli: pip install ".[plot]"',
+    )
     assert planned(out=(f"{tmp_path}/a.json",)).files
     assert text(CHART)
 

@@ -21,7 +21,7 @@ def test_a_target_in_a_framework_that_is_not_there_is_refused_with_the_command(
     ran = gradcli("check", f"{file}:f", "--at", "x=3.0", "--framework", name)
     assert ran.exit_status == 2
     assert f"{name} is not installed" in ran.stderr
-    assert f"pip install 'gradcli[{name}]'" in ran.stderr
+    assert f'in a clone of gradcli: pip install ".[{name}]"' in ran.stderr
 
 
 def without(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
@@ -43,7 +43,7 @@ def test_a_device_for_an_expression_needs_a_framework(
     assert ran.stderr.splitlines() == [
         f"error: --device {device} needs torch or jax",
         "  expressions and numpy functions run on a device in a framework, and neither is installed",
-        "  pip install 'gradcli[torch]' or pip install 'gradcli[jax]'",
+        '  in a clone of gradcli: pip install ".[torch]" or pip install ".[jax]"',
     ]
 
 

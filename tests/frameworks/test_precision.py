@@ -1,5 +1,6 @@
 """Narrow formats, mixed precision, deterministic algorithms and what a gradient costs, in torch; on a GPU where there is one."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import gradcli as library
+from gradcli.reports.check import worst_error
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -70,6 +72,10 @@ def test_less_exact_is_not_wrong() -> None:
     assert (inexact.verdict, inexact.exit_status, inexact.points[0].entries.wrong) == ("pass", 0, 0)
     assert "right, but less exact than the same formula in float32: " in said.message
     assert inexact.native.exactness.ratio > 1e4
+    assert inexact.sentence().startswith("torch's gradient is right, ")
+    assert re.search(
+        r" times less exact than the plain formula in float32 \(worst entry [^ ]+ % off\)$", inexact.sentence()
+    )
     assert (wrong.verdict, wrong.points[0].diagnosis.kind) == ("fail", "factor")
     assert any("not just inexact" in finding.message for finding in wrong.points[0].findings)
 
@@ -223,3 +229,16 @@ def test_atomics_on_a_gpu() -> None:
     report = library.check(scattered, {"x": np.array([1e-3, 2.0])}, framework="torch", dtype="float32", device="cuda")
     assert "second run" in aspects(report)
     assert "deterministic algorithms" in aspects(report)
+
+
+@pytest.mark.parametrize("size", [8, 64])
+def test_a_limit_is_stated_only_where_it_holds_for_every_entry(size: int) -> None:
+    def f(x: Any) -> Any:
+        return (torch.nn.functional.layer_norm(x, (size,)) ** 3).sum()
+
+    x = {"x": np.random.default_rng(3).standard_normal((2, size))}
+    report = library.check(f, x, framework="torch", dtype="bfloat16")
+    assert report.verdict == "pass"
+    held = worst_error(report.points[0]) <= report.detects.relative
+    assert ("right to better than" in report.sentence()) == held
+    assert ("worst entry" in report.sentence()) != held

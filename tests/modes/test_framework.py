@@ -29,13 +29,18 @@ def test_a_missing_framework_is_unavailable_and_the_status_is_2(
     assert ran.json["verdict"] == "pass"
     mode = ran.json["points"][0]["modes"][name]
     assert mode["status"] == "unavailable"
-    assert (mode["message"], mode["hint"]) == (f"{name} is not installed", f"pip install 'gradcli[{name}]'")
+    assert (mode["message"], mode["hint"]) == (
+        f"{name} is not installed",
+        f'in a clone of gradcli: pip install ".[{name}]"',
+    )
     assert name not in ran.json["environment"]
 
 
 def test_it_is_said_in_words(gradcli: Callable[..., Any], bare: None) -> None:
-    ran = gradcli("check", "x**2", "x=1", "--modes", "reverse,fd,jax")
-    assert "unavailable: jax is not installed\n    pip install 'gradcli[jax]'" in ran.stdout
+    ran = gradcli("check", "x**2", "x=1", "--modes", "reverse,fd,jax", "--grad", "2*x")
+    assert ran.stdout.startswith("ERROR  x**2: jax is not installed (in a clone of gradcli: pip install")
+    assert "PASS" not in ran.stdout
+    assert 'unavailable: jax is not installed\n    in a clone of gradcli: pip install ".[jax]"' in ran.stdout
 
 
 def test_a_wrong_claim_is_wrong_first(gradcli: Callable[..., Any], bare: None) -> None:
@@ -46,15 +51,15 @@ def test_compare_modes_says_it_too(gradcli: Callable[..., Any], bare: None) -> N
     ran = gradcli("compare-modes", "x**2", "x=1", "--modes", "reverse,fd,tensorflow", "--json")
     assert ran.exit_status == ran.json["exit_status"] == 2
     assert ran.json["modes"]["tensorflow"]["status"] == "unavailable"
-    assert ran.json["modes"]["tensorflow"]["hint"] == "pip install 'gradcli[tensorflow]'"
+    assert ran.json["modes"]["tensorflow"]["hint"] == 'in a clone of gradcli: pip install ".[tensorflow]"'
     assert [f["hint"] for f in ran.json["findings"] if f["kind"] == "unavailable"] == [
-        "pip install 'gradcli[tensorflow]'"
+        'in a clone of gradcli: pip install ".[tensorflow]"'
     ]
 
 
 def test_compare_modes_says_it_in_words(gradcli: Callable[..., Any], bare: None) -> None:
     ran = gradcli("compare-modes", "x**2", "x=1", "--modes", "reverse,fd,mlx")
-    assert "unavailable: mlx is not installed: pip install 'gradcli[mlx]'" in ran.stdout
+    assert 'unavailable: mlx is not installed: in a clone of gradcli: pip install ".[mlx]"' in ran.stdout
 
 
 @pytest.mark.parametrize("command", ["check", "compare-modes"])
@@ -67,7 +72,10 @@ def test_all_modes_say_nothing_of_frameworks(gradcli: Callable[..., Any], bare: 
 def test_modes_lists_them_with_the_command_that_installs_them(gradcli: Callable[..., Any], bare: None) -> None:
     listed = {mode["name"]: mode for mode in gradcli("modes", "--json").json["modes"]}
     for name in NAMES:
-        assert (listed[name]["available"], listed[name]["hint"]) == (False, f"pip install 'gradcli[{name}]'")
+        assert (listed[name]["available"], listed[name]["hint"]) == (
+            False,
+            f'in a clone of gradcli: pip install ".[{name}]"',
+        )
 
 
 def test_all_and_nothing_mean_gradclis_own_modes() -> None:

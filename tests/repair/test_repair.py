@@ -9,6 +9,11 @@ from typing import Any
 
 import pytest
 
+from gradcli.repair.patch import slip_of
+from gradcli.repair.place import Edit
+from gradcli.repair.search import Repair
+from gradcli.repair.text import Change, changed
+
 pytestmark = pytest.mark.repairs
 Gradcli = Callable[..., Any]
 
@@ -475,3 +480,75 @@ def test_labels_and_masks_are_redrawn_as_what_they_are(gradcli: Gradcli, here: P
     )
     at = "z=[[0.5, 1.2, -0.3], [0.1, -0.7, 0.9]], y=[[0,1,0],[1,0,0]]"
     assert check(gradcli, source, at, "--wrt", "z")["edits"][0]["after"] == "return p - y"
+
+
+LOGIT = """\
+import numpy as np
+
+X = np.array([[10.0, 20.0], [30.0, -10.0], [0.5, 4.0]])
+
+
+class Logit:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def fun(self, b):
+        Xs = X / self.scale
+        z = Xs @ b
+        p = np.exp(z) / np.exp(z).sum()
+        return -np.log(p[0]), {gradient}
+
+
+MODEL = Logit(8.0)
+"""
+
+
+@pytest.mark.parametrize(("wrong", "right"), [("p @ X - X[0]", "p @ Xs - Xs[0]"), ("Xs[0] - p @ Xs", "p @ Xs - Xs[0]")])
+def test_a_function_that_returns_both_is_repaired_where_its_value_stays(
+    gradcli: Gradcli, here: Path, wrong: str, right: str
+) -> None:
+    Path("logit.py").write_text(LOGIT.format(gradient=wrong))
+    found = diagnosis(gradcli("check", "logit.py:MODEL.fun", "--value-and-grad", "--at", "b=[0.1, -0.3]", "--json"))
+    assert found["edits"] == [
+        {
+            "kind": found["edits"][0]["kind"],
+            "line": 14,
+            "before": f"return -np.log(p[0]), {wrong}",
+            "after": f"return -np.log(p[0]), {right}",
+        }
+    ]
+    assert (found["file"], found["line"]) == ("logit.py", 14)
+
+
+def test_what_is_there_and_what_it_should_be_are_said(gradcli: Gradcli, here: Path) -> None:
+    source = """\
+import numpy as np
+
+
+def f(w, A):
+    return np.sum(A @ w**2 * np.arange(3.0))
+
+
+def g(w, A):
+    k = np.arange(3.0)
+    return 2 * w * np.sum(A * k[:, None], axis=1)
+"""
+    found = check(gradcli, source, "w=[0.5, -1.2, 2], A=[[1, 2, 0.3],[3, 5, 1],[2, -1, 4]]", "--wrt", "w")
+    assert found["message"] == "an axis is wrong: `axis=1` should be `axis=0`"
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "change", "says"),
+    [
+        ("name", "g += X[c] - p @ X", [(5, 6, "Xs"), (16, 17, "Xs")], "a name is wrong: `X` should be `Xs`"),
+        ("axis", "g = np.sum(A, axis=0)", [(19, 20, "1")], "an axis is wrong: `axis=0` should be `axis=1`"),
+        ("constant", "g = 2 * x**2", [(4, 5, "3")], "a number is wrong: the first `2` should be `3`"),
+        ("transpose", "g = A @ x + A @ y", [(12, 13, "A.T")], "a transpose is wrong: the second `A` should be `A.T`"),
+        ("exponent", "g = 3 * x**2", [(11, 12, "3")], "an exponent is wrong: `2` should be `3`"),
+        ("statement", "g = x\ng += y\n", [(6, 13, "")], "a statement is one too many: `g += y`"),
+        ("statement", "g = x\n", [(5, 5, "\ng += y")], "a statement is missing: `g += y`"),
+    ],
+)
+def test_the_slip_in_words(kind: str, before: str, change: list[tuple[int, int, str]], says: str) -> None:
+    edit = Edit(kind, 1.0, 1, tuple(Change(*c) for c in change))
+    assert slip_of(Repair(changed(before, edit.changes), (edit,), (before,))) == says
