@@ -284,7 +284,8 @@ ROWS = (
         meaning=(
             "Function values are known only up to rounding or noise, and so are differences of them. Here the error "
             "bounds are so wide that the claim could be right or wrong: the function loses digits by cancellation, an "
-            "iterative solver stops early, or a fixed step is too small."
+            "iterative solver stops early, or a fixed step is too small. Where a solver of scipy leaves more than 1 % of an "
+            "entry open, the finding names it and its tolerances."
         ),
         do=(
             "gradcli compare-modes shows the bound of each mode, gradcli sweep the best step. Leave out --h, compute "

@@ -35,7 +35,7 @@ from gradcli.reports.encode import TEXT_ONLY, Status
 from gradcli.reports.error_maps import error_maps
 from gradcli.reports.escape import cut
 from gradcli.reports.native import NativeReport
-from gradcli.reports.point_report import Detects, Diagnosis, PointReport, StressReport
+from gradcli.reports.point_report import Detects, Diagnosis, PointReport, StressReport, as_exact_as
 from gradcli.reports.seeds import seed_line
 from gradcli.reports.tidy import entries
 from gradcli.reports.trace import TraceReport
@@ -288,7 +288,8 @@ def worst_point(report: CheckReport) -> int:
 def limit_of(detects: Detects) -> str:
     """Return how far a gradient that is right could be off: relative to the entries, absolute where all are 0."""
     if detects.relative is not None:
-        return f"to better than {numbers.power(detects.relative)}"
+        better = f"to better than {numbers.power(detects.relative)}"
+        return f"{better}, {as_exact_as(detects.solvers)}" if detects.solvers else better
     if isinstance(detects.absolute, float):
         return f"to within {numbers.power(detects.absolute)} (absolute: every entry is 0)"
     return ""
