@@ -32,7 +32,8 @@ class Point:
     """Named inputs with values: scalars as np.float64, arrays as ndarray of float64; `drawn` names randomly drawn inputs.
 
     The point of a Python function also holds its other arguments, unchanged. `notices`, `value` and `seconds` come from
-    the first calls of f there: what was noticed, the value, and the time of one call.
+    the first calls of f there: what was noticed, the value, and the time of one call. `own_value` is the value with the user's
+    tolerances, where `value` is that with smaller tolerances of the solvers in f.
     """
 
     values: dict[str, Array]
@@ -41,6 +42,7 @@ class Point:
     notices: tuple[Any, ...] = ()
     value: Array | None = None
     seconds: float | None = None
+    own_value: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Estimate:
 
     If more digits are known than float64 holds, `decimals` holds them as strings, `value` is the nearest float64, and
     the bound is that of the decimals. `slopes[x]` is present if differences showed a kink or a second slope, and `ran_on` if a
-    framework computed it.
+    framework computed it. `solvers[x]` is the part of the bound that the tolerances of solvers in f make, if they make one.
 
     Shapes  `value[x]` and `bound[x]` have the shape of the output followed by the shape of input x.
     Error   |value - truth| <= bound, for each entry; proved if `proved`, estimated from samples if `statistical`.
@@ -105,6 +107,7 @@ class Estimate:
     decimals: dict[str, Any] | None = None
     typical: Mapping[str, Array] | None = None
     slopes: Mapping[str, Slopes] = field(default_factory=dict)
+    solvers: Mapping[str, Array] = field(default_factory=dict)
     ran_on: RanOn | None = None
 
 

@@ -20,6 +20,7 @@ class Patches:
     def __init__(self) -> None:
         self._waiting: dict[str, list[Replacements]] = {}
         self._before: list[tuple[Any, str, Any, bool]] = []
+        self._inside: list[tuple[Any, Any]] = []  # of modules: what was replaced, and by what
         self._finder = _Finder(self)
 
     def add(self, module: str, replacements: Replacements) -> None:
@@ -44,6 +45,11 @@ class Patches:
                 else:
                     delattr(holder, name)
         self._before.clear()
+        imported = {id(replacement): before for before, replacement in self._inside}
+        for module in [m for m in [*sys.modules.values()] if isinstance(m, ModuleType)] if imported else ():
+            for name in [name for name, x in [*vars(module).items()] if id(x) in imported]:
+                setattr(module, name, imported[id(vars(module)[name])])  # imported while it was replaced
+        self._inside.clear()
 
     def waits_for(self, name: str) -> bool:
         """Whether a module has functions to be replaced."""
@@ -59,6 +65,7 @@ class Patches:
             self._set(holder, attribute, replacement, before, own)
             if isinstance(holder, ModuleType):
                 inside[id(before)] = before, replacement
+        self._inside += inside.values()
         if inside:
             self._replace_everywhere(name.partition(".")[0], inside)
 

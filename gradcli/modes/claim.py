@@ -22,6 +22,7 @@ from gradcli.source.instructions import Instructions
 from gradcli.source.tokens import Statement, folded, shared_and_parts
 
 GRANT = 1000.0  # rounding radii granted to a claim, whose algorithm is unknown
+GRANT_SOLVER = 10.0  # times the change of a difference quotient by smaller tolerances of the solvers in f
 GRANT_NARROW = 20.0  # ulps granted to a gradient in a narrow format whose program is unknown
 TYPICAL = 6.0  # typical errors granted to a claim in a narrow format; right ones were off by 2.4 at most
 GRANT_INPUTS = 8.0  # roundings of the inputs, which a right claim may be off by whatever its algorithm

@@ -24,6 +24,8 @@ CALLS = 21  # for each entry, about: from 14 for a smooth function to over 100
 MANY = 50  # entries: if there are more, fine structure is searched for along random directions
 _DIRECTIONS = 2
 _FURTHER = (-1e-4, 1e-3)  # relative to the entries: where f is looked at if it does not change nearer to the point
+_LEFT = 0.03  # of what smaller tolerances change of f: the noise that they may leave
+_SAFETY = 3.0  # times what smaller tolerances of solvers change: what still smaller ones may change at other steps
 
 
 class FiniteDifference:
@@ -38,7 +40,8 @@ class FiniteDifference:
     def gradient(self, q: Question) -> Estimate:
         """Return the gradient by differences.
 
-        Error   estimated; it does not include structure of f that noise hides.
+        Error   estimated; it does not include structure of f that noise hides. It includes what smaller tolerances of
+                solvers in f change.
         Cost    for each entry, 14 to 18 evaluations of a smooth function and 43 or more of another; 8 less if there are
                 many entries and no fine structure. 9 in addition, and more if f looks noisy.
         Raises  NotRun, OverBudget if that is too much; TraceDiffers if the recorded program is not the function.
@@ -63,7 +66,7 @@ class FiniteDifference:
                     left = most - calls - TAME * entries
                     found.append(self.entry(q, k, at, around, left))
                     calls += found[-1].calls
-                    if not around.looks and _differs(q, name, at, found[-1]):
+                    if not around.looks and q.solver_changes is None and _differs(q, name, at, found[-1]):
                         found[-1] = self.entry(q, k, at, replace(around, looks=True), left - found[-1].calls)
                         calls += found[-1].calls
             if q.untraced is not None and any(differences.values()):
@@ -78,8 +81,12 @@ class FiniteDifference:
                 q.untraced is None and q.affords_slopes
             ):  # the values of an ill-conditioned f are those of a slightly different f
                 bound = {name: b + q.rounding[name] for name, b in bound.items()}
+            changes = q.solver_changes
+            solvers = {} if changes is None else {name: _SAFETY * changes.of(name, g) for name, g in value.items()}
+            bound = {name: b + solvers.get(name, 0.0) for name, b in bound.items()}
+        calls += 0 if changes is None else changes.evaluations
         cost = Cost(evaluations=calls, operations=calls * q.operations)
-        return Estimate(value, bound, statistical=True, cost=cost, slopes=slopes)
+        return Estimate(value, bound, statistical=True, cost=cost, slopes=slopes, solvers=solvers)
 
     def affordable(self, q: Question) -> None:
         """Raise NotRun if the entries would take too many evaluations, or too much work."""
@@ -132,7 +139,8 @@ class Surroundings:
 
     `floor` is the noise that f is known to have: by its recorded run, or by the spacing of its values. `looks` says whether
     each entry is searched for structure finer than the steps of differences. It is set if there is such structure along
-    the direction, and for a function with few entries that cannot be traced.
+    the direction, and for a function with few entries that cannot be traced; never where f calls a solver, whose steps make
+    such structure.
     """
 
     floor: Any
@@ -162,9 +170,11 @@ def surroundings(q: Question, most: float = np.inf) -> Surroundings:
         return Line(phi, at=q.value, most=most)
 
     along = line(most)
-    seen = noise(along, 1.0)
     floor = q.noise_floor if q.untraced is None else _spacing(along)
-    seen = np.maximum(floor, seen)
+    seen = np.maximum(floor, noise(along, 1.0))
+    if q.solver_changes is not None:
+        seen = np.maximum(seen, _LEFT * q.solver_changes.error)
+        return Surroundings(floor, seen, seen, False, along.calls)
     rough, fine, calls = rough_part(along, seen), False, along.calls
     for _ in range(_DIRECTIONS if q.untraced is not None and q.entries > MANY else 0):
         found = derivative(line(most - calls), noise=Noise(floor, seen, rough))

@@ -67,6 +67,11 @@ class Problem:
         with np.errstate(all="ignore"):
             return np.asarray(self.g(*self.xs), dtype=float)[()]
 
+    @property
+    def own_value(self) -> Array:
+        """The value of the user's function with the user's tolerances, where `value` is that with smaller ones."""
+        return self.value if self.point.own_value is None else self.point.own_value
+
     @cached_property
     def seconds(self) -> float:
         """The time of one evaluation in seconds, the best of three. It is reported, and decides nothing."""

@@ -20,6 +20,7 @@ from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded
 from gradcli.modes.budget import NotRun
 from gradcli.modes.lapack import roundings_of
 from gradcli.modes.problem import MANY, Problem
+from gradcli.modes.solver_changes import SolverChanges, solvers_of
 from gradcli.modes.work import REVERSE, TRACED, Effort, balls, work, work_in_balls, work_of
 from gradcli.numerics.jacobians import by_columns, by_rows, stacked
 from gradcli.numerics.kinks import Branch, Mark, branches, first_not_finite, kinks
@@ -31,9 +32,9 @@ from gradcli.point import Array
 from gradcli.source.checkpoint import keeping
 from gradcli.source.derived import gradient_in, root_of
 from gradcli.source.function import of
+from gradcli.source.solvers.tolerances import tolerances_are_smaller
 
 MOST_JACOBIAN = 2**24
-_COARSE = 1e-6  # relative: a solver with a larger error may leave an entry undecided
 _BOUNDING = 2.5e9  # scalar operations that a bound of rounding may take
 
 
@@ -107,11 +108,10 @@ class Recording(Problem):
         """The relative errors of the operations that iterate to a tolerance, by their name."""
         return {solver.operation: solver.error for solver in sorted(self._traced.solvers)}
 
-    @property
-    def coarse_solver(self) -> str | None:
-        """The solver with the largest error, if it is so large that entries may stay undecided."""
-        worst = max(self._traced.solvers, default=None)
-        return worst.title if worst is not None and worst.error > _COARSE else None
+    @cached_property
+    def solver_changes(self) -> SolverChanges | None:
+        """How much smaller tolerances of f's solvers change its derivatives; None if it calls none, or the user's are in use."""
+        return SolverChanges(self) if solvers_of(self.f) and tolerances_are_smaller() else None
 
     @property
     def checkpointed(self) -> bool:

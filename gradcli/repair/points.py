@@ -8,9 +8,10 @@ import numpy as np
 
 from gradcli.core.shapes import shape, size
 from gradcli.errors import GradcliError
-from gradcli.modes.claim import GRANT, WrongShape, in_shape
+from gradcli.modes.claim import GRANT, GRANT_SOLVER, WrongShape, in_shape
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
+from gradcli.modes.solver_changes import smaller_tolerances
 from gradcli.numerics.redraw import redraw_inputs, resize_inputs
 from gradcli.numerics.rounding import EPS
 from gradcli.point import Array, Estimate, Point
@@ -207,12 +208,12 @@ def _right(request: Request, point: Point, names: tuple[str, ...], quick: bool =
     """
     q = Question(request.f, replace(point, value=None), request.wrt, request.seed, request.budget, request.stepping)
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), smaller_tolerances(request.f):
             if not np.all(np.isfinite(q.value)) or size(q.value) * q.entries > _MOST_ENTRIES:
                 return None
             if q.untraced is None and (q.ties or q.not_finite is not None):
                 return None
-            estimate = _answer(q, quick)
+            estimate, changes = _answer(q, quick), q.solver_changes
     except (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, np.linalg.LinAlgError):
         return None
     if estimate is None:
@@ -222,6 +223,8 @@ def _right(request: Request, point: Point, names: tuple[str, ...], quick: bool =
         return None
     coarseness = request.claim.precision.coarseness() if request.claim is not None else 1.0
     room = {name: _room(q, estimate, name, gradient[name], coarseness) for name in names}
+    if changes is not None:
+        room = {name: x + GRANT_SOLVER * changes.of(name, gradient[name]) for name, x in room.items()}
     return Right(dict(point.values), gradient, room, shape(q.value))
 
 

@@ -37,7 +37,7 @@ from gradcli.reports.encode import TEXT_ONLY, Status
 from gradcli.reports.error_maps import error_maps
 from gradcli.reports.escape import cut
 from gradcli.reports.native import Exactness, NativeReport, Part
-from gradcli.reports.point_report import Detects, Diagnosis, PointReport, StressReport, UnresolvedEntries
+from gradcli.reports.point_report import Detects, Diagnosis, PointReport, StressReport, UnresolvedEntries, as_exact_as
 from gradcli.reports.seeds import seed_line
 from gradcli.reports.tidy import entries
 from gradcli.reports.trace import TraceReport
@@ -359,6 +359,8 @@ def limit_of(detects: Detects) -> str:
     said = ""
     if detects.relative is not None:
         said = f"to better than {numbers.power(detects.relative)}"
+        if detects.solvers:
+            said += f", {as_exact_as(detects.solvers)}"
         if isinstance(detects.absolute, float):
             said += f"; entries of 0 to within {numbers.power(detects.absolute)} (absolute)"
     elif isinstance(detects.absolute, float):

@@ -1,5 +1,6 @@
 """What a report of `check` says of one point."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradcli.reports import numbers
@@ -51,12 +52,20 @@ class Detects:
     absolute    The smallest absolute error that would have been seen in the entries that are 0: where all entries are,
                 and beside `relative` where function values alone show it.
     unresolved  The entries that function values did not resolve.
+    solvers     The solvers that the function calls, with their tolerances, where these set the limit: the claim is then
+                as exact as they allow.
     """
 
     relative: float | None
     at: str | None
     absolute: float | Absent = ABSENT
     unresolved: UnresolvedEntries | Absent = ABSENT
+    solvers: tuple[str, ...] | Absent = ABSENT
+
+
+def as_exact_as(solvers: Sequence[str]) -> str:
+    """Say that something is as exact as solvers allow: `as exact as solve_ivp at rtol=1e-8 allows`."""
+    return f"as exact as {' and '.join(solvers)} {'allows' if len(solvers) == 1 else 'allow'}"
 
 
 NO_SIZE = Detects(None, None)  # no error is certain to be seen, or there is no verdict

@@ -17,6 +17,7 @@ from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.program import value_and_pulled
 from gradcli.source.facts import Surface
 from gradcli.source.function import Function, Notice, Output, of
+from gradcli.source.solvers.tolerances import solvers_watched
 
 STEP = "step along v"  # the input of a function along a line; no parameter can have this name
 
@@ -74,7 +75,8 @@ class GivenGradient(Gradient):
     def __call__(self, values: Mapping[str, Value]) -> Value:
         if self.claim is None or any(isinstance(x, Tracer) for x in values.values()):
             raise NotSupported("second derivatives are compared with differences of the claimed gradient")
-        parts = self.claim({name: x for name, x in values.items() if name != STEP})
+        with solvers_watched():
+            parts = self.claim({name: x for name, x in values.items() if name != STEP})
         return np.concatenate([np.reshape(parts[name], (-1,)) for name in self.wrt])
 
 

@@ -21,10 +21,12 @@ from gradcli.source.labelled import PandasEnded, in_a_trace, in_pandas
 from gradcli.source.missing_arguments import as_dict, as_integers, open_ended
 from gradcli.source.outputs import flattened
 from gradcli.source.pick import Pick
-from gradcli.source.standin import replaced, stand_ins, tracing, untraced, users_modules
+from gradcli.source.solvers.tolerances import TIGHTER, solvers_watched
+from gradcli.source.standin import replaced, solver_tolerances, stand_ins, tracing, untraced, users_modules
 from gradcli.source.structure import Leaf, Node, labelled, put_together
 from gradcli.words import Kind, Severity, TargetKind
 
+_SAME = 1e-14  # relative: values that differ by less do so by rounding
 _MOST_SAID = 300  # most characters quoted from an exception's message
 _ABOUT_INTEGERS = ("integer", "'float", "float64'", "slice", "as indices must be")
 _OF_TENSORS = ("type Long", "expected Long", "as indices must be", '"nll_loss', "expected int64", "must have integer")
@@ -35,7 +37,8 @@ class PythonFunction:
     """A Python callable whose arguments have a known structure; its inputs are their float leaves, named by path.
 
     `arguments` holds the structure of each argument. With `pick` the function returns its value and its gradient, and these
-    are the parts of its result that they are; only the value is differentiated.
+    are the parts of its result that they are; only the value is differentiated. `solvers` are the solvers of scipy that it
+    called where it was surveyed, with their tolerances in words, and `tolerance_factor` is that of smaller ones.
     """
 
     kind: TargetKind = "python"
@@ -57,6 +60,9 @@ class PythonFunction:
         self.copies = False
         self.seconds: float | None = None
         self.calls = 0  # of the function, on numbers and on tracers
+        self.solvers: tuple[str, ...] = ()
+        self.tolerance_factor = TIGHTER[0]  # of solvers, where the reference is taken
+        self._watched = False  # whether its solvers are: those of a claim are not
         self._passing = passing(function, tuple(self.arguments))
         self._labelled = labelled(self.arguments.values())
 
@@ -127,7 +133,8 @@ class PythonFunction:
                 kwargs |= x
             else:
                 kwargs[name] = x
-        with np.errstate():  # undoes changes that the function makes to numpy's error handling
+        # errstate undoes changes that the function makes to numpy's error handling
+        with np.errstate(), solvers_watched() if self._watched else contextlib.nullcontext():
             return (function or self.function)(*args, **kwargs)
 
     def _failed(self, error: BaseException, tracing: bool, values: Mapping[str, Value]) -> GradcliError:
@@ -180,12 +187,19 @@ class PythonFunction:
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
         """Return the value and notices: the function writes into inputs, is not deterministic, or returns an int.
 
-        Cost    two calls of the function, of which the second is timed.
+        Cost    two calls of the function, of which the second is timed; up to three more if it calls a solver of scipy.
         """
-        y, self.outputs, notices = self._first(values)
-        start = time.perf_counter()
-        again = flattened(self.raw(values), self.text)[0]
-        self.seconds = time.perf_counter() - start
+        self._watched = True
+        with solver_tolerances(1.0) as calls:
+            y, self.outputs, notices = self._first(values)
+        with solver_tolerances(1.0) as more:  # the first call may have imported scipy
+            start = time.perf_counter()
+            again = flattened(self.raw(values), self.text)[0]
+            self.seconds = time.perf_counter() - start
+        self.solvers = tuple(dict.fromkeys((*self.solvers, *calls, *more)))
+        self._watched = bool(self.solvers)
+        if self.solvers:
+            self.tolerance_factor = min(self.tolerance_factor, self._factor_that_changes(values, y))
         if shape(again) != shape(y) or not np.array_equal(np.asarray(again), np.asarray(y), equal_nan=True):
             notices.append(_changing(y, again))
         if self.copies:
@@ -193,6 +207,15 @@ class PythonFunction:
                 Notice(Kind.MUTATES_INPUT, Severity.WARNING, f"{self.text} writes into its input; it was given copies")
             )
         return y, notices
+
+    def _factor_that_changes(self, values: Mapping[str, Value], y: Value) -> float:
+        """Return the factor of the tolerances of solvers that changes the value; a step of a solver may overshoot the first."""
+        for factor in TIGHTER:
+            with solver_tolerances(factor):
+                z = flattened(self.raw(values), self.text)[0]
+            if shape(z) == shape(y) and np.any(np.abs(z - y) > _SAME * np.abs(y)):
+                return factor
+        return TIGHTER[0]
 
     def _first(self, values: Mapping[str, Value]) -> tuple[Value, tuple[Output, ...], list[Notice]]:
         raw = self.raw(values)

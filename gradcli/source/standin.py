@@ -13,7 +13,7 @@ import functools
 import operator
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType, MethodType, ModuleType
 from typing import Any
@@ -23,6 +23,7 @@ from gradcli.core.provenance import called_name, is_ours, is_users
 from gradcli.primitives import scipy as of_scipy
 from gradcli.source import numba_functions
 from gradcli.source.replacements import FLOAT, SWEEPS, Hold, Joined, replacements, traced
+from gradcli.source.solvers.tolerances import SOLVERS, SolverRow, call_watched, is_inside_solver, tolerances_times
 
 of_scipy.SOLVERS.update({name: f"gradcli.source.solvers.{name}" for name in ("integrate", "optimize")})
 
@@ -33,6 +34,8 @@ _INSTALLED: list[
 ] = []  # namespaces of modules and their original entries, while any thread traces
 _WITH_FLOAT: list[dict[str, Any]] = []  # namespaces of the user's modules in which `float` is replaced meanwhile
 _USERS_OF_IT = [0]
+_SOLVERS_REPLACED: list[tuple[dict[str, Any], str, Any]] = []  # namespaces of modules, a name, and its original entry
+_USERS_OF_SOLVERS = [0]
 
 
 def _for_user(original: Any, stand_in: Callable[..., Any]) -> Any:
@@ -77,23 +80,27 @@ def _calls(frame: FrameType, function: Callable[..., Any]) -> bool:
     return bool(found is function)
 
 
-def _solvers(modules: Iterable[str]) -> Iterator[tuple[ModuleType, str, Any]]:
-    """Yield (module, attribute, stand-in) of functions that call the user's: these may hold traced values."""
-    for module, name, function in of_scipy.functions(modules, of_scipy.SOLVERS):
-        yield module, name, _for_solver(getattr(module, name), function)
+def _for_solver(original: Any, stand_in: Callable[..., Any] | None, row: SolverRow | None) -> Any:
+    """Return a solver that notes its tolerances or makes them smaller, and that is traced if it holds traced values."""
 
-
-def _for_solver(original: Any, stand_in: Callable[..., Any]) -> Any:
     @functools.wraps(original, updated=())
     def chosen(*args: Any, **kwargs: Any) -> Any:
-        ours = SWEEPS.hold is None or is_ours(sys._getframe(1).f_code.co_filename)
-        return (original if ours or not Captured((args, kwargs)).leaves else stand_in)(*args, **kwargs)
+        file = sys._getframe(1).f_code.co_filename
+        if is_ours(file):
+            return original(*args, **kwargs)
+        is_traced = stand_in is not None and SWEEPS.hold is not None and Captured((args, kwargs)).leaves
+        function: Any = stand_in if is_traced else original
+        if row is None or is_inside_solver(file):
+            return function(*args, **kwargs)
+        return call_watched(original.__name__, row, original, function, args, kwargs)
 
     return chosen
 
 
+_Row = tuple[ModuleType, str, Any, Any]  # a module, the name of a function in it, the original, its stand-in
 _SEEN: list[str] = []  # the modules of scipy whose stand-ins are in the table
-_TABLE: dict[int, tuple[ModuleType, str, Any, Any]] = {}  # by the original's id: module, name, original, stand-in
+_TABLE: dict[int, _Row] = {}  # by the original's id
+_SOLVERS: dict[int, _Row] = {}  # the same of functions that call the user's, which may hold traced values
 _DIRECT: dict[int, tuple[Any, Any]] = {}  # by the original's id: the original, what replaces it whoever calls
 _METHODS: list[tuple[type, str, Any, Any]] = []  # of classes of scipy and numba: class, name, original, stand-in
 _INHERITED = object()  # the original of a method that the class itself does not define
@@ -111,8 +118,7 @@ def _update_table() -> None:
         chosen = stand_in if isinstance(stand_in, Joined) else _for_user(original, stand_in)
         _TABLE.setdefault(id(original), (module, name, original, chosen))
         _DIRECT.setdefault(id(original), (original, stand_in))
-    for module, name, chosen in list(_solvers(scipys)):
-        _TABLE.setdefault(id(getattr(module, name)), (module, name, getattr(module, name), chosen))
+    _TABLE.update(_solvers())
     _METHODS[:] = [
         (owner, name, vars(owner)[name], _for_method(vars(owner)[name], stand_in))
         for owner, name, stand_in in of_scipy.methods(scipys)
@@ -121,6 +127,77 @@ def _update_table() -> None:
         (owner, name, vars(owner).get(name, _INHERITED), stand_in)
         for owner, name, stand_in in numba_functions.methods(_originals)
     )
+
+
+_WITH_SOLVERS: list[str] = []  # the modules of scipy whose solvers are in the table
+
+
+def _solvers() -> dict[int, _Row]:
+    """Return the table of solvers, with those of a module of scipy that was imported since."""
+    imported = of_scipy.imported()
+    for name in [name for name in imported if name not in _WITH_SOLVERS]:
+        module, rows = sys.modules[f"scipy.{name}"], SOLVERS.get(name, {})
+        traced_ones = {function: stand_in for _, function, stand_in in of_scipy.functions([name], of_scipy.SOLVERS)}
+        for function in {**rows, **traced_ones}:
+            original = getattr(module, function, None)
+            if original is not None:
+                chosen = _for_solver(original, traced_ones.get(function), rows.get(function))
+                _SOLVERS.setdefault(id(original), (module, function, original, chosen))
+        _WITH_SOLVERS.append(name)
+    return _SOLVERS
+
+
+@contextmanager
+def solver_tolerances(factor: float) -> Iterator[dict[str, None]]:
+    """Context in which the solvers that watched functions call have `factor` times their tolerances; yields what they call.
+
+    The solvers are replaced in every module that holds them, but not inside scipy, whose functions call each other.
+    """
+    with _LOCK:
+        _USERS_OF_SOLVERS[0] += 1
+        if _USERS_OF_SOLVERS[0] == 1:
+            _replace_solvers()
+    try:
+        with tolerances_times(factor) as calls:
+            yield calls
+    finally:
+        with _LOCK:
+            _USERS_OF_SOLVERS[0] -= 1
+            while _USERS_OF_SOLVERS[0] == 0 and _SOLVERS_REPLACED:
+                names, name, original = _SOLVERS_REPLACED.pop()
+                names[name] = original
+
+
+def _replace_solvers() -> None:
+    """Replace the solvers of scipy; modules of installed packages are looked at once, the user's modules each time."""
+    table = _solvers()
+    if not table:
+        return
+    modules = users_modules()
+    for names, key, original in (*_packages_places(len(sys.modules), len(table)), *_places_of(modules, table)):
+        if names.get(key) is original:
+            names[key] = table[id(original)][3]
+            _SOLVERS_REPLACED.append((names, key, original))
+
+
+@functools.lru_cache(maxsize=1)
+def _packages_places(modules: int, solvers: int) -> list[tuple[dict[str, Any], str, Any]]:
+    """Return where installed packages hold solvers: the arguments, the numbers of modules and of solvers, key the cache."""
+    table, mine = _solvers(), users_modules()
+    own = {row[0].__name__ for row in table.values()}
+    others = [m for m in list(sys.modules.values()) if isinstance(m, ModuleType) and m not in mine]
+    return _places_of(
+        [m for m in others if m.__name__ in own or not m.__name__.startswith(("scipy.", "gradcli."))], table
+    )
+
+
+def _places_of(modules: Iterable[ModuleType], table: Mapping[int, _Row]) -> list[tuple[dict[str, Any], str, Any]]:
+    """Return where modules hold an original of a table: the namespace, the name, and the original."""
+    found = []
+    for module in modules:
+        names = vars(module)
+        found += [(names, key, x) for key, x in list(names.items()) if id(x) in table and table[id(x)][2] is x]
+    return found
 
 
 class stand_ins:
@@ -245,11 +322,17 @@ def _users_places(modules: tuple[ModuleType, ...], lengths: tuple[int, ...], cou
     """Return the entries to replace in the user's modules, under any alias; the numbers of names key the cache."""
     found = []
     for module in modules:
-        known = [(alias, _TABLE.get(id(x)), x) for alias, x in list(vars(module).items())]
-        there = [(alias, row) for alias, row, x in known if row is not None and row[2] is x]
+        known = [(alias, _row_of(x)) for alias, x in list(vars(module).items())]
+        there = [(alias, row) for alias, row in known if row is not None]
         if there:
             found.append((vars(module), {a: row[2] for a, row in there}, {a: row[3] for a, row in there}))
     return found
+
+
+def _row_of(x: Any) -> _Row | None:
+    """Return the row of the table for an original, or for what stands in its place meanwhile."""
+    row = _TABLE.get(id(x)) or _TABLE.get(id(getattr(x, "__wrapped__", None)))
+    return row if row is not None and (row[2] is x or row[3] is x) else None
 
 
 def _length(module: ModuleType) -> int:

@@ -12,6 +12,7 @@ from gradcli.lowering.floats import format_of
 from gradcli.modes.claim import Claim
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
+from gradcli.modes.solver_changes import smaller_tolerances
 from gradcli.modes.work import Effort
 from gradcli.numerics.infinities import TO_FINITE
 from gradcli.point import Estimate
@@ -41,7 +42,7 @@ from gradcli.study.repeatability import noticed, unexplained, unsteady
 from gradcli.study.sweep_summary import left_out_of_summary, summary
 from gradcli.study.truth import slope_along
 from gradcli.verdict.evidence import Outcome
-from gradcli.verify.check import Answers, check
+from gradcli.verify.check import Answers, check, with_values_at_smaller_tolerances
 from gradcli.verify.environment import environment
 from gradcli.verify.request import Request
 from gradcli.verify.run_modes import answered, missing, reference_of, run
@@ -69,6 +70,11 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
 
     Raises  BadOption for a study that does not fit the function, such as a Jacobian of a scalar.
     """
+    with smaller_tolerances(request.f):
+        return _compared(with_values_at_smaller_tolerances(request), studies)
+
+
+def _compared(request: Request, studies: Studies) -> CompareReport:
     point = request.points[0]
     q = request.question(point, request.budget.at_least(Effort.ALL))
     formats = [format_of(name) for name in studies.dtypes]
@@ -100,7 +106,7 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
     judged = check(request, answers=Answers(q, outcomes)) if request.claim else None
     derivative: Derivative = "Hessian" if isinstance(q.f, Gradient) else "Jacobian"
     return CompareReport(
-        target=Target(q.f.kind, root_of(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.value,
+        target=Target(q.f.kind, root_of(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.own_value,
         f_seconds=q.seconds,
         reference=reference, modes=rows, sweep=steps, findings=told,
         exit_status=_status(outcomes, bool(open_)) if judged is None else judged.exit_status,

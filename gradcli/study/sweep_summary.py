@@ -20,10 +20,12 @@ _MOST_CALLS = 100  # of the summary for a function without a trace, whose operat
 
 
 def left_out_of_summary(q: Question) -> str | None:
-    """Return why there is no summary: there is no input, or it takes too much work; None if there is a summary."""
+    """Return why there is no summary: no input, too much work, or no higher derivatives; None if there is a summary."""
     calls = calls_of([scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY]) * len(steps(EPS))
     if not q.wrt or not q.entries:
         return "there is no input to step in"
+    if q.solvers:
+        return "solvers in f have rules for first derivatives only"
     if not q.untraced and not takes_at_most(q, _MOST_WORK, calls):
         return f"it would take {calls:,} evaluations of f, about {numbers.about(calls * q.work)} operations"
     return None

@@ -11,9 +11,9 @@ from gradcli.modes.budget import OverBudget
 from gradcli.modes.mode import Contradiction
 from gradcli.point import Witness
 from gradcli.reports.common import Finding, finding
-from gradcli.reports.point_report import NO_SIZE, Detects, Diagnosis
+from gradcli.reports.point_report import NO_SIZE, Detects, Diagnosis, as_exact_as
 from gradcli.verdict.detects import detects_of
-from gradcli.verdict.entries import AGREE, DISAGREE
+from gradcli.verdict.entries import AGREE, DISAGREE, NEAR_ZERO, USEFUL_SOLVER
 from gradcli.verdict.evidence import (
     Evidence,
     EvidenceKind,
@@ -32,6 +32,7 @@ Findings = tuple[Finding, ...]
 _TRACED = ("certified", "reverse", "forward")
 _BY_VALUES = ("finite-difference",)
 _HOW_TO_RESOLVE = "check at a point where it changes f more, or accept it: --allow not-resolved"
+_MOST_OPEN = 0.1  # relative: what solvers leave open beyond it is accepted with no tolerance
 _REPORT_IT = "please report it, with the function"
 
 
@@ -150,6 +151,9 @@ def _blamed(seen: Evidence, findings: Findings, says: str) -> Finding:
         return _inconclusive(
             Kind.CONTRADICTION, f"{says}: a kink or a branch may lie closer than the steps of the differences"
         )
+    if seen.solvers:
+        says = f"{says}, beyond what smaller tolerances change: {' and '.join(seen.solvers)}"
+        return _inconclusive(Kind.CONTRADICTION, says, "give the solver smaller tolerances")
     return _inconclusive(
         Kind.TRACE,
         f"the trace differs from the function: {says}, although every rule it uses is right",
@@ -247,6 +251,10 @@ def _exact_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) 
     if not right or _blocked(findings):
         found = _open(findings, *_why_not(seen, findings, confirmed))
         return replace(found, hull=hull, agreement=seen.agreement)
+    if (relative := _open_by_solvers(seen, every=True)) > _MOST_OPEN:
+        return replace(
+            _open(findings, _known_to(seen, "the worst entry", relative)), hull=hull, agreement=seen.agreement
+        )
     changed = require(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
     if changed is not None:
         return Decision(Verdict.FAIL, (*findings, changed), hull=hull, agreement=seen.agreement)
@@ -338,15 +346,40 @@ def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> F
     unconfirmed = sum(int(np.sum(~mask)) for mask in confirmed.values())
     doubtful = sum(int(np.sum(word != AGREE)) for word in agreement.values())
     count = max(unconfirmed, doubtful)
-    says = f"the bounds of the modes are too wide to decide {count} entr{'y' if count == 1 else 'ies'}"
+    entries = f"{count} entr{'y' if count == 1 else 'ies'}"
+    open_by_solvers = _open_by_solvers(seen)
+    if open_by_solvers >= USEFUL_SOLVER:
+        return (_known_to(seen, entries, open_by_solvers),)
+    says = f"the bounds of the modes are too wide to decide {entries}"
     hint = "compare-modes shows the bounds"
     undecided = undecided_entry(seen)
     if undecided is not None:
         says += f": {undecided.in_words}"
         hint = undecided.option if seen.tolerance is not None else hint
-    if seen.coarse_solver is not None:
-        hint = f"give {seen.coarse_solver} a smaller tolerance, such as rtol=1e-8"
     return (_inconclusive(Kind.NOISE, says, hint),)
+
+
+def _open_by_solvers(seen: Evidence, every: bool = False) -> float:
+    """Return what the tolerances of solvers leave open, relative to the entry where that is most; 0 without a solver.
+
+    Only undecided entries count, or `every` one; entries that are 0 beside the largest are left out.
+    """
+    claim = seen.estimate_or_none("claim")
+    worst = 0.0
+    for name, granted in ({} if claim is None or seen.reference is None else claim.solvers).items():
+        right = seen.estimate(str(seen.reference))
+        size, open_ = np.abs(right.value[name]), granted + right.solvers.get(name, 0.0)
+        used = (size > NEAR_ZERO * np.max(size, initial=0.0)) & (every | (seen.agreement["claim"][name] != AGREE))
+        worst = max(worst, float(np.max(open_ / np.where(used, size, np.inf), initial=0.0)))
+    return worst
+
+
+def _known_to(seen: Evidence, entries: str, relative: float) -> Finding:
+    """Return the finding that solvers in f are too inexact."""
+    are = "are" if entries.endswith("entries") else "is"
+    says = f"{entries} {are} known only to {relative:.0e}, {as_exact_as(seen.solvers)}"
+    more = "" if relative > _MOST_OPEN else f", or accept the difference: --rtol {relative:.0e}"
+    return _inconclusive(Kind.NOISE, says, f"give the solver smaller tolerances{more}")
 
 
 def _weak_evidence(seen: Evidence) -> Findings:

@@ -14,6 +14,8 @@ from gradcli.verdict.evidence import Evidence, HullDistance
 from gradcli.verdict.resolution import Resolution, accepted_entries, resolution_of
 from gradcli.words import Verdict
 
+_MOSTLY = 0.5  # of the allowed difference: what makes so much of it sets the limit
+
 
 def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> Detects:
     """Return the largest relative error that could have gone undetected, over the nonzero entries that were resolved.
@@ -29,7 +31,7 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> D
     if seen.reference is None or verdict == Verdict.INCONCLUSIVE:
         return NO_SIZE
     right = seen.estimate(seen.reference)
-    smallest, at, absolute = -1.0, None, None
+    smallest, at, absolute, by_solvers = -1.0, None, None, False
     names = seen.claimed or seen.inputs
     claim = seen.estimate_or_none("claim") if seen.claimed is not None else None
     resolution = resolution_of(seen) if hull is None else Resolution()
@@ -54,14 +56,23 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> D
             k = int(np.argmax(relative))
             if float(np.reshape(relative, -1)[k]) > smallest:
                 smallest = float(np.reshape(relative, -1)[k])
+                by_solvers = _solver_room(claim, right, name, part, k) > _MOSTLY * float(np.reshape(room, -1)[k])
                 place = np.unravel_index(part.start + k, value.shape) if value.ndim else ()
                 at = f"{name}[{','.join(map(str, place))}]" if place else name
     if hull is not None and hull.limit > smallest:
-        smallest, at = hull.limit, None
+        smallest, at, by_solvers = hull.limit, None, False
     if 0 <= smallest < 1:
         zero_limit = resolution.zero_limit()
-        return Detects(smallest, at, ABSENT if zero_limit is None else zero_limit, unresolved)
+        solvers = seen.solvers if by_solvers and seen.tolerance is None else ABSENT
+        return Detects(smallest, at, ABSENT if zero_limit is None else zero_limit, unresolved, solvers)
     return Detects(None, None, ABSENT if absolute is None else absolute, unresolved)
+
+
+def _solver_room(claim: Estimate | None, right: Estimate, name: str, part: slice, k: int) -> float:
+    """Return the part of the allowed difference of one entry that the tolerances of solvers in f make."""
+    estimates = [right] if claim is None else [claim, right]
+    parts = [np.ravel(part_of(e.solvers[name], part)) for e in estimates if name in e.solvers]
+    return sum(float(x[k] if x.size > 1 else x[0]) for x in parts)
 
 
 def _absolute(seen: Evidence, right: Estimate, names: Iterable[str]) -> float | None:

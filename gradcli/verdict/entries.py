@@ -15,7 +15,7 @@ AGREE, CANNOT_TELL, DISAGREE = np.int8(0), np.int8(1), np.int8(2)  # verdicts of
 WORDS: tuple[Agreement, ...] = ("agree", "cannot tell", "disagree")
 NEAR_ZERO = 1e-6  # relative to the largest entry: smaller entries are compared as if they were this large
 USEFUL = 1e-3  # a bound wider than this, relative to the entry, decides nothing
-USEFUL_ITERATED = 0.05  # the same where f calls a solver with a large tolerance, which bounds what can be known
+USEFUL_SOLVER = 0.01  # the same where f calls a solver, whose tolerance bounds what can be known
 USEFUL_NARROW = 1.0  # the same for formats of few digits, relative to the largest entry: one that is missing is seen
 UNRESOLVED = 0.5  # an entry known to be different from zero is not confirmed by a bound half its size
 DOUBT = 3.0  # between one and three bounds, an estimated bound cannot tell
@@ -81,8 +81,8 @@ def entrywise(
         return mapped(_known, np.int8, y, b.bound[name])
     top = max(largest(y), scale) if a.narrow else 0.0
 
-    def words(x: Array, y: Array, bound: Array, own: Array) -> Any:
-        """Return the verdicts of some entries, given the values, and the bounds of both estimates."""
+    def words(x: Array, y: Array, bound: Array, own: Array, solvers: Array) -> Any:
+        """Return the verdicts of some entries, given the values, the bounds of both estimates, and what solvers make of them."""
         room = bound + own
         distance = np.abs(x - y)
         close = distance <= room
@@ -97,7 +97,8 @@ def entrywise(
             unequal = (distance > 0) | (room > USEFUL * scale / NEAR_ZERO if scale else False)
             verdict[...] = np.where(close & wide & unequal, CANNOT_TELL, verdict)
         if (a.statistical or b.statistical) and not np.all(close):
-            verdict[...] = np.where(~close & (distance <= doubt * room), CANNOT_TELL, verdict)
+            doubtful = room + (doubt - 1.0) * np.maximum(room - solvers, 0.0)
+            verdict[...] = np.where(~close & (distance <= doubtful), CANNOT_TELL, verdict)
         if fixed is not None:
             tolerated = asked(fixed, y)
             verdict[...] = np.where((verdict == DISAGREE) & (distance - own <= tolerated), CANNOT_TELL, verdict)
@@ -107,7 +108,8 @@ def entrywise(
         return np.where(np.isfinite(distance) & np.isfinite(room), verdict, CANNOT_TELL)
 
     with np.errstate(all="ignore"):
-        return mapped(words, np.int8, x, y, a.bound[name], b.bound[name])
+        solvers = np.asarray(a.solvers.get(name, 0.0)) + b.solvers.get(name, 0.0)
+        return mapped(words, np.int8, x, y, a.bound[name], b.bound[name], solvers)
 
 
 def _known(value: Array, bound: Array) -> Any:

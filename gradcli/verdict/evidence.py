@@ -217,7 +217,9 @@ class Evidence:
     tolerance: Tolerance | None = None
     trace: TraceComparison = TraceComparison()
     untraced: GradcliError | None = None  # the error that ended the trace
-    coarse_solver: str | None = None  # a solver in f whose tolerance may be too large to decide an entry
+    solvers: tuple[
+        str, ...
+    ] = ()  # solvers in f with the tolerances at which they stop, if these change its derivatives
     written_as_text: bool = False  # a traced value was converted to text, where its slope may have been lost
     may_retry_without_trace: bool = False  # function values were requested, and the trace is not rejected yet
     may_keep_state: bool = False  # a Python function, whose value may depend on earlier calls

@@ -41,6 +41,8 @@ def wrong_rule(q: Question) -> tuple[Primitive, Any] | None:
             primitive, slots, xs, y, _, position = line
             if primitive is None or not is_plain(y) or not all(map(is_plain, xs)):
                 continue
+            if primitive.error is not None:
+                continue  # its values have the error of a solver, of which differences know nothing
             for i, slot in enumerate(slots):
                 if slot != CONSTANT and (primitive.name, i) not in tried:
                     tried.add((primitive.name, i))

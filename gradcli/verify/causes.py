@@ -8,6 +8,7 @@ import numpy as np
 from gradcli.diagnosis.budget import CauseBudget, calls_for
 from gradcli.diagnosis.diagnose import diagnose
 from gradcli.diagnosis.wrong import Wrong
+from gradcli.modes.solver_changes import smaller_tolerances
 from gradcli.reports.check import CheckReport
 from gradcli.reports.common import finding
 from gradcli.reports.native import NativeReport
@@ -57,6 +58,10 @@ def cause_at(case: PointCheck, seen: Evidence, in_wider_format: Cause | None) ->
     """
 
     def look(budget: CauseBudget) -> Diagnosis | None:
+        with smaller_tolerances(case.q.f):
+            return explain(budget)
+
+    def explain(budget: CauseBudget) -> Diagnosis | None:
         if seen.needs_projections:
             return mistake_in_projections(case, seen.projections, budget)
         masks = entries_to_explain(seen)

@@ -11,6 +11,7 @@ from gradcli.errors import FunctionFailed, TraceEnded
 from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import FRAMEWORKS, MODES
+from gradcli.modes.solver_changes import smaller_tolerances, solvers_of
 from gradcli.numerics.trace_test import TraceTest
 from gradcli.point import Point
 from gradcli.reports.absent import ABSENT, Absent
@@ -75,8 +76,11 @@ def verify(request: Request, progress: Progress | None = None, answers: Answers 
     """
     if progress is not None:
         progress(OUTLINE, _outline(request))
-    with np.errstate(all="ignore"), warnings.catch_warnings():
+    if solvers_of(request.f):
+        answers = None  # they were given with the user's own tolerances
+    with smaller_tolerances(request.f), np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy warns of places that differences try outside the domain
+        request = with_values_at_smaller_tolerances(request)
         results = _results(request, progress, answers)
         open_ = any(result.report.verdict != Verdict.PASS for result in results)
         turned = in_turn(request) if open_ else None
@@ -131,6 +135,19 @@ def _results(request: Request, progress: Progress | None, answers: Answers | Non
         _report_progress(_steady_point(request, point, k, progress, None if k else answers), k, progress)
         for k, point in enumerate(request.points)
     ]
+
+
+def with_values_at_smaller_tolerances(request: Request) -> Request:
+    """Return the request with the values of f that smaller tolerances of its solvers give, beside the user's own."""
+    if not solvers_of(request.f):
+        return request
+    points = (
+        point
+        if point.value is None or point.own_value is not None
+        else replace(point, value=np.asarray(request.f(point.values), dtype=float)[()], own_value=point.value)
+        for point in request.points
+    )
+    return replace(request, points=tuple(points))
 
 
 def _claimed_at(claim: Claimed | None) -> SourceLine | Absent:

@@ -35,6 +35,7 @@ from gradcli.source.names import nearest
 from gradcli.source.outputs import flattened
 from gradcli.source.pick import Pick
 from gradcli.source.python import PythonFunction
+from gradcli.source.standin import solver_tolerances
 from gradcli.source.structure import Leaf, paths, put_together
 from gradcli.source.targets import is_python
 from gradcli.verify.diagonal import with_elementwise, with_hessian_diagonal
@@ -88,7 +89,8 @@ def value_and_gradient(found: Located, pick: Pick) -> tuple[Located, Claimed]:
         raise BadOption(f"{'--value-and-grad' if pick.pair else '--pick'} is for Python functions", do="use --grad")
 
     def gradient(values: Mapping[str, Value]) -> Any:
-        return pick.gradient_of(f.returned(values), f.text)
+        with solver_tolerances(1.0):
+            return pick.gradient_of(f.returned(values), f.text)
 
     claim = ClaimedFunction(
         f"{f.text} ({pick.named})", gradient, matcher(found.arguments, found.wrt, chosen=found.chosen), at

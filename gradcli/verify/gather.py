@@ -11,7 +11,7 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
 from gradcli.diagnosis.gradient_slips import not_reduced
 from gradcli.errors import GradcliError, Place, SlopeNotFinite, Span
-from gradcli.modes.claim import Claim, Claimed, ClaimedExpressions, WrongShape, allow_for_inputs, shaped
+from gradcli.modes.claim import GRANT_SOLVER, Claim, Claimed, ClaimedExpressions, WrongShape, allow_for_inputs, shaped
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import MANY
 from gradcli.numerics.infinities import TO_FINITE
@@ -20,7 +20,7 @@ from gradcli.point import Estimate
 from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import Diagnosis
 from gradcli.source.derived import gradient_in
-from gradcli.verdict.entries import CANNOT_TELL, DISAGREE, DOUBT, USEFUL, USEFUL_ITERATED, entrywise, scale_of
+from gradcli.verdict.entries import CANNOT_TELL, DISAGREE, DOUBT, USEFUL, USEFUL_SOLVER, entrywise, scale_of
 from gradcli.verdict.evidence import Outcome
 from gradcli.verify.diagonal import diagonal_only
 from gradcli.verify.flats import settled_zeros
@@ -202,7 +202,7 @@ def add_claim(case: PointCheck, claimed: Claimed) -> None:
     claim = Claim(claimed)
     case.claimed = claimed.names
     try:
-        estimate = claim.gradient(case.q)
+        estimate = _with_solvers(case, claim.gradient(case.q))
     except WrongShape as error:
         case.wrong_shape = _of_shape(case, error)
         case.outcomes = {"claim": Outcome(claim, "failed", error=error)} | case.outcomes
@@ -216,6 +216,24 @@ def add_claim(case: PointCheck, claimed: Claimed) -> None:
         case.inconclusive(
             Kind.MUTATES_INPUT, says, hint="work on a copy: x = x.copy(); or accept it: --allow mutates-input"
         )
+
+
+def _with_solvers(case: PointCheck, claim: Estimate) -> Estimate:
+    """Return the claim with what it is granted because solvers in f stop at a tolerance: ten times what that changes."""
+    changes = case.q.solver_changes
+    if changes is None:
+        return claim
+    differences = case.outcomes["finite-difference"].estimate if "finite-difference" in case.outcomes else None
+    reference = case.estimate(case.reference).solvers if case.reference is not None else {}
+    granted = {}
+    for name, x in claim.value.items():
+        change, least = changes.of(name, x), 0.0
+        if differences is not None and name in differences.solvers:
+            least = (
+                differences.bound[name] - differences.solvers[name]
+            )  # a change within the bound of differences is none
+        granted[name] = np.where(change > least, GRANT_SOLVER * change - reference.get(name, 0.0), 0.0)
+    return replace(claim, bound={n: b + granted.get(n, 0.0) for n, b in claim.bound.items()}, solvers=granted)
 
 
 def claim_again(case: PointCheck) -> Finding | None:
@@ -283,7 +301,7 @@ def compare_all(case: PointCheck) -> None:
         claim = replace(claim, estimate=allow_for_inputs(claim.estimate, right, case.q))
         case.outcomes = {**case.outcomes, "claim": claim}
     scale = scale_of(right, case.q.xs, case.q.value)
-    useful = USEFUL if case.q.coarse_solver is None else USEFUL_ITERATED
+    useful = USEFUL if case.q.solver_changes is None else USEFUL_SOLVER
     # of bounds that one shaken run gives, a few are too small: the more entries, the further
     shaken = DOUBT * max(1.0, case.q.entries / MANY)
     for mode, outcome in case.outcomes.items():

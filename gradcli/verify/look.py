@@ -8,6 +8,7 @@ import numpy as np
 from gradcli.core.provenance import WRITTEN, place
 from gradcli.errors import TraceEnded
 from gradcli.modes.mode import Question
+from gradcli.modes.solver_changes import solvers_of
 from gradcli.modes.work import Effort
 from gradcli.reports.common import finding
 from gradcli.verdict.evidence import Cause, Evidence, EvidenceKind, Pieces, RepeatedCall, TraceComparison
@@ -35,12 +36,19 @@ def evidence_of(case: PointCheck, request: Request) -> Evidence:
         findings=tuple(case.findings), wrong_shape=case.wrong_shape, tolerance=case.fixed,
         undecided=dict(zip(q.wrt, q.undecided, strict=True)) if case.reference is not None else {},
         scale_findings=tuple(scale_findings(case)), trace=_trace_comparison(q) if ran else TraceComparison(),
-        untraced=q.untraced, coarse_solver=q.coarse_solver,
+        untraced=q.untraced, solvers=_solvers_that_count(case),
         written_as_text=bool(WRITTEN),
         may_retry_without_trace=q.blind is None and "finite-difference" in request.modes and ran,
         sets_left=sets_left(case), may_keep_state=q.f.kind == "python", wants_mutants=request.mutate,
         needs_projections=ran and applies(case),
     )  # fmt: skip
+
+
+def _solvers_that_count(case: PointCheck) -> tuple[str, ...]:
+    """Return the solvers in f with their tolerances, if smaller ones change a derivative."""
+    estimates = [outcome.estimate for outcome in case.outcomes.values() if outcome.estimate is not None]
+    changed = any(np.any(np.asarray(x) > 0) for estimate in estimates for x in estimate.solvers.values())
+    return solvers_of(case.q.f) if changed else ()
 
 
 def _trace_comparison(q: Question) -> TraceComparison:

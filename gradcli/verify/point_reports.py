@@ -38,7 +38,7 @@ def report_of(q: Question, seen: Evidence, decision: Decision, not_claimed: tupl
         differentiated=seen.claimed or q.wrt,
         constant=tuple(name for name in q.point.values if name not in (*q.wrt, *not_claimed, STEP)),
         not_claimed=not_claimed or ABSENT,
-        value=q.value, verdict=decision.verdict, reference=seen.reference,
+        value=q.own_value, verdict=decision.verdict, reference=seen.reference,
         gradient=ABSENT if vector else values, jacobian=values if vector else ABSENT,
         entries=_counted(compared),
         mismatches=_mismatches(seen, len(shape(q.value))) if decision.verdict == Verdict.FAIL else (),

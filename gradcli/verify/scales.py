@@ -31,7 +31,8 @@ def by_scales(case: PointCheck, mode: str, name: str, word: Any) -> Any:
     if found is None or against is None or name not in found.value or name not in against.value:
         return word
     x, bound, slopes = np.asarray(against.value[name]), np.asarray(against.bound[name]), found.slopes.get(name)
-    blunt = _wide(found.value[name], found.bound[name])
+    # what the tolerances of solvers make of a bound is granted, and is no doubt of the differences
+    blunt = _wide(found.value[name], found.bound[name] - np.asarray(found.solvers.get(name, 0.0)))
     if slopes is not None:
         apart, room = np.abs(x - slopes.other), slopes.other_bound + bound
         fits = apart <= DOUBT * room

@@ -9,6 +9,7 @@ from gradcli.diagnosis.budget import CauseBudget
 from gradcli.diagnosis.diagnose import diagnose
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.errors import GradcliError
+from gradcli.modes.claim import GRANT_SOLVER
 from gradcli.modes.mode import Question
 from gradcli.numerics.rounding import EPS
 from gradcli.numerics.screening import screen
@@ -103,9 +104,11 @@ def _screen(q: Question, names: tuple[str, ...], claim: Array) -> ScreeningResul
             except (GradcliError, np.exceptions.ComplexWarning) as error:
                 raise ValueError(str(error)) from error
 
-    budget = q.stepping.budget or _MOST_CALLS
+    budget, changes = q.stepping.budget or _MOST_CALLS, q.solver_changes
+    slopes = dict(zip(names, split_like(claim, [xs[name] for name in names]), strict=True))
+    solvers = 0.0 if changes is None else end_to_end([GRANT_SOLVER * changes.of(n, g) for n, g in slopes.items()])
     return screen(
-        phi, claim, scales, seed=q.seed, limits=Limits(budget), claim_error=_GRANT * np.abs(claim),
+        phi, claim, scales, seed=q.seed, limits=Limits(budget), claim_error=_GRANT * np.abs(claim) + solvers,
         complex_phi=complex_phi, phi_at_zero=float(q.value),
     )  # fmt: skip
 

@@ -9,14 +9,16 @@ import numpy as np
 from gradcli.core.captured import Captured
 from gradcli.core.primitive import Value
 from gradcli.core.tracer import Tracer, plain
-from gradcli.errors import NoRule, TraceEnded
+from gradcli.errors import GradcliError, NoRule, TraceEnded
 from gradcli.interpreters.program import record
 from gradcli.primitives.implicit import SOLUTION
 from gradcli.primitives.shaping import as_value
+from gradcli.source.solvers.tolerances import solvers_watched
 from gradcli.source.standin import stand_ins, untraced, users_modules
 
 LEAST_ERROR = 1e-12  # relative: of a solver whose residual is zero up to rounding
 _AMPLIFIED = 3.0  # the derivative may be off by so much more than the functions that it is made of
+_SAME = 1e-14  # relative: parameters that differ by less have the same derivative, to a solver's error
 _MOST_ERROR = 0.05  # relative: beyond it a solver has not converged
 
 
@@ -44,7 +46,7 @@ class Parametrised:
 
     def __init__(self, structure: Any) -> None:
         self.captured = Captured(structure)
-        self._known: tuple[bytes, list[Any], float] | None = None
+        self._known: tuple[Any, list[Any], float] | None = None
         self._inner = 0.0  # the largest error of a solver inside a function that this one calls
 
     def parts(self, parameters: Sequence[Any]) -> Any:
@@ -60,7 +62,7 @@ class Parametrised:
         raise NotImplementedError
 
     def value(self, *parameters: Any) -> Any:
-        with untraced():
+        with untraced(), solvers_watched():
             return np.asarray(self.solve(self.parts(parameters)), dtype=float)[()]
 
     def jacobian(self, *parameters: Any) -> list[Any]:
@@ -69,16 +71,23 @@ class Parametrised:
     def error(self, *parameters: Any) -> float:
         return self._answers(parameters)[2]
 
-    def _answers(self, parameters: Sequence[Any]) -> tuple[bytes, list[Any], float]:
-        key = b"".join(np.asarray(x, dtype=float).tobytes() for x in parameters)
-        if self._known is None or self._known[0] != key:
-            matrices, error = self.derivative(self.value(*parameters), parameters)
+    def _answers(self, parameters: Sequence[Any]) -> tuple[Any, list[Any], float]:
+        """Return the parameters, the Jacobian by each, and the error: the known ones, if parameters differ by rounding alone."""
+        x = np.concatenate([np.ravel(np.asarray(p, dtype=float)) for p in parameters])
+        if self._known is None or not np.all(np.abs(self._known[0] - x) <= _SAME * np.abs(x)):
+            try:
+                with solvers_watched():
+                    matrices, error = self.derivative(self.value(*parameters), parameters)
+            except GradcliError:
+                raise
+            except (ArithmeticError, RuntimeError, ValueError) as failed:  # of scipy, where there is no solution
+                raise NoRule(f"{self.name} has no derivative here: {failed}", do="move the point") from failed
             if not error < _MOST_ERROR or not all(np.all(np.isfinite(matrix)) for matrix in matrices):
                 raise NoRule(
                     f"{self.name} has not converged: its result is off by {error:.1g} of its size",
                     do="give the solver a smaller tolerance, or another start",
                 )
-            self._known = key, matrices, max(error, LEAST_ERROR) + _AMPLIFIED * self._inner
+            self._known = x, matrices, max(error, LEAST_ERROR) + _AMPLIFIED * self._inner
         return self._known
 
     def jacobians(self, f: Callable[..., Value], xs: Sequence[Any]) -> tuple[Any, list[Any]]:
