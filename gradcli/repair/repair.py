@@ -65,7 +65,8 @@ def repaired(
         if not found.repairs:
             form, shapes = otherwise(request)
             found = replace(found, closed_form=form, shapes=shapes)
-        found = replace(found, why=found.why or (_IN_A_NOTEBOOK if editable else ""))
+        if ask.target.startswith(f"{NOTEBOOK}:") and editable:
+            found = replace(found, why=found.why or _IN_A_NOTEBOOK)
     else:
         points = points_of(request, at, names) if editable else []
         points = points if len(points) > 1 else []
