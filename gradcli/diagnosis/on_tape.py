@@ -33,8 +33,7 @@ def on_tape(wrong: Wrong) -> Diagnosis | None:
     if q.untraced is not None or size(q.value) > _MOST_OUTPUTS:
         return None
     search = Search(wrong)
-    every = list(edges_of(q.recording))
-    edges = [edge for edge in every if wrong.only_line in (None, _line_of(edge))]
+    edges = [edge for edge in edges_of(q.recording) if wrong.only_line in (None, _line_of(edge))]
     with np.errstate(all="ignore"):
         for search.partly in (False, True) if len(wrong.names) < len(wrong.claimed) else (False,):
             for find in (
@@ -47,7 +46,7 @@ def on_tape(wrong: Wrong) -> Diagnosis | None:
                 other_values,
             ):
                 try:
-                    found = find(search, every if find is overwritten else edges)  # it compares the uses of a value
+                    found = find(search, edges)
                 except BudgetSpent:  # what was computed before is compared in the next round
                     wrong.note_limit()
                     continue
