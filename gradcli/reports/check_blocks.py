@@ -217,7 +217,7 @@ def _mismatch_blocks(point: PointReport, title: str) -> list[Block]:
     left = point.entries.wrong - len(rows)
     agree = point.entries.compared - point.entries.wrong - point.entries.undecided
     if left > 0:
-        blocks.append(Paragraph(f"{left} more wrong entries"))
+        blocks.append(Paragraph(f"{left} more wrong entr{'y' if left == 1 else 'ies'}"))
     if agree > 0:
         blocks.append(Paragraph(f"{agree} more {'entries agree' if agree > 1 else 'entry agrees'}"))
     return blocks
