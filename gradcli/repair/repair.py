@@ -60,12 +60,14 @@ def repaired(
         return report
     at = request.points[number] if number < len(request.points) else Point(dict(point.at))
     editable = isinstance(claim, ClaimedExpressions | ClaimedFunction) and bool(names)
-    if isinstance(claim, ClaimedExpressions) or ask.target.startswith(f"{NOTEBOOK}:") or not is_python(ask.target):
+    in_a_notebook = ask.target.startswith(f"{NOTEBOOK}:")
+    has_code = is_python(ask.target) or isinstance(claim, ClaimedFunction)
+    if isinstance(claim, ClaimedExpressions) or in_a_notebook or not has_code:
         found = formula_repair(request, at, names, budget) if isinstance(claim, ClaimedExpressions) else Found()
         if not found.repairs:
             form, shapes = otherwise(request)
             found = replace(found, closed_form=form, shapes=shapes)
-        if ask.target.startswith(f"{NOTEBOOK}:") and editable:
+        if in_a_notebook and editable:
             found = replace(found, why=found.why or _IN_A_NOTEBOOK)
     else:
         points = points_of(request, at, names) if editable else []
