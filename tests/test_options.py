@@ -30,6 +30,7 @@ SAMPLES: dict[str, Any] = {
     "sizes_check": {"n": (1, 2, 31), "b": (2,)},
     "timeout": 90.0,
     "mode_timeout": 0.5,
+    "diagnose": 5.0,
     "pick": Pick("loss", "dw"),
     "expect": frozenset({"straight-through"}),
     "same_as": frozenset({"eager", "vmap"}),

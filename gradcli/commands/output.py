@@ -117,7 +117,11 @@ def emit(report: Any, to: Output, world: World, shown: bool = True, opened: int 
     Raises  BadOption if a file cannot be written.
     """
     if shown and opened:
-        written(report.blocks()[opened:], page(world, world.stdout, to.color), world, apart=True)
+        from gradcli.forms.text import are_separate
+
+        blocks = report.blocks()
+        apart = are_separate(blocks[opened - 1], blocks[opened])
+        written(blocks[opened:], page(world, world.stdout, to.color), world, apart)
     elif shown and not to.quiet:
         own = page(world, world.stdout, to.color)
         text = rendered(to.form, report, replace(own, folder=to.page.folder, workspace=to.page.workspace))

@@ -22,6 +22,7 @@ from gradcli.diagnosis.on_tape import by_share, on_tape
 from gradcli.diagnosis.other_point import of_another_point
 from gradcli.diagnosis.residual import by_law, pattern
 from gradcli.diagnosis.wrong import Wrong
+from gradcli.errors import FunctionFailed, TraceEnded
 from gradcli.reports.point_report import Diagnosis
 from gradcli.words import DiagnosisKind
 
@@ -57,6 +58,8 @@ def diagnose(wrong: Wrong, elsewhere: Iterable[Wrong] = ()) -> Diagnosis:
                 return found
         except BudgetSpent:
             wrong.note_limit()
+        except (FunctionFailed, TraceEnded):  # f cannot be called once more, as where it keeps what it was given
+            continue
     return pattern(wrong)
 
 

@@ -333,9 +333,9 @@ ROWS = (
         meaning=(
             "Function values are known only up to rounding or noise, and so are differences of them. Here the error "
             "bounds are so wide that the claim could be right or wrong: the function loses digits by cancellation, an "
-            "iterative solver stops early, or a fixed step is too small. Where a solver of scipy leaves more than 1 % of an "
-            "entry open, the finding names it and its tolerances. Rounding has no bound at all where f raises an error once "
-            "its values are changed by a few roundings, as the Cholesky factor of a matrix that is barely positive definite."
+            "iterative solver stops early (the finding names it and its tolerances), or a fixed step is too small. "
+            "Rounding has no bound where f raises an error once its values change by a few roundings, as the Cholesky factor "
+            "of a barely positive definite matrix."
         ),
         do=(
             "gradcli compare-modes shows the bound of each mode, gradcli sweep the best step. Leave out --h, compute "

@@ -85,10 +85,15 @@ def _spaced(blocks: tuple[Block, ...]) -> Iterator[Block | None]:
     for block in blocks:
         if isinstance(block, Graph):
             continue
-        if before is not None and (type(before) is not type(block) or isinstance(before, Table | Chart)):
+        if before is not None and are_separate(before, block):
             yield None
         yield block
         before = block
+
+
+def are_separate(before: Block, block: Block) -> bool:
+    """Whether an empty line is between two blocks."""
+    return type(before) is not type(block) or isinstance(before, Table | Chart)
 
 
 def _renderable(block: Block, page: Page) -> RenderableType:

@@ -55,7 +55,13 @@ class Question(Recording):
 
     @cached_property
     def _rules_hold(self) -> list[bool | None]:
-        """For each tie, whether f is smooth there, and the rules give its gradient; None if f may have a kink."""
+        """For each tie, whether f is smooth there, and the rules give its gradient; None if f may have a kink.
+
+        A function that its trace is not, as one that compares with values it kept, is traced at no other point: it may keep
+        traced values of it.
+        """
+        if not self.ties or self.trace_test.agrees is False:
+            return [None] * len(self.ties)
         keys = [tuple(np.asarray(mask).tobytes() for mask in mark.reach) for mark in self.ties]
         known: dict[tuple[bytes, ...], bool | None] = {}
         for key, mark in zip(keys, self.ties, strict=True):

@@ -20,6 +20,7 @@ _STEP = 1e-7  # relative to the point: so small that pieces further away are not
 _STRAIGHT = 1e-3  # relative to the largest slope: on one piece, gradients one step apart differ by less
 CLOSE = 1e-8  # relative to an entry's largest slope: the allowed distance from the hull, above extrapolation errors
 _EQUAL = 1e-10  # relative to an entry's slope: what two pieces that have one gradient differ by, above rounding
+_WIDE = 1e-6  # of the largest slope: rounding errors that are larger say nothing of the pieces
 _BEND = 1e-4  # of the change of a gradient over a step: the error of its limit, which is extrapolated
 _SQUARED = 3.5  # how much larger what grows with the square of a step is after two steps
 _ROUNDS = 60  # of the search for pieces from the nearest convex combination towards the claim
@@ -69,6 +70,8 @@ class Pieces:
             if piece is None or self.contradicted:
                 return None
             first = first or piece
+            if np.any(room > _WIDE * np.max(np.abs(first), initial=0.0)):
+                return None  # rounding alone would hide that two pieces differ
             if not _have_one_limit(first, piece, room):
                 return None
         recorded = end_to_end(self.q.recording.pull(self.weights))[self.reached]

@@ -331,7 +331,7 @@ def _users_places(modules: tuple[ModuleType, ...], lengths: tuple[int, ...], cou
 
 def _row_of(x: Any) -> _Row | None:
     """Return the row of the table for an original, or for what stands in its place meanwhile."""
-    row = _TABLE.get(id(x)) or _TABLE.get(id(getattr(x, "__wrapped__", None)))
+    row = _TABLE.get(id(x)) or _TABLE.get(id(getattr(x, "__wrapped__", None) if callable(x) else None))
     return row if row is not None and (row[2] is x or row[3] is x) else None
 
 

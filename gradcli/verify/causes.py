@@ -1,5 +1,6 @@
 """The cause of a FAIL, looked for once the verdict is decided, within one budget."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -72,8 +73,7 @@ def cause_at(case: PointCheck, seen: Evidence, in_wider_format: Cause | None) ->
         claimed, known = ({n: estimate.value[n] for n in masks} for estimate in (claim, right))
         confirms = case.claim is not None and budget.left > 0  # a name has to hold at other inputs, too
         elsewhere = wrong_at_other_inputs(case.q, case.claim, budget) if confirms and case.claim is not None else ()
-        with np.errstate(all="ignore"):
-            return diagnose(Wrong(case.q, claimed, known, masks, room, budget=budget), elsewhere)
+        return diagnose(Wrong(case.q, claimed, known, masks, room, budget=budget), elsewhere)
 
     return look
 
@@ -87,18 +87,22 @@ def calls_of(case: PointCheck) -> int:
 
 def with_causes(verified: Verified, budget: CauseBudget) -> CheckReport:
     """Return the report with the likely mistake at each wrong point, and in each wrong custom gradient."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", RuntimeWarning
+        )  # of points outside the domain, and of formats that are too narrow
+        found = {number: cause(budget) for number, cause in verified.causes.items()}
+        inner = {number: cause(budget) for number, cause in verified.inner_causes.items()}
     report = verified.report
     points = list(report.points)
-    for number, cause in verified.causes.items():
-        with np.errstate(all="ignore"):  # an entry may be too large for float16
-            points[number] = replace(points[number], diagnosis=cause(budget))
+    for number, diagnosis in found.items():
+        points[number] = replace(points[number], diagnosis=diagnosis)
     native = report.native
     if isinstance(native, NativeReport):
         parts = list(native.parts)
-        for number, cause in verified.inner_causes.items():
-            found = cause(budget)
-            if found is not None and found.kind is not DiagnosisKind.UNKNOWN:
-                parts[number] = replace(parts[number], message=found.message)
+        for number, diagnosis in inner.items():
+            if diagnosis is not None and diagnosis.kind is not DiagnosisKind.UNKNOWN:
+                parts[number] = replace(parts[number], message=diagnosis.message)
         native = replace(native, parts=tuple(parts))
     return replace(report, points=tuple(points), native=native)
 

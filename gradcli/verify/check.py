@@ -59,10 +59,8 @@ def check(request: Request, progress: Progress | None = None, answers: Answers |
     As `verify`, which see.
     """
     verified = verify(request, progress, answers)
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        budget = CauseBudget(verified.calls)
-        return within_time(with_causes(verified, budget), budget)
+    budget = CauseBudget(verified.calls)
+    return within_time(with_causes(verified, budget), budget)
 
 
 def verify(request: Request, progress: Progress | None = None, answers: Answers | None = None) -> Verified:

@@ -101,7 +101,7 @@ def test_the_mistake_in_an_answer_is_named(gradcli: Callable[..., Any], answer: 
     [
         ("x@A@x", "A: n n; x: n", "x", "2*A@x", 'right only if A is symmetric (--assume "A: symmetric")'),
         ("sum((X@w - y)**2)/m", "X: m n; w: n; y: m", "w", "2*X.T@(X@w - y)/n", "it is m/n times the right one"),
-        ("1/norm(x)", "x: n", "x", "-x/norm(x)**2", "-x/norm(x)**3 is right"),
+        ("1/norm(x)", "x: n", "x", "-x/norm(x)**2", "b is not squared"),
         ("0.5*sum((W@x - y)**2)", "W: n n; x: n; y: n", "x", "W@(W@x - y)", "not transposed"),
         (
             "0.5*sum((W@x - y)**2)",

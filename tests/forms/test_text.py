@@ -56,6 +56,7 @@ def report_of(gradcli: Callable[..., Any], case: str) -> Any:
     """Return the report a command would have rendered."""
     caught: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gradcli.commands.check.emit", lambda report, *_, **__: caught.append(report))
         patch.setattr(output, "rendered", lambda form, report, page=None: caught.append(report) or "")
         gradcli(*REPORTS[case])
     return caught[0]
