@@ -51,7 +51,11 @@ class Checked(Protocol):
 
 def wrong_entries(report: Checked, point: PointReport, number: int) -> list[Block]:
     """Return a table of the worst entries of a wrong claim, and how many others are wrong or right."""
-    return _mismatch_blocks(point, _called(point, number) if len(report.points) > 1 else "") if point.mismatches else []
+    return (
+        _mismatch_blocks(point, f"at {_called(point, number)}" if len(report.points) > 1 else "")
+        if point.mismatches
+        else []
+    )
 
 
 def point_blocks(report: Checked, point: PointReport, number: int, opened: bool = False) -> list[Block]:

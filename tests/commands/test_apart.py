@@ -466,6 +466,7 @@ def test_the_supervisor_imports_only_the_standard_library() -> None:
         "gradcli.__main__",
         "gradcli.pipes",
         "gradcli.process",
+        "gradcli.relay",
         "gradcli.supervisor",
         "gradcli.threads",
     }

@@ -255,7 +255,7 @@ def test_an_internal_error_in_the_child_is_one_of_ours(
     def broken(*_: Any) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("gradcli.full_check.check", broken)
+    monkeypatch.setattr("gradcli.full_check.verify", broken)
     ran = process("check", f"{written(tmp_path, GOOD)}:f", X, "--timeout", "20s", "--json")
     assert (ran.exit_status, ran.json["error"]["kind"]) == (70, "internal")
 

@@ -11,6 +11,7 @@ import pytest
 import gradcli
 from gradcli.core.closures import python_code
 from gradcli.frameworks.recognise import recognised
+from gradcli.source import standin
 from gradcli.source.standin import stand_ins, untraced
 
 OWN = (np.zeros,)  # names in a module of the user's are replaced in a trace, and what a tuple holds is not
@@ -55,6 +56,8 @@ def numba(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         module = ModuleType(name)
         setattr(module, owner.__name__, owner)
         monkeypatch.setitem(sys.modules, name, module)
+    for table in ("_SEEN", "_METHODS"):  # numba itself may have been imported by an earlier test
+        monkeypatch.setattr(standin, table, [])
     yield
 
 
