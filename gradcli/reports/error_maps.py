@@ -6,7 +6,7 @@ import numpy as np
 
 from gradcli.reports.blocks import HeatMap
 from gradcli.reports.encode import Values
-from gradcli.reports.shown_entries import WORST_FIRST, worst_first
+from gradcli.reports.shown_entries import worst_first
 
 _MARKED = 3  # worst entries of a map that are ringed
 _LARGEST = 1_000  # rows or columns of a picture
@@ -46,7 +46,7 @@ def error_maps(
         else:
             ringed = [np.ravel_multi_index(at, np.shape(right)) for at in worst.get(name, ())[:_MARKED]]
         marked = tuple(tuple(int(k) for k in np.unravel_index(at, g.shape)) for at in ringed)
-        title = f"{mode}: relative error of the entries of {name}, the worst ringed ({WORST_FIRST})"
+        title = f"{mode}: relative error of the entries of {name}, the largest ringed"
         found.append(HeatMap(title, "power of ten", np.log10(np.maximum(error, _FLOOR)), marked))  # type: ignore[arg-type]
     return found
 

@@ -31,7 +31,7 @@ def test_table_map_and_correction_agree():
     assert point.diagnosis.corrected == "x[2] = 0.006, not 0.03"
     (drawn,) = [block for block in report.page_blocks() if type(block).__name__ == "HeatMap"]
     assert drawn.marked == ((0, 2), (0, 3))
-    assert "the worst ringed (by relative, then by absolute error)" in drawn.title
+    assert "the largest ringed" in drawn.title
     assert "the worst first, by relative, then by absolute error" in str(report)
 
 
