@@ -32,7 +32,8 @@ def test_a_planted_mistake(case: Case) -> None:
     _installed(case)
     options = {name: 1e-5 if name == "rtol" else x for name, x in case.options.items()}
     report = gradcli.check(left_open.slipped(case), case.at, **options)
-    assert report.verdict == "fail"
+    # the gradient of a staircase is 0 whatever the slip inside it does, so that the whole is not shown to be wrong
+    assert report.verdict == ("inconclusive" if case.name == "rounding in JAX" else "fail")
     if case.verdict == "pass":
         assert report.points[0].modes["claim"].verdict == "disagree"
 
