@@ -87,7 +87,8 @@ def _wrong_at(point: Point, q: Question, claim: Claimed, budget: CauseBudget) ->
     except _FAILURES:
         return None
     right = {n: np.asarray(estimate.value[n]) for n in made}
-    room: dict[str, Any] = {n: estimate.bound[n] + GRANT * EPS * (np.abs(x) + _largest(x)) for n, x in right.items()}
+    rounding = GRANT * EPS * claim.precision.coarseness()
+    room: dict[str, Any] = {n: estimate.bound[n] + rounding * (np.abs(x) + _largest(x)) for n, x in right.items()}
     masks = {n: ~(np.abs(made[n] - x) <= room[n] + _SAME * np.abs(x)) for n, x in right.items()}
     return Wrong(other, made, right, masks, room, budget=budget)
 
