@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import torch.nn.functional as F
 
 from gradcli.errors import BadExpression, GradcliError
 from gradcli.source.expression import Expression
 from gradcli.source.names import FUNCTIONS
 from gradcli.source.torch_names import OF_TORCH
+
+torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+F: Any = torch.nn.functional
 
 MODULES = {
     "torch": torch, "torch.linalg": torch.linalg, "torch.special": torch.special, "torch.fft": torch.fft, "F": F,
