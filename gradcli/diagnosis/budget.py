@@ -68,6 +68,3 @@ class CauseBudget:
             yield
         finally:
             self._kept = before
-
-
-NOTHING = CauseBudget(0)  # for what needs no evaluation
