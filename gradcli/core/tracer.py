@@ -346,6 +346,11 @@ class Arithmetic(Tracer):
         """Return `number` in this arithmetic, without error if the arithmetic can represent it."""
         raise NotImplementedError
 
+    @classmethod
+    def named(cls, name: str, value: Value) -> Any:
+        """Return the constant pi or e, given its float64 `value`: as exact as this arithmetic can be."""
+        return cls.lift(value)
+
 
 def plain(x: Value) -> Value:
     """Return the float64 value under any number of sweeps."""

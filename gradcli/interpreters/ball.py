@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,10 @@ class Ball(Objectwise):
     def entries_of(cls, numbers: Any) -> Iterator[arb]:
         return map(arb, numbers.reshape(-1).tolist())
 
+    @classmethod
+    def named(cls, name: str, value: Value) -> Any:
+        return cls(constant(name, value))
+
     @property
     def moves(self) -> bool:
         """Whether it is more than one number; a ball without a radius is as good as a plain one."""
@@ -40,6 +45,24 @@ class Ball(Objectwise):
 
 
 quick_operators(Ball)
+_EXACT = ContextVar("exact constants", default=False)
+
+
+def constant(name: str, value: Value) -> arb:
+    """Return pi or e: their float64 `value`, or inside `exact_constants` a ball around them of the precision that is set."""
+    if not _EXACT.get():
+        return arb(float(value))
+    return arb.pi() if name == "pi" else arb.const_e()
+
+
+@contextmanager
+def exact_constants() -> Iterator[None]:
+    """Take pi and e themselves inside the context, not the float64 of that name."""
+    token = _EXACT.set(True)
+    try:
+        yield
+    finally:
+        _EXACT.reset(token)
 
 
 @contextmanager

@@ -56,8 +56,16 @@ def rounding_of(q: Recording, kernels: bool) -> RoundingError:
 
     Error   by balls a bound, up to a few ulps. If balls cost too much, become too wide because their values depend on
             each other, or matrices are factored, an estimate: the changes in runs whose every operation is off by one
-            rounding. Where an operation raises an error in such a run, there is none.
+            rounding. Where an operation raises an error in such a run, there is none. What the rounding of pi and e
+            changes is added.
     """
+    found = _of_operations(q, kernels)
+    for name, change in q.by_constants.items():
+        found.errors[name] = found.errors[name] + change
+    return found
+
+
+def _of_operations(q: Recording, kernels: bool) -> RoundingError:
     radii = _by_balls(q, kernels)
     known = not factored(q.lines)
     if radii is not None and known and not any(np.any(wide) for wide in _wide(q, radii)):

@@ -1,7 +1,8 @@
 """The certified value: a reverse sweep in balls, confirmed by a difference that uses no rules."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from flint import arb
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
 from gradcli.errors import TraceDiffers, Undecided
-from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precision, radius
+from gradcli.interpreters.ball import Ball, decimals, error_of, exact_constants, nearest, precision, radius
 from gradcli.interpreters.tape import Line
 from gradcli.modes.ball_runs import Coded, InBalls, Traced, coded
 from gradcli.modes.budget import NotRun
@@ -38,6 +39,8 @@ _LOST = (
     16 * FUNCTION_ERROR
 )  # of what the value is made of: digits that cancel in the untouched function and not in the trace
 _FACTORED = 1e-2  # of the value: LAPACK's factors round by the condition number, in another order than balls do
+FLOAT_CONSTANTS = "the gradient is certified with the float64 values of pi and e: "
+_OF_CONSTANTS = 1e-10  # of an entry: what an ulp in pi or e may change where these are exact
 _EXPONENTS = 1000  # of float64's numbers, below which ldexp loses nothing
 
 
@@ -57,10 +60,26 @@ class Certified:
     def gradient(self, q: Question) -> Estimate:
         """Error: proved. Cost: per precision tried, one reverse sweep and two evaluations in balls.
 
+        pi and e are exact, but where their rounding alone changes the gradient, or leaves it open.
+
         Raises  NotRun if it is more work than a mode may be; Undecided if 4096 bits do not settle it; Contradiction.
         """
+        if q.untraced is not None or not q.by_constants:
+            return self._gradient(q)
+        if all(np.all(x <= _OF_CONSTANTS * np.abs(q.slopes[name])) for name, x in q.by_constants.items()):
+            try:
+                return self._gradient(q, exact_constants)
+            except Undecided:
+                note = FLOAT_CONSTANTS + "with exact ones the function may have a kink at this point"
+        else:
+            note = FLOAT_CONSTANTS + "their rounding alone changes its first ten digits"
+        found = self._gradient(q)
+        return replace(found, notes=(*found.notes, note))
+
+    def _gradient(self, q: Question, constants: Callable[[], Any] = nullcontext) -> Estimate:
+        """Return the gradient by sweeps with the given `constants`; the function's value is compared with float64's."""
         code = coded(q)
-        found = None if code is None else self._by_code(q, code)
+        found = None if code is None else self._by_code(q, code, constants)
         if found is not None:
             return found
         q.refuse_untraced()
@@ -80,7 +99,8 @@ class Certified:
             self._contains_value(q, traced, lifted)
             evaluations, bits = 1, FIRST_BITS
             while bits <= LAST_BITS:
-                found = self._attempt(q, traced, lifted, bits)
+                with constants():
+                    found = self._attempt(q, traced, lifted, bits)
                 evaluations += 3
                 if found is not None:
                     return replace(found, cost=Cost(evaluations=evaluations), notes=(f"{bits} bits",))
@@ -90,7 +110,7 @@ class Certified:
             do="the function may have a kink at this point, or none of its digits are known",
         )
 
-    def _by_code(self, q: Question, code: Coded) -> Estimate | None:
+    def _by_code(self, q: Question, code: Coded, constants: Callable[[], Any] = nullcontext) -> Estimate | None:
         """Return the gradient by compiled code at the first precision, or None: what it leaves open is traced."""
         if not np.isfinite(q.value):
             return None
@@ -98,7 +118,8 @@ class Certified:
         try:
             with np.errstate(all="ignore"):
                 self._contains_value(q, code, lifted)
-                found = self._attempt(q, code, lifted, FIRST_BITS)
+                with constants():
+                    found = self._attempt(q, code, lifted, FIRST_BITS)
         except (TraceDiffers, Undecided):
             return None
         return None if found is None else replace(found, cost=Cost(evaluations=4), notes=(f"{FIRST_BITS} bits",))

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -31,11 +31,14 @@ from gradcli.numerics.trace_test import random_weights
 from gradcli.point import Array
 from gradcli.source.checkpoint import keeping
 from gradcli.source.derived import gradient_in, root_of
+from gradcli.source.expression import Expression
 from gradcli.source.function import of
+from gradcli.source.instructions import constants_up
 from gradcli.source.solvers.tolerances import tolerances_are_smaller
 
 MOST_JACOBIAN = 2**24
 _BOUNDING = 2.5e9  # scalar operations that a bound of rounding may take
+_MORE_ULPS = 16  # by which pi and e are moved too: what grows with them is slope, what does not is a jump
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +326,26 @@ class Recording(Problem):
     def ball_work_text(self) -> str:
         """The work of one reverse sweep in balls, in words."""
         return f"{balls(self.ball_work):,.0f} operations on balls"
+
+    @cached_property
+    def by_constants(self) -> dict[str, Array]:
+        """How much each entry of the Jacobian changes where pi and e are off by one ulp; empty without such constants.
+
+        Entries whose change does not grow with that of the constants, as at a jump of a slope, get 0.
+        """
+        f = root_of(self.f)
+        if not isinstance(f, Expression) or not f.has_constants:
+            return {}
+        changes = []
+        for ulps in (1, _MORE_ULPS):
+            with constants_up(ulps):
+                found = replace(self).slopes
+            changes.append({name: np.abs(x - self.slopes[name]) for name, x in found.items()})
+        near, far = changes
+        room = {name: EPS * np.abs(x) for name, x in self.slopes.items()}
+        return {
+            name: np.where(np.isfinite(x) & (x <= far[name] / 2 + room[name]), x, 0.0)[()] for name, x in near.items()
+        }
 
     @property
     def affords_balls(self) -> bool:

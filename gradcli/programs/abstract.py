@@ -71,6 +71,17 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Named:
+    """The constant pi or e, as an operation of a program: an arithmetic may know more of it than its float64 `value`."""
+
+    name: str
+    value: float
+
+    def __call__(self) -> Value:
+        return np.float64(self.value)
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
     """The place of an operand among the arguments of a `Call`."""
 
@@ -294,6 +305,10 @@ class Exact(AbstractValue, Arithmetic):
     @classmethod
     def lift(cls, number: Value) -> OfNode:
         return number if isinstance(number, Exact) else WRITING.get().constant(number)
+
+    @classmethod
+    def named(cls, name: str, value: Value) -> OfNode:
+        return WRITING.get().operation(Named(name, float(value)), [], {})
 
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Any) -> Value:
         if primitive.kinks is not None or primitive.constant:

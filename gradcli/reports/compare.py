@@ -1,7 +1,9 @@
 """The report of `compare-modes`: every mode side by side, as data, as blocks for people, and as pictures."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -218,6 +220,7 @@ COLUMNS: dict[str, tuple[Callable[[ModeRow], Cell], str]] = {
     ),
     "device": (lambda row: row.ran_on.device if isinstance(row.ran_on, RanOn) else "cpu", "what it ran on"),
 }
+_DECIMAL = re.compile(r"(?<![\w.])(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])")
 USUAL = ("digits", "median", "bound", "held", "calls", "time/f")
 OF_JACOBIANS = ("digits", "median", "bound", "held", "calls", "sweeps", "time/f")
 COST = ("digits", "calls", "time/f", "adds", "mults", "fn", "memory")
@@ -277,6 +280,11 @@ def _sentences(report: CompareReport) -> list[str]:
         lines.append(
             f"One reverse sweep costs {_times(reverse)} evaluations of f{again} for {numbers.two(entries)} derivatives{needs}."
         )
+    inexact = _DECIMAL.findall(report.target.text) if report.target.kind == "expression" else []
+    named = next((word for word in inexact if Decimal(word) != Decimal(float(word))), None)
+    if "certified" in ok and named is not None:
+        digits = f"{Decimal(float(named)):.25g}"
+        lines.append(f"Certified digits are those of the float64 that a decimal names: {named} is {digits}...")
     symbolic = ok.get("symbolic")
     if symbolic and isinstance(symbolic.formula, int):
         program = f", {numbers.two(reverse.operations)} as a program" if reverse and reverse.operations else ""

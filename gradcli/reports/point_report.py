@@ -200,6 +200,7 @@ class ModeResult:
     jacobian     The Jacobian with respect to each input, indexed [output, input], for a result that is no scalar.
     bound        A bound on the error of each entry by input, shaped as the gradient or Jacobian.
     decimals     The entries as decimal strings by input, where more digits are known than float64 holds.
+                 In an expression pi and e are exact; any other number is the float64 that it names.
     proved       Whether the bound is proved, not estimated.
     verdict      Whether the mode agrees with the reference.
     evaluations  The number of evaluations of f that the mode took.

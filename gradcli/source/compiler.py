@@ -103,6 +103,12 @@ class Compiler:
         self.program.registers.append(value)
         return len(self.program.registers) - 1
 
+    def _named(self, name: str) -> int:
+        register = self._register(np.float64(CONSTANTS[name]))
+        if name in ("pi", "e"):
+            self.program.constants[register] = name
+        return register
+
     def _emit(
         self,
         node: ast.AST,
@@ -160,7 +166,7 @@ class Compiler:
         if name in self.names:
             return self.names[name]
         if name in CONSTANTS and name not in self.given:
-            return self._register(np.float64(CONSTANTS[name]))
+            return self._named(name)
         if name not in self.program.inputs:
             self.program.inputs[name] = self._register()
         return self.program.inputs[name]
@@ -254,7 +260,7 @@ class Compiler:
     def _attribute(self, node: ast.Attribute) -> Compiling:
         dotted = dotted_name(node)
         if dotted and dotted.rpartition(".")[0] in PREFIXES and node.attr in CONSTANTS:
-            return self._register(np.float64(CONSTANTS[node.attr]))
+            return self._named(node.attr)
         if node.attr == "T":
             base = yield node.value
             return self._emit(node, np.transpose, ".T", [base], notice=transposed)

@@ -52,6 +52,11 @@ class Expression:
         """The inputs whose values are positions in arrays, by which nothing is differentiated unless it is asked for."""
         return frozenset(self.program.places)
 
+    @property
+    def has_constants(self) -> bool:
+        """Whether pi or e is in it, which float64 rounds."""
+        return bool(self.program.constants)
+
     def __call__(self, values: Mapping[str, Value]) -> Value:
         return self.program.run(values)
 

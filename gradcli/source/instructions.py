@@ -1,7 +1,9 @@
 """A compiled expression: a flat list of instructions over registers, run without recursion, never evaluated as text."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -15,6 +17,7 @@ from gradcli.errors import BadExpression, BadShape, GradcliError, Span
 from gradcli.source.limits import Ledger, indexed
 from gradcli.source.notices import Notice
 
+_ULPS_UP = ContextVar("ulps added to constants", default=0)
 Watch = Callable[["Instruction", Sequence[Value], Mapping[str, Value]], None]
 LIST = "[..., ...]"  # the operation that makes a list of values of different shapes
 _ABOUT_SHAPES = (
@@ -29,6 +32,16 @@ _ABOUT_SHAPES = (
     "out of bounds",
     "indices",
 )
+
+
+@contextmanager
+def constants_up(ulps: int) -> Iterator[None]:
+    """Take larger float64 numbers for pi and e inside the context: one ulp is more than what they are rounded by."""
+    token = _ULPS_UP.set(ulps)
+    try:
+        yield
+    finally:
+        _ULPS_UP.reset(token)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +89,8 @@ def _same(x: Value) -> Value:
 class Instructions:
     """A program: its instructions, the initial registers, and the registers of the inputs and of the result.
 
-    `places` are the inputs whose values are positions in arrays, by which nothing is differentiated.
+    `places` are the inputs whose values are positions in arrays, by which nothing is differentiated; `constants` are the
+    registers of pi and e.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -84,6 +98,7 @@ class Instructions:
     inputs: dict[str, int] = field(default_factory=dict)
     result: int = -1
     places: set[str] = field(default_factory=set)
+    constants: dict[int, str] = field(default_factory=dict)
 
     def run(self, values: Mapping[str, Value]) -> Value:
         """Return the result for named input values, in the arithmetic of these values (floats, balls, tracers).
@@ -122,7 +137,7 @@ class Instructions:
     def named(self) -> dict[str, Callable[[Mapping[str, Value]], Value]]:
         """Return the values that have a name of the user's, each as a function of the inputs."""
         return {
-            step.name: Instructions(self.steps[: k + 1], self.registers, self.inputs, step.to).run
+            step.name: replace(self, steps=self.steps[: k + 1], result=step.to).run
             for k, step in enumerate(self.steps)
             if step.name is not None
         }
@@ -132,6 +147,9 @@ class Instructions:
         system = next((kind for x in values.values() if (kind := arithmetic(x))), None)
         if system is not None:
             registers = [system.lift(x) if type(x) is np.float64 else x for x in registers]
+        for k, name in self.constants.items():
+            value = self.registers[k] + _ULPS_UP.get() * np.spacing(self.registers[k])
+            registers[k] = value if system is None else system.named(name, value)
         for name, to in self.inputs.items():
             registers[to] = values[name]
         try:

@@ -11,6 +11,7 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
 from gradcli.diagnosis.gradient_slips import not_reduced
 from gradcli.errors import GradcliError, Place, SlopeNotFinite, Span
+from gradcli.modes.certified import FLOAT_CONSTANTS
 from gradcli.modes.claim import GRANT_SOLVER, Claim, Claimed, ClaimedExpressions, WrongShape, allow_for_inputs, shaped
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import MANY
@@ -48,6 +49,10 @@ def place_findings(case: PointCheck) -> None:
     """Add the findings of the recorded run about the point: values that are not finite, kinks, jumps, staircases."""
     q = case.q
     _trace_findings(case)
+    certified = case.outcomes["certified"].estimate if "certified" in case.outcomes else None
+    for note in certified.notes if certified is not None else ():
+        if note.startswith(FLOAT_CONSTANTS):
+            case.findings.append(finding(Kind.REFERENCE, Severity.INFO, note))
     bad = q.not_finite
     if q.blind is not None and q.stepping.budget is None:
         _kinks_by_values(case)

@@ -178,9 +178,9 @@ def test_shapes_take_sizes_too(gradcli: Gradcli) -> None:
 
 def test_a_size_may_be_a_parameter(process: Gradcli, tmp_path: Path) -> None:
     """In a process of its own, where memory is that of the function alone."""
-    argv = ("compare-modes", f"{written(tmp_path, NET)}:deep", "--at", "x=linspace(-1, 1, 500)", "--modes", "reverse")
+    argv = ("compare-modes", f"{written(tmp_path, NET)}:deep", "--at", "x=linspace(-1, 1, 5000)", "--modes", "reverse")
     found = process(*argv, "--sizes", "depth=20,80", "--json").json["growth"]
-    assert [row["entries"] for row in found["rows"]] == [500, 500]
+    assert [row["entries"] for row in found["rows"]] == [5000, 5000]
     assert found["exponents"]["reverse"]["peak_bytes"] == pytest.approx(1, abs=0.15)
     assert found["exponents"]["checkpointed"]["peak_bytes"] < 0.65
 

@@ -1,5 +1,7 @@
 """The certified mode: how many bits it takes, and steps that lose nothing."""
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
@@ -53,3 +55,43 @@ def test_what_rounding_found_serves_the_test_of_the_trace() -> None:
     wrong.balls[53] = q.balls[53] + Ball.lift(1e-6)
     with pytest.raises(TraceDiffers):
         Certified().gradient(wrong)
+
+
+PI = "3.1415926535897932384626433832795028"  # to the last digit that 128 bits are sure of
+
+
+@pytest.mark.parametrize("text", ["pi*x", "x*pi/2*2", "sum(pi*stack([x, 2*x]))/3", "(sin(pi/2) - 1 + sqrt(pi))**2*x"])
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_pi_is_exact(text: str, shape: tuple[int, ...]) -> None:
+    written = Certified().gradient(question(f"sum({text})", x=np.ones(shape))).decimals
+    assert written is not None
+    assert {entry[: len(PI)] for entry in np.ravel(written["x"])} == {PI}
+
+
+def test_e_is_exact() -> None:
+    written = Certified().gradient(question("log(e)*x + x*log(np.e)", x=np.float64(0.5))).decimals
+    assert written is not None
+    assert abs(Decimal(written["x"]) - 2) < Decimal("1e-36")
+
+
+def test_a_kink_that_only_exact_constants_meet_is_a_note() -> None:
+    found = Certified().gradient(question("abs(sin(pi*x))", x=np.float64(1.0)))
+    assert found.value["x"] == -np.pi and found.proved
+    assert found.notes[1] == (
+        "the gradient is certified with the float64 values of pi and e: "
+        "with exact ones the function may have a kink at this point"
+    )
+
+
+@pytest.mark.parametrize("at", [np.pi, -np.pi])
+def test_where_the_rounding_of_pi_is_the_gradient_float64_decides(at: float) -> None:
+    q = question("(abs(x) - pi)**2", x=np.float64(at))
+    found = Certified().gradient(q)
+    assert found.value["x"] == 0 and "their rounding alone" in found.notes[1]
+    assert q.rounding["x"] > 1e-16  # as a gradient written otherwise may round pi otherwise
+
+
+def test_a_number_is_the_float64_that_it_names() -> None:
+    assert Certified().gradient(question("3.141592653589793*x", x=np.float64(1.0))).decimals == {
+        "x": "3.1415926535897931159979634685441851615905761718750"
+    }
