@@ -25,7 +25,7 @@ from gradcli.cli import run
 from gradcli.core import provenance
 from gradcli.world import World
 
-pytest_plugins = ["pytester"]  # for tests/pytest_plugin; it may stand at the top only
+pytest_plugins = ["pytester", "tests.processor_time"]  # pytester for tests/pytest_plugin; it may stand at the top only
 
 # No test depends on the load of the machine, and a run can be repeated; HYPOTHESIS_PROFILE=searching draws new examples.
 settings.register_profile("repeatable", deadline=None, derandomize=True)

@@ -1,0 +1,85 @@
+"""A plugin of the tests: which took most processor time, and which of them should be marked `slow`. It never fails a run.
+
+A test is slow that takes over half a second of processor time, of its own or of processes that it started.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SLOW = 0.5  # seconds
+SHOWN = 10
+_MEASURED = "processor time"
+_STARTED = "starts processes"
+_EVENTS = {"os.fork", "os.posix_spawn", "subprocess.Popen"}
+_started = 0
+
+
+def _count(event: str, _: object) -> None:
+    global _started
+    _started += event in _EVENTS
+
+
+sys.addaudithook(_count)
+
+
+def _seconds() -> float:
+    """Return the processor time of this process and of those it has waited for."""
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    item.stash[_BEGAN] = (_seconds(), _started)
+    return (yield)
+
+
+_BEGAN = pytest.StashKey[tuple[float, int]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
+    report = yield
+    if call.when == "teardown":
+        seconds, started = item.stash[_BEGAN]
+        report.user_properties += [(_MEASURED, _seconds() - seconds), (_STARTED, _started - started)]
+        report.user_properties.append(("slow", item.get_closest_marker("slow") is not None))
+    return report
+
+
+class Times:
+    """The processor time of each test, as the process that reports sees it."""
+
+    def __init__(self, file: str | None) -> None:
+        self.file = file
+        self.rows: list[tuple[float, int, bool, str]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "teardown":
+            of = dict(report.user_properties)
+            self.rows.append((of[_MEASURED], of[_STARTED], of["slow"], report.nodeid))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.file:
+            Path(self.file).write_text(json.dumps(self.rows))
+        if len(self.rows) < SHOWN:
+            return
+        write = terminalreporter.write_line
+        write(f"most processor time, of {sum(row[0] for row in self.rows):.0f} s in {len(self.rows):,} tests:")
+        for seconds, _, slow, name in sorted(self.rows, reverse=True)[:SHOWN]:
+            write(f"  {seconds:6.2f} s  {name}{'  (should be marked slow)' if seconds > SLOW and not slow else ''}")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--times", metavar="FILE", help="write the processor time of each test to FILE, as JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Times(config.getoption("--times")), "processor times")
