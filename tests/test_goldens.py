@@ -1,12 +1,14 @@
 """Documents and screens of the command line stay as they were: `tests/goldens/commands.txt` lists the commands.
 
-A document (--json) is compared entry by entry: gradients within the bounds that both documents state, other numbers to
+Of each kind of document (--json) one is kept whole, of the others a line in `outcomes.txt`: the status, the verdicts, what was found;
+their fields are held by the schema, and their numbers by their own bounds. A document is compared entry by entry: gradients within the bounds that both documents state, other numbers to
 `SAME` of their size, errors and bounds to a factor of `SIZE`, since other processors round otherwise. Screens are compared
 word by word, their numbers likewise. Times, paths, versions and the dots of charts are left out.
 
 `python -m tests.test_goldens [NAME ...]` writes them anew, those named or all; the difference is then to be reviewed.
 """
 
+import functools
 import json
 import os
 import re
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from tests.conftest import gradcli
 
@@ -40,6 +43,20 @@ MEASURED = {  # what an error makes, and by how much it may differ: absolute, re
 OF_MEMORY = 0.5  # how far exponents of measured memory may be apart: what was computed before in the process is in it
 TIMES = {"seconds", "f_seconds", "relative_time"}
 LEFT_OUT = TIMES | {"environment"}
+WHOLE = {
+    "power", "claim-factor", "sweep", "error-name", "derive-refused", "ops-json", "compare", "trace", "grad", "ndjson",
+    "explain-json",
+}  # fmt: skip
+OUTCOME = {
+    "verdict",
+    "reference",
+    "kind",
+    "severity",
+    "status",
+    "formula",
+    "replacement",
+    "what",
+}  # keys of what an outcome says
 VALUES = ("gradient", "jacobian")  # of which `bound` beside them is the bound
 
 _TIME = re.compile(
@@ -64,10 +81,11 @@ class Command:
         return "--json" in self.argv or "ndjson" in self.argv
 
     @property
-    def file(self) -> Path:
-        return (
-            FOLDER / ("documents" if self.document else "screens") / f"{self.name}.{'json' if self.document else 'txt'}"
-        )
+    def file(self) -> Path | None:
+        """The file of the golden; None for a document of which a line is kept."""
+        if self.document:
+            return FOLDER / "documents" / f"{self.name}.json" if self.name in WHOLE else None
+        return FOLDER / "screens" / f"{self.name}.txt"
 
 
 def commands() -> list[Command]:
@@ -84,14 +102,38 @@ def commands() -> list[Command]:
 COMMANDS = commands()
 
 
+def document_of(command: Command) -> dict[str, Any]:
+    """Run a command in the folder of its targets, and return its status and its document."""
+    ran = gradcli(*command.argv, environ=dict(command.environ))
+    assert ran.stderr == "" or ran.exit_status == 2
+    found = ran.json if "--json" in command.argv else [json.loads(line) for line in ran.stdout.splitlines()]
+    return {"exit status": ran.exit_status, "document": found}
+
+
+def outcome(document: dict[str, Any]) -> str:
+    """Return the status of a document, and what it says of verdicts, findings, mistakes and modes, on a line."""
+    said = dict.fromkeys(placed(" ".join(text.split())) for text in _outcomes(document["document"]))
+    return " | ".join([str(document["exit status"]), *said])
+
+
+def _outcomes(x: Any) -> Iterator[str]:
+    for key, value in x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, list) else ():
+        if key in OUTCOME and isinstance(value, str) and value not in ("ok", "agree"):
+            yield value
+        yield from _outcomes(value)
+
+
+def kept_outcomes() -> dict[str, str]:
+    """Return the lines of `outcomes.txt` by the names of their commands."""
+    lines = (FOLDER / "outcomes.txt").read_text(encoding="utf-8").splitlines()
+    return {name: line for name, _, line in (line.partition(": ") for line in lines)}
+
+
 def shown(command: Command) -> str:
     """Run a command in the folder of its targets and return its golden as it is now."""
+    if command.document:
+        return placed(json.dumps(without_times(document_of(command)), indent=1, ensure_ascii=False)) + "\n"
     ran = gradcli(*command.argv, environ=dict(command.environ))
-    if command.document and ran.stdout.strip():
-        assert ran.stderr == "" or ran.exit_status == 2
-        found = ran.json if "--json" in command.argv else [json.loads(line) for line in ran.stdout.splitlines()]
-        document = {"exit status": ran.exit_status, "document": without_times(found)}
-        return placed(json.dumps(document, indent=1, ensure_ascii=False)) + "\n"
     error = f"[standard error]\n{ran.stderr}" if ran.stderr else ""
     return placed(
         _CHART.sub(
@@ -192,7 +234,41 @@ def alike(a: str, b: str) -> bool:
     return abs(float(a) - float(b)) <= 1.01 * last + SAME * abs(float(a))
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def out_of_bounds(x: Any) -> Iterator[str]:
+    """Yield the modes whose values differ from those of the certified one by more than both bounds."""
+    if isinstance(x, dict) and isinstance(x.get("modes"), dict) and "bound" in x["modes"].get("certified", ()):
+        right = x["modes"]["certified"]
+        for name, mode in x["modes"].items():
+            for key in VALUES:
+                if mode.get("verdict", "agree") == "agree" and name != "claim" and key in mode and key in right:
+                    room = summed(mode["bound"], right["bound"])
+                    yield from (f"{name}: {apart}" for apart in differences(right[key], mode[key], room=room))
+    for value in x.values() if isinstance(x, dict) else x if isinstance(x, list) else ():
+        yield from out_of_bounds(value)
+
+
+@functools.cache
+def validator_of(name: str) -> Draft202012Validator:
+    """Return what holds a document of `gradcli schema NAME`."""
+    return Draft202012Validator(gradcli("schema", name).json)
+
+
+LINES = [command for command in COMMANDS if command.file is None]
+
+
+@pytest.mark.parametrize("command", LINES, ids=lambda command: command.name)
+@pytest.mark.repairs
+def test_the_outcome_is_as_it_was(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FOLDER)
+    document = document_of(command)
+    apart = words_apart(kept_outcomes()[command.name], outcome(document))
+    assert not list(apart), "if it should change: python -m tests.test_goldens, and review the difference"
+    assert list(out_of_bounds(document)) == []
+    name = document["document"]["schema"].removeprefix("gradcli.").partition("/")[0]
+    assert [error.message for error in validator_of(name).iter_errors(document["document"])] == []
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.file is not None], ids=lambda command: command.name)
 @pytest.mark.repairs
 def test_output_is_as_it_was(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FOLDER)
@@ -204,7 +280,8 @@ def test_output_is_as_it_was(command: Command, monkeypatch: pytest.MonkeyPatch) 
 def test_every_golden_has_its_command_and_no_other() -> None:
     files = {path for kind in ("documents", "screens") for path in (FOLDER / kind).iterdir()}
     assert len(COMMANDS) == len({command.name for command in COMMANDS}) >= 200
-    assert files == {command.file for command in COMMANDS}
+    assert files == {command.file for command in COMMANDS} - {None}
+    assert list(kept_outcomes()) == [command.name for command in LINES]
 
 
 @pytest.mark.parametrize(
@@ -260,9 +337,16 @@ def main(names: list[str]) -> None:
     os.chdir(FOLDER)
     for kind in ("documents", "screens"):
         (FOLDER / kind).mkdir(exist_ok=True)
+    lines = kept_outcomes() if names else {}
     for command in COMMANDS:
-        if not names or command.name in names:
+        if names and command.name not in names:
+            continue
+        if command.file is None:
+            lines[command.name] = outcome(document_of(command))
+        else:
             command.file.write_text(shown(command), encoding="utf-8")
+    text = "".join(f"{command.name}: {lines[command.name]}\n" for command in LINES)
+    (FOLDER / "outcomes.txt").write_text(text, encoding="utf-8")
     for kind in ("documents", "screens"):
         for path in (FOLDER / kind).iterdir():
             if path not in {command.file for command in COMMANDS}:
