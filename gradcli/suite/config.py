@@ -12,9 +12,8 @@ from gradcli.option_rows import Option
 from gradcli.options import DEFAULTS, Options, claim_of, rows_of
 from gradcli.source.names import nearest
 from gradcli.source.target_request import TargetRequest
-from gradcli.suite import positions
 from gradcli.suite.decorators import decorated
-from gradcli.suite.toml import read_text, tables
+from gradcli.suite.toml import KeyPath, place_of_key, place_of_table, read_text, tables
 
 NAMES = ("gradcli.toml", "pyproject.toml")  # the first one wins where both are in a folder
 KEYS = {row.flag.removeprefix("--"): row for row in rows_of("check") if row.write is not None}  # of a check
@@ -178,7 +177,7 @@ class _Reader:
         raise BadOption(f"there is no profile '{profile}'", do=f"did you mean '{near}'?" if near else listed)
 
     def _check(self, number: int, entry: Any, top: Mapping[str, Any], chosen: Mapping[str, Any]) -> Check:
-        at: positions.Path = (*self._head, "check", number)
+        at: KeyPath = (*self._head, "check", number)
         table = self._of(dict, entry, at, "a table")
         given = self._options(table, at, KEYS, ("id", "target"))
         target = table.get("target")
@@ -198,28 +197,28 @@ class _Reader:
             raise
 
     def _header(self, number: int) -> Place | None:
-        return positions.place_of_table(self._text, self._path.name, ".".join((*self._head, "check")), number)
+        return place_of_table(self._text, self._path.name, ".".join((*self._head, "check")), number)
 
     def _options(
-        self, table: Mapping[str, Any], at: positions.Path, known: Mapping[str, Option], others: Sequence[str]
+        self, table: Mapping[str, Any], at: KeyPath, known: Mapping[str, Option], others: Sequence[str]
     ) -> dict[str, Any]:
         return option_values(table, known, others, self._path.name, lambda key: self._place((*at, key)))
 
-    def _texts(self, given: Any, at: positions.Path) -> list[str]:
+    def _texts(self, given: Any, at: KeyPath) -> list[str]:
         listed = [given] if isinstance(given, str) else self._of(list, given, at, "a list of texts")
         found: list[str] = [self._of(str, part, at, "a list of texts") for part in listed]
         if any("\0" in part for part in found):
             raise BadOption("a path holds a character that no path can have", where=self._place(at), do="remove it")
         return found
 
-    def _of(self, kind: type, found: Any, at: positions.Path, what: str) -> Any:
+    def _of(self, kind: type, found: Any, at: KeyPath, what: str) -> Any:
         if not isinstance(found, kind):
             key = next((str(part) for part in reversed(at) if isinstance(part, str)), "gradcli")
             raise BadOption(f"'{key}' must be {what}", where=self._place(at), do="see: gradcli schema config")
         return found
 
-    def _place(self, at: positions.Path) -> Place | None:
-        return positions.place_of(self._text, self._path.name, at) if at and isinstance(at[-1], str) else None
+    def _place(self, at: KeyPath) -> Place | None:
+        return place_of_key(self._text, self._path.name, at) if at and isinstance(at[-1], str) else None
 
 
 def _decorated(
