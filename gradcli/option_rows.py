@@ -14,7 +14,8 @@ class Option:
 
     `kind` is the type on the command line: a string, which `read` converts to the value, a number, or a flag. `write`
     returns the strings of the value in a replayed command, and `take` converts the value of Python's keyword. An option
-    without `write` is not replayed, and one without `take` is no keyword.
+    without `write` is not replayed, and one without `take` is no keyword. One that is `hidden` is accepted, and is not in the
+    help.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Option:
     read: Callable[[str, Any], Any] | None
     write: Callable[[Any], Sequence[str]] | None
     take: Callable[[str, Any], Any] | None
+    hidden: bool
 
     @property
     def flag(self) -> str:
@@ -48,12 +50,13 @@ def row(
     flags: str, metavar: str, help: str, *, on: Sequence[str], default: Any = None, kind: type = str, group: str | None = None,
     repeated: bool = False, low: int | None = None, high: int | None = None,
     read: Callable[[str, Any], Any] | None = None, write: Callable[[Any], Sequence[str]] | None = None,
-    take: Callable[[str, Any], Any] | None = None,
+    take: Callable[[str, Any], Any] | None = None, hidden: bool = False,
 ) -> Any:  # fmt: skip
     """Return a field of `Options` whose metadata is its row of the table."""
     about = Option(
-        "", tuple(flags.split()), metavar, help, tuple(on), group, default, kind, repeated, low, high, read, write, take
-    )
+        "", tuple(flags.split()), metavar, help, tuple(on), group, default, kind, repeated, low, high, read, write, take,
+        hidden,
+    )  # fmt: skip
     return dataclasses.field(default=default, metadata={ROW: about})
 
 

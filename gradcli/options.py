@@ -259,10 +259,11 @@ class Options(ProgramOptions, HardPointOptions):
         "--last-failed --lf", "", "Only checks that did not pass last time, or were not reached.",
         on=("check",), group=SUITE, default=False, kind=bool)
     changed: bool = row(
-        "--changed", "", "Only checks whose code or data differs from git's HEAD.",
+        "--changed", "", "Only checks whose modules, data or declaration differ from git's HEAD.",
         on=("check",), group=SUITE, default=False, kind=bool)
     changed_since: str | None = row(
-        "--changed-since", "REF", "Only checks whose code or data differs from where this branch left REF.",
+        "--changed-since", "REF",
+        "Only checks whose modules, data or declaration differ from where this branch left REF.",
         on=("check",), group=SUITE)
     profile: str | None = row(
         "--profile", "NAME", "Use the options of [tool.gradcli.profile.NAME] too.", on=("check",), group=SUITE)
@@ -279,8 +280,8 @@ class Options(ProgramOptions, HardPointOptions):
         "--shard", "K/N", "Only the K-th of N parts of the checks; gradcli merge joins their documents.",
         on=("check",), group=SUITE, read=share)
     cache: bool | None = row(
-        "--cache/--no-cache", "", "Take earlier passes from .gradcli_cache.  [default: yes, but not under CI=true]",
-        on=("check",), group=SUITE, kind=bool)
+        "--cache/--no-cache", "", "Does nothing: a check always runs, and is never answered from an earlier run.",
+        on=("check",), group=SUITE, kind=bool, hidden=True)
     baseline: str | None = row(
         "--baseline", "FILE", "Checks that this file lists as failing count apart.", on=("check",), group=SUITE)
     update_baseline: bool = row(

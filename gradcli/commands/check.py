@@ -61,6 +61,9 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
     """
     words = targets or []
     to = output(FORMATS, options, world)
+    if options.cache is not None:
+        flag = "--cache" if options.cache else "--no-cache"
+        world.tell(f"note: {flag} does nothing: a check always runs, and is never answered from an earlier run")
     if options.recorded is not None:
         from gradcli.commands.check_recorded import check_recorded
 

@@ -19,20 +19,21 @@ from gradcli.options import Options, rows_of
 from gradcli.replay import replayed
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.seeds import seed_words
-from gradcli.reports.suite import CheckRow, Names, Shard, SuiteReport, counts_of, row_of, status_of
+from gradcli.reports.suite import CheckRow, Names, Shard, SuiteReport, counts_of, status_of
 from gradcli.suite import baseline, selection
-from gradcli.suite.cache import Cache, declaration, digest_of
-from gradcli.suite.config import Check, Suite, find_suite, refuse_options_of_one
+from gradcli.suite.changes import changed_checks
+from gradcli.suite.config import Check, Suite, digest_of, find_suite, refuse_options_of_one
 from gradcli.suite.executors import elsewhere, local
 from gradcli.suite.job import Job, job_of
-from gradcli.suite.run import Executors, Result, in_order, scheduled
+from gradcli.suite.last_run import read_last_run, write_last_run
+from gradcli.suite.run import Executors, in_order, scheduled
 from gradcli.words import Exit, worst
 from gradcli.world import World
 
 if TYPE_CHECKING:
     from gradcli.suite.baseline import Baseline
 
-_OF_A_PROJECT = ("last_failed", "changed", "changed_since", "profile", "cache")  # options that need declared checks
+_OF_A_PROJECT = ("last_failed", "changed", "changed_since", "profile")  # options that need declared checks
 _OF_A_LIST = (
     "select",
     "list_only",
@@ -49,9 +50,16 @@ def check_suite(words: Sequence[str], to: Output, options: Options, world: World
     if list(words[:1]) == ["-"]:
         return _Run(_targets((), options, world), to, options, world).of_lines(words)
     if not words:
-        suite = _declared(options, world)
+        suite = _declared(options)
     else:
         suite = suite_of_folders(words, options) if are_folders(words) else _targets(words, options, world)
+    for note in suite.notes:
+        world.tell(f"note: {note}")
+    if not words and not suite.checks and not options.list_only:
+        raise BadOption(
+            f"{suite.path and suite.path.name} declares no check",
+            do="write one, or fill in those that are comments and remove their leading #",
+        )
     given = replayed(options, only=options.given - {"seed"})  # the seed is written by each check
     suite = dataclasses.replace(suite, words=(*suite.words, *given))
     return _Run(suite, to, options, world).of_suite()
@@ -69,7 +77,7 @@ def _refuse(words: Sequence[str], options: Options) -> None:
         raise BadOption("--list prints text", do="leave --format out; --json without --list has every id too")
 
 
-def _declared(options: Options, world: World) -> Suite:
+def _declared(options: Options) -> Suite:
     """Return the suite of the current folder. Raises BadOption if there is none."""
     refuse_options_of_one(options)
     suite = find_suite(Path.cwd(), options.profile, options)
@@ -77,13 +85,6 @@ def _declared(options: Options, world: World) -> Suite:
         raise BadOption(
             "there is no target, and no suite in this folder or above it",
             do='gradcli check "sin(x*y)" checks an expression; gradcli init writes a suite for this project',
-        )
-    for note in suite.notes:
-        world.tell(f"note: {note}")
-    if not suite.checks and not options.list_only:
-        raise BadOption(
-            f"{suite.path and suite.path.name} declares no check",
-            do="write one, or fill in those that are comments and remove their leading #",
         )
     return suite
 
@@ -106,12 +107,8 @@ class _Run:
         self._keep = None if options.save_point is None else keepable(options.save_point)
         self._started = time.perf_counter()
         self._token = secrets.token_hex(8)  # a worker elsewhere that stays is not used by another run
-        self._results: list[Result] = []
+        self._rows: list[CheckRow] = []
         self._selected_ids: tuple[str, ...] = ()  # if not all are selected
-        self._checks = {check.id: check for check in suite.checks}
-        in_ci = world.environ.get("CI") == "true"
-        reads = not in_ci if options.cache is None else options.cache
-        self._cache = Cache(suite, options.threads, reads=reads) if suite.declared else None
         here = Path.cwd() if "baseline" in over.given else suite.folder
         self._baseline_path = None if options.baseline is None else (here / options.baseline).absolute()
         self._refuse_files()
@@ -141,22 +138,21 @@ class _Run:
 
     def of_suite(self) -> int:
         """Run the selected checks of the suite."""
-        known = {} if self._cache is None else self._cache.last()
+        known = read_last_run(self._suite.folder, self._world.tell) if self._suite.declared else {}
         chosen = self._selected(known)
         if self._options.list_only:
             return self._list(chosen)
         known_failures = self._baseline()
-        jobs = [job_of(self._suite, check, record=self._cache is not None, run=self._token) for check in chosen]
-        hits = self._hits(chosen)
+        jobs = [job_of(self._suite, check, run=self._token) for check in chosen]
         apart = any(check.ask.runs_python or check.options.timeout is not None for check in chosen)
-        count = min(self._options.workers, max(1, len(chosen) - len(hits)))
+        count = min(self._options.workers, max(1, len(chosen)))
         seconds = {name: entry["seconds"] for name, entry in known.items() if isinstance(entry.get("seconds"), float)}
         longest_first = None if count == 1 or self._options.exit_first else seconds
         self._say_where()
-        if len(hits) == len(chosen):
-            return self._followed(((hits[k], None) for k in range(len(chosen))), chosen, known_failures)
+        if not chosen:
+            return self._followed(iter(()), chosen, known_failures)
         with self._executor(count, apart) as executor:
-            return self._followed(scheduled(jobs, hits, executor, longest_first), chosen, known_failures)
+            return self._followed(scheduled(jobs, executor, longest_first), chosen, known_failures)
 
     def _selected(self, known: dict[str, dict[str, object]]) -> tuple[Check, ...]:
         """Return the selected checks. Raises BadOption if there are none before sharding."""
@@ -167,7 +163,7 @@ class _Run:
         if options.last_failed:
             checks = selection.not_passed(checks, known)
         if options.changed or options.changed_since is not None:
-            checks = selection.changed(checks, known, self._suite.folder, options.changed_since, declaration)
+            checks = changed_checks(self._suite, checks, options.changed_since)
             if not checks:
                 raise BadOption("no check has changed", do="without --changed all are run")
         if len(checks) < len(self._suite.checks):
@@ -188,16 +184,6 @@ class _Run:
             )
         return Exit.CONFIRMED
 
-    def _hits(self, chosen: Sequence[Check]) -> dict[int, CheckRow]:
-        """Return the rows of checks that passed before and whose code, data and options are the same."""
-        found = {}
-        for number, check in enumerate(chosen):
-            entry = None if self._cache is None else self._cache.find(check)
-            if entry is not None:
-                row = row_of(check.id, check.ask.target, *entry)
-                found[number] = dataclasses.replace(row, cached=True)
-        return found
-
     def _executor(self, count: int, apart: bool) -> Executors:
         url = self._options.executor
         return local(count, self._options.threads, apart) if url is None else elsewhere(url)
@@ -215,18 +201,15 @@ class _Run:
             return baseline.Baseline()
         return baseline.read(self._baseline_path)
 
-    def _followed(self, results: Iterator[Result], chosen: Sequence[Check], known: "Baseline | None" = None) -> int:
-        """Show results as they come, write the end of the page, and return the status; Ctrl-C ends with what is there."""
+    def _followed(self, rows: Iterator[CheckRow], chosen: Sequence[Check], known: "Baseline | None" = None) -> int:
+        """Show rows as they come, write the end of the page, and return the status; Ctrl-C ends with what is there."""
         stopped = Exit.CONFIRMED
         try:
-            while (result := self._next(results)) is not None:
-                row, used = result
+            while (row := self._next(rows)) is not None:
                 if known is not None and not self._options.update_baseline:
                     row = dataclasses.replace(row, known=known.covers(row))
-                self._results.append((row, used))
+                self._rows.append(row)
                 self._page.add(row)
-                if self._cache is not None and row.id in self._checks:
-                    self._cache.keep(self._checks[row.id], row, used)
                 if self._options.exit_first and row.status is Exit.WRONG:
                     break
         except KeyboardInterrupt:
@@ -237,23 +220,24 @@ class _Run:
             print_error(error, False, self._world)
         report = self._report(chosen, known, stopped)
         self._page.end(report)
-        self._remember(chosen)
+        if self._suite.declared:
+            write_last_run(self._suite.folder, self._rows, self._not_reached(chosen), self._world.tell)
         saved = self._saved()
         if self._options.patch is not None:
             write_patches(
-                (row.report for row, _ in self._results if row.report is not None), self._options.patch, self._world
+                (row.report for row in self._rows if row.report is not None), self._options.patch, self._world
             )
         return worst((Exit(report.exit_status), saved))
 
-    def _next(self, results: Iterator[Result]) -> Result | None:
-        with self._world.working(f"{len(self._results)} checked", self._to.quiet):
-            return next(results, None)
+    def _next(self, rows: Iterator[CheckRow]) -> CheckRow | None:
+        with self._world.working(f"{len(self._rows)} checked", self._to.quiet):
+            return next(rows, None)
 
     def _report(self, chosen: Sequence[Check], known: "Baseline | None", stopped: Exit) -> SuiteReport:
         from gradcli.verify.environment import environment
 
         suite, options = self._suite, self._options
-        rows = tuple(row for row, _ in self._results)
+        rows = tuple(self._rows)
         declared = tuple(check.id for check in suite.checks) or tuple(row.id for row in rows)
         stale: tuple[str, ...] = ()
         status = status_of(rows)
@@ -274,7 +258,7 @@ class _Run:
         )  # fmt: skip
 
     def _not_reached(self, chosen: Sequence[Check]) -> tuple[str, ...]:
-        reached = {row.id for row, _ in self._results}
+        reached = {row.id for row in self._rows}
         return tuple(check.id for check in chosen if check.id not in reached)
 
     def _again(self) -> tuple[str, ...]:
@@ -288,16 +272,9 @@ class _Run:
             return (*(check.ask.target for check in suite.checks), *words)
         return (*suite.words, *(() if suite.profile is None else ("--profile", suite.profile)), *words)
 
-    def _remember(self, chosen: Sequence[Check]) -> None:
-        if self._cache is None:
-            return
-        self._cache.remember(self._results, self._not_reached(chosen), self._checks)
-        for note in self._cache.notes:
-            self._world.tell(f"note: {note}")
-
     def _saved(self) -> Exit:
         """Save the first point that does not pass, or the first; return the status of that."""
-        rows = [row for row, _ in self._results if row.error is None]
+        rows = [row for row in self._rows if row.error is None]
         if self._keep is None or not rows:
             return Exit.CONFIRMED
         row = next((row for row in rows if row.status is not Exit.CONFIRMED), rows[0])

@@ -75,6 +75,7 @@ def _parameter(option: Option) -> inspect.Parameter:
     about = typer.Option(
         *option.flags, metavar=option.metavar or None, help=option.help, rich_help_panel=option.group,
         min=option.low, max=option.high, show_default=shown is not None and option.kind is not bool,
+        hidden=option.hidden,
     )  # fmt: skip
     return inspect.Parameter(option.name, _KEYWORD, default=shown, annotation=Annotated[kind, about])
 

@@ -38,7 +38,7 @@ class CheckRow:
     id        The name of the check.
     target    What was checked, as it was written.
     verdict   The verdict on the check; what `--allow` accepts has passed.
-    cached    Whether the pass is that of an earlier run, whose code, data and options were the same.
+    cached    Always false: every check runs.
     known     Whether the baseline lists all that is wrong with it.
     seconds   The time that the check took, in seconds.
     document  The document of the check, or of the error that there is instead.
@@ -81,8 +81,6 @@ class CheckRow:
         said, tone = _WORDS[self.verdict]
         if self.known:
             return f"{said} (known)", "unsure"
-        if self.cached:
-            return f"{said} (cached)", tone
         if self.verdict == "pass" and self.document.get("verdict") == Verdict.INCONCLUSIVE:
             return f"{said} (allowed: {', '.join(self.prevented_by())})", tone
         return self.document.get("headline", said), tone

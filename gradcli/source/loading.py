@@ -20,7 +20,6 @@ from gradcli.source.python import message_of
 from gradcli.source.targets import TARGET
 
 NOTEBOOK = "__main__"  # the module that holds the names of a notebook, which messages name alone
-LISTENERS: list[Callable[[ModuleType], None]] = []  # called with each module that a target, a claim or a point names
 _LIBRARIES = {
     "numpy",
     "scipy",
@@ -91,10 +90,7 @@ def pairs(module: ModuleType, name: str) -> list[str]:
 
 
 def _module(file: str) -> ModuleType:
-    module = _from_file(Path(file)) if file.endswith(".py") else _imported(file)
-    for listener in LISTENERS:
-        listener(module)
-    return module
+    return _from_file(Path(file)) if file.endswith(".py") else _imported(file)
 
 
 def _imported(name: str) -> ModuleType:

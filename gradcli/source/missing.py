@@ -20,7 +20,7 @@ _CLAIM = ("--grad", "--jac", "--hess", "--jvp", "--vjp", "--hvp")
 _OTHERS = ("--wrt", "--seed", "--shapes", "--pick", "--modes", "--device")  # that take a value too
 _FLAGS = (
     "--value-and-grad", "--require-claim", "--json", "--quiet", "-q", "--verbose", "-v", "--color", "--no-color", "--traceback",
-    "--no-cache", "--allow-inconclusive", "--mutate",
+    "--allow-inconclusive", "--mutate",
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from gradcli.reports.suite import CheckRow
 from gradcli.suite.config import Check, Suite
 from gradcli.suite.job import Answer, Job, job_of
 from gradcli.suite.pool import Pool
-from gradcli.suite.run import result_of
+from gradcli.suite.run import row_of_answer
 
 
 class _Local(threading.local):
@@ -29,7 +29,7 @@ def run_apart(text: str) -> str:
 def checked(suite: Suite, check: Check) -> CheckRow:
     """Run one check of a suite, and return its row."""
     job = job_of(suite, check)
-    return result_of(job, _answer(job))[0]
+    return row_of_answer(job, _answer(job))
 
 
 def close() -> None:

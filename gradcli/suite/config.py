@@ -1,6 +1,8 @@
 """Read the suite of a project: `[tool.gradcli]` of pyproject.toml, or gradcli.toml without the prefix."""
 
 import dataclasses
+import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +11,8 @@ from typing import Any
 
 from gradcli.errors import BadOption, GradcliError, Place
 from gradcli.option_rows import Option
-from gradcli.options import DEFAULTS, Options, claim_of, rows_of
+from gradcli.options import DEFAULTS, Options, claim_of, rows_of, with_claim
+from gradcli.replay import replayed
 from gradcli.source.names import nearest
 from gradcli.source.target_request import TargetRequest
 from gradcli.suite.decorators import decorated
@@ -40,12 +43,11 @@ _HEADS = {"pyproject.toml": ("tool", "gradcli"), "gradcli.toml": ()}
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check of a suite: its id, what is asked, its options, and which of these the command line gave."""
+    """One check of a suite: its id, what is asked, and its options."""
 
     id: str
     ask: TargetRequest
     options: Options
-    over: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def find_suite(folder: Path, profile: str | None = None, over: Options = DEFAULT
             note = (
                 (f"{ours[0].name} is used; the gradcli table of {ours[1].name} beside it is not",) if ours[1:] else ()
             )
-            return dataclasses.replace(suite, notes=note)
+            return dataclasses.replace(suite, notes=(*note, *suite.notes))
         if (here / ".git").exists() or here == home:
             break
     if profile is not None:
@@ -135,9 +137,12 @@ def _owned(path: Path) -> None:
         )
 
 
-def read_suite(path: Path, profile: str | None = None, over: Options = DEFAULTS) -> Suite:
-    """Return the suite that a file declares. Raises BadOption with the file, the line and a caret."""
-    text = _text(path)
+def read_suite(path: Path, profile: str | None = None, over: Options = DEFAULTS, *, text: str | None = None) -> Suite:
+    """Return the suite that a file declares, by its content or by another `text`.
+
+    Raises  BadOption with the file, the line and a caret.
+    """
+    text = _text(path) if text is None else text
     table: Any = tables(text, path.name)
     head = _HEADS[path.name]
     for key in head:
@@ -167,7 +172,11 @@ class _Reader:
         found += _decorated(self._path.parent, paths or ["."], top, chosen, self._over)
         _unlike(found, lambda number: self._place((*self._head, "check", number, "id")) or self._header(number))
         options = dataclasses.replace(DEFAULTS, **{**top, **chosen, **given_in(self._over)})
-        return Suite(self._path, self._path.parent, tuple(paths), tuple(found), profile, options)
+        says = (
+            f"cache in {self._path.name} does nothing: a check always runs, and is never answered from an earlier run"
+        )
+        notes = (says,) * ("cache" in {**top, **chosen})
+        return Suite(self._path, self._path.parent, tuple(paths), tuple(found), profile, options, notes)
 
     def _chosen(self, profile: str, profiles: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         if profile in profiles:
@@ -276,8 +285,7 @@ def option_values(
 
 def declared_check(name: str, target: str, values: Mapping[str, Any], over: Options) -> Check:
     """Return a check from the values of its options, with those of the command line over them. Raises BadOption."""
-    check = check_with(name, target, dataclasses.replace(DEFAULTS, **{**values, **given_in(over)}))
-    return dataclasses.replace(check, over=over.given)
+    return check_with(name, target, dataclasses.replace(DEFAULTS, **{**values, **given_in(over)}))
 
 
 def check_with(name: str, target: str, options: Options) -> Check:
@@ -285,6 +293,23 @@ def check_with(name: str, target: str, options: Options) -> Check:
     claim = claim_of(options)
     ask = TargetRequest(target, options.at, claim, options.wrt, separate_points=True)
     return Check(name, ask, dataclasses.replace(options, given=frozenset()))
+
+
+def digest(check: Check) -> str:
+    """Return a digest of what a check asks for: its target, its points, its claim and its options.
+
+    `--seed random` asks for the same in every run, whatever is drawn.
+    """
+    ask = check.ask
+    words = [check.id, ask.target, *ask.at, "", *replayed(with_claim(check.options, ask.claim))]
+    if check.options.seed_is_random:
+        words[-1] = "random"
+    return hashlib.sha256(json.dumps(words).encode()).hexdigest()
+
+
+def digest_of(checks: Sequence[Check]) -> str:
+    """Return a digest of what all checks of a suite ask for."""
+    return hashlib.sha256("".join(map(digest, checks)).encode()).hexdigest()
 
 
 def given_in(over: Options) -> dict[str, Any]:
@@ -371,4 +396,4 @@ def _schema_of(row: Option) -> dict[str, Any]:
     numeric = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "array", "items": {"type": "string"}}]}
     found = dict(kinds.get(row.kind, texts if row.repeated else numeric))
     limits = {name: x for name, x in (("minimum", row.low), ("maximum", row.high)) if x is not None}
-    return {**found, **limits, "description": row.help}
+    return {**found, **limits, "description": row.help} | ({"deprecated": True} if row.hidden else {})

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -11,7 +10,6 @@ from gradcli.reports.common import ErrorDetail, ErrorReport
 from gradcli.reports.decode import NotADocument, decoded
 from gradcli.reports.encode import encode
 from gradcli.suite.job import Answer, Job, answer_of
-from gradcli.suite.recorder import Used
 from gradcli.suite.run import Executor
 
 GROUP = "gradcli.executors"
@@ -25,8 +23,7 @@ class Inline:
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Answer]]:
         """Yield each answer when it is there."""
         for number, job in enumerate(jobs):
-            answer = answer_of(job)
-            yield number, replace(answer, used=Used()) if job.record else answer  # an expression reads nothing
+            yield number, answer_of(job)
 
 
 class Elsewhere:

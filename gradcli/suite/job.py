@@ -20,7 +20,6 @@ from gradcli.reports.encode import encode
 from gradcli.reports.seeds import seed_words
 from gradcli.source.target_request import TargetRequest
 from gradcli.suite.config import Check, Suite
-from gradcli.suite.recorder import Recorder, Used
 
 if TYPE_CHECKING:
     from gradcli.reports.check import CheckReport
@@ -34,8 +33,8 @@ class Job:
     """A check to run.
 
     `folder` is the folder that its paths start from, and `importable` are those from which its modules are imported.
-    `command` repeats it, if it is part of a suite. `record` asks for the files that it read. A worker that stays for another
-    `run` is replaced, as the code may be another one.
+    `command` repeats it, if it is part of a suite. A worker that stays for another `run` is replaced, as the code may be
+    another one.
     """
 
     id: str
@@ -44,7 +43,6 @@ class Job:
     folder: str
     importable: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
-    record: bool = False
     run: str = ""
 
     def text(self) -> str:
@@ -58,21 +56,20 @@ class Answer:
 
     document: dict[str, Any]
     seconds: float
-    used: Used | None = None
 
     def text(self) -> str:
         """Return the answer as JSON; the document is JSON data already."""
-        return json.dumps({"document": self.document, "seconds": self.seconds, "used": encode(self.used)})
+        return json.dumps({"document": self.document, "seconds": self.seconds})
 
 
-def job_of(suite: Suite, check: Check, *, record: bool = False, run: str = "") -> Job:
+def job_of(suite: Suite, check: Check, *, run: str = "") -> Job:
     """Return the job of a check of a suite."""
     if not suite.declared:
         return Job(check.id, check.ask, check.options, str(suite.folder), run=run)
     profile = () if suite.profile is None else ("--profile", suite.profile)
     named = ("-k", _quoted(check.id), *profile, *seed_words(check.options.seed))
     command = ("gradcli", "check", *suite.words, *named)
-    return Job(check.id, check.ask, check.options, str(suite.folder), suite.importable, command, record, run)
+    return Job(check.id, check.ask, check.options, str(suite.folder), suite.importable, command, run)
 
 
 def _quoted(name: str) -> str:
@@ -86,22 +83,19 @@ def run(text: str) -> str:
     return answer_of(decoded(Job, json.loads(text))).text()
 
 
-def answer_of(job: Job, recorder: Recorder | None = None, progress: Progress | None = None) -> Answer:
+def answer_of(job: Job, progress: Progress | None = None) -> Answer:
     """Run a job in this process; every error is an answer too."""
     started = time.perf_counter()
-    used: Used | None = None
     try:
-        with contextlib.chdir(_folder(job)), contextlib.ExitStack() as stack:
-            record = None if recorder is None else stack.enter_context(recorder.recording())
+        with contextlib.chdir(_folder(job)):
             document = encode(_checked(job, progress))
-            used = None if record is None else record.used()
     except GradcliError as error:
         document = encode(_error(job, error))
     except MemoryError:
         document = encode(_error(job, TooLarge("there is not enough memory for this", do="use smaller arrays")))
     except Exception as error:
         document = encode(_internal(job, error))
-    return Answer(document, time.perf_counter() - started, used)
+    return Answer(document, time.perf_counter() - started)
 
 
 def _folder(job: Job) -> str:

@@ -6,9 +6,6 @@ from typing import Protocol
 
 from gradcli.reports.suite import CheckRow, row_of
 from gradcli.suite.job import Answer, Job
-from gradcli.suite.recorder import Used
-
-Result = tuple[CheckRow, Used | None]
 
 
 class Executor(Protocol):
@@ -20,8 +17,8 @@ class Executor(Protocol):
 Executors = AbstractContextManager[Executor]
 
 
-def in_order(jobs: Iterable[Job], executor: Executor) -> Iterator[Result]:
-    """Yield the results of jobs in their order; the jobs may come one after the other, as lines of standard input do."""
+def in_order(jobs: Iterable[Job], executor: Executor) -> Iterator[CheckRow]:
+    """Yield the rows of jobs in their order; the jobs may come one after the other, as lines of standard input do."""
     taken: list[Job] = []
 
     def listed() -> Iterator[Job]:
@@ -29,34 +26,32 @@ def in_order(jobs: Iterable[Job], executor: Executor) -> Iterator[Result]:
             taken.append(job)
             yield job
 
-    waiting: dict[int, Result] = {}
+    waiting: dict[int, CheckRow] = {}
     following = 0
     for number, answer in executor.run(listed()):
-        waiting[number] = result_of(taken[number], answer)
+        waiting[number] = row_of_answer(taken[number], answer)
         while following in waiting:
             yield waiting.pop(following)
             following += 1
 
 
-def scheduled(
-    jobs: Sequence[Job], hits: Mapping[int, CheckRow], executor: Executor, seconds: Mapping[str, float] | None
-) -> Iterator[Result]:
-    """Yield the results of jobs in their order; `hits` are known already.
+def scheduled(jobs: Sequence[Job], executor: Executor, seconds: Mapping[str, float] | None) -> Iterator[CheckRow]:
+    """Yield the rows of jobs in their order.
 
     With `seconds`, the times of the last run by id, the longest are run first, and those without a time before them.
     """
-    left = [number for number in range(len(jobs)) if number not in hits]
+    numbers = list(range(len(jobs)))
     if seconds is not None:
-        left.sort(key=lambda number: -seconds.get(jobs[number].id, float("inf")))
-    waiting: dict[int, Result] = {number: (row, None) for number, row in hits.items()}
-    answers = executor.run(jobs[number] for number in left)
+        numbers.sort(key=lambda number: -seconds.get(jobs[number].id, float("inf")))
+    waiting: dict[int, CheckRow] = {}
+    answers = executor.run(jobs[number] for number in numbers)
     for following in range(len(jobs)):
         while following not in waiting:
             k, answer = next(answers)
-            waiting[left[k]] = result_of(jobs[left[k]], answer)
+            waiting[numbers[k]] = row_of_answer(jobs[numbers[k]], answer)
         yield waiting.pop(following)
 
 
-def result_of(job: Job, answer: Answer) -> Result:
-    """Return the row of a job's answer, and what it used."""
-    return row_of(job.id, job.ask.target, answer.document, answer.seconds), answer.used
+def row_of_answer(job: Job, answer: Answer) -> CheckRow:
+    """Return the row of a job's answer."""
+    return row_of(job.id, job.ask.target, answer.document, answer.seconds)

@@ -1,11 +1,8 @@
-"""Which checks of a suite are run: by name, by what happened last time, by what changed, and by shard."""
+"""Which checks of a suite are run: by name, by what happened last time, and by shard."""
 
 import hashlib
-import os
 import re
-import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from gradcli.errors import BadOption, Span
@@ -100,49 +97,6 @@ def not_passed(checks: Sequence[Check], last: Mapping[str, Any]) -> tuple[Check,
     if not found:
         raise BadOption("every check passed last time", do="without --last-failed all are run")
     return found
-
-
-def changed(
-    checks: Sequence[Check], last: Mapping[str, Any], folder: Path, since: str | None, digest: Callable[[Check], str]
-) -> tuple[Check, ...]:
-    """Return the checks whose files differ from git's HEAD, or from where HEAD left `since`.
-
-    A check counts as changed if its files are not known, or if its own declaration is another one than last time.
-
-    Raises  BadOption where there is no git repository, or `since` is not known there.
-    """
-    files = _files_changed(folder, since)
-
-    def is_changed(check: Check) -> bool:
-        known = last.get(check.id, {})
-        sources = known.get("files")
-        return sources is None or known.get("declared") != digest(check) or bool(files & set(sources))
-
-    return tuple(check for check in checks if is_changed(check))
-
-
-def _files_changed(folder: Path, since: str | None) -> set[str]:
-    """Return the files that differ, relative to the folder; new files that git does not ignore count too."""
-    if since is not None and since.startswith("-"):
-        raise BadOption(f"'{since}' names no commit", do="write --changed-since main")
-    top = Path(_git(folder, "rev-parse", "--show-toplevel").rstrip("\n"))
-    base = "HEAD" if since is None else _git(top, "merge-base", "HEAD", since).strip()
-    names = _git(top, "diff", "--name-only", "--no-renames", "-z", base, "--")
-    new = _git(top, "ls-files", "--others", "--exclude-standard", "-z")
-    paths = (top / name for name in (names + new).split("\0") if name)
-    return {Path(os.path.relpath(path, folder.resolve())).as_posix() for path in paths}
-
-
-def _git(folder: Path, *words: str) -> str:
-    command = ["git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-C", str(folder), *words]
-    try:
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        raise BadOption("git is not installed, which --changed needs", do="leave it out") from None
-    if ran.returncode:
-        said = (ran.stderr.strip().splitlines() or ["it failed"])[0]
-        raise BadOption(f"git cannot tell what changed: {said[:200]}", do="leave --changed out")
-    return ran.stdout
 
 
 def of_shard(ids: Iterable[str], shard: tuple[int, int]) -> frozenset[str]:

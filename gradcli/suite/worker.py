@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import sys
-from functools import cache
 from typing import NoReturn
 
 from gradcli.apart import status_of
@@ -68,24 +67,14 @@ def _answer(up: int, down: int) -> int:
     send("ready")
     while (text := _message(down)) is not None:
         job = decoded(Job, json.loads(text))
-        recorder = _recorder(job.folder) if job.record else None
         timed = job.options.timeout is not None
         progress = (lambda number, point: send("point", number, json.dumps(encode(point)))) if timed else None
-        answer = answer_of(job, recorder, progress)
+        answer = answer_of(job, progress)
         with contextlib.suppress(ValueError, OSError):  # the user's code may have closed it
             sys.stdout.flush()
         send("answer", answer.text())
     WORKERS.stop()
     return 0
-
-
-@cache
-def _recorder(folder: str):  # type: ignore[no-untyped-def]
-    from gradcli.suite.recorder import Recorder
-
-    recorder = Recorder(folder)
-    recorder.install()
-    return recorder
 
 
 def _message(down: int) -> str | None:

@@ -15,7 +15,7 @@ import pytest
 from tests.suite.project import QUICK, SUITE, VERDICTS, written
 
 Process = Callable[..., Any]
-TIMES = {"seconds", "command", "cached"}
+TIMES = {"seconds", "command"}
 
 
 @pytest.fixture(name="folder")
@@ -46,14 +46,14 @@ def test_a_project_is_checked(process: Process, folder: Path) -> None:
 
 
 def test_documents_are_the_same_for_workers_and_shards(process: Process, folder: Path) -> None:
-    whole = process("check", "--json", "--no-cache", cwd=folder).json
-    two = process("check", "--json", "--no-cache", "-n", "2", cwd=folder).json
+    whole = process("check", "--json", cwd=folder).json
+    two = process("check", "--json", "-n", "2", cwd=folder).json
     assert without_times(two) == without_times(whole)
     assert whole["counts"] == {"passed": 2, "failed": 1, "inconclusive": 1, "errors": 1, "known": 0}
     assert whole["declared"] == list(VERDICTS) == [check["id"] for check in whole["checks"]]
     assert [point.get("name") for point in whole["checks"][0]["document"]["points"]] == ["at[1]", "at[2]"]
     for k in (1, 2):
-        process("check", "--no-cache", "--shard", f"{k}/2", "-q", "--out", f"{k}.json", cwd=folder)
+        process("check", "--shard", f"{k}/2", "-q", "--out", f"{k}.json", cwd=folder)
     merged = process("merge", "2.json", "1.json", "--json", cwd=folder)
     assert merged.exit_status == 1 and without_times(merged.json) == without_times(whole)
     assert "2/2" in process("merge", "1.json", cwd=folder).stderr
@@ -84,15 +84,29 @@ def test_the_repeated_command_has_the_options_of_the_command_line(process: Proce
     assert "gradcli check --modes reverse,fd --budget 500 -k bad" in " ".join(ran.stdout.split())
 
 
-def test_options_of_the_command_line_are_no_change_of_the_project(process: Process, folder: Path) -> None:
+def test_only_what_changed_is_checked(process: Process, folder: Path) -> None:
     git = lambda *words: subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True, capture_output=True)  # fmt: skip
     git("init")
     git("add", "-A")
     git("commit", "-m", "all")
-    process("check", "-k", "good", "--budget", "500", cwd=folder)
-    assert "good" not in process("check", "--changed", "--list", cwd=folder).stdout.split()
+    ran = process("check", "--changed", cwd=folder)
+    assert ran.exit_status == 2 and "no check has changed" in ran.stderr
     (folder / "gradcli.toml").write_text(SUITE.replace('at = ["r=[0.5, 1.5]", "r=[1, 2, 3]"]', 'at = "r=[2, 3]"'))
-    assert "good" in process("check", "--changed", "--list", cwd=folder).stdout.split()
+    for words in ((), ("-n", "2"), ("--budget", "500")):
+        assert verdicts(process("check", "--changed", *words, cwd=folder).stdout) == {"good": "pass"}
+
+
+def test_every_check_runs_whatever_the_last_run_found(process: Process, folder: Path) -> None:
+    (folder / "gradcli.toml").write_text(f"cache = true\n{SUITE}")
+    notes = ("--cache does nothing: a check always runs", "cache in gradcli.toml does nothing: a check always runs")
+    for _ in range(2):
+        ran = process("check", "--cache", "--json", cwd=folder)
+        assert all(f"note: {note}, and is never answered from an earlier run\n" in ran.stderr for note in notes)
+        assert [check["cached"] for check in ran.json["checks"]] == [False] * len(VERDICTS)
+    assert {path.name for path in (folder / ".gradcli_cache").iterdir()} == {"last.json", ".gitignore", "CACHEDIR.TAG"}
+    ran = process("check", "x**2", "x=1", "--no-cache", cwd=folder)
+    assert ran.exit_status == 0 and ran.stderr.startswith("note: --no-cache does nothing")
+    assert "cache" not in process("check", "--help", cwd=folder).stdout
 
 
 def test_a_baseline_counts_apart(process: Process, folder: Path) -> None:
@@ -139,7 +153,7 @@ def test_ctrl_c_shows_what_is_finished(tmp_path: Path) -> None:
         rest, errors = run.communicate(timeout=120)
     assert run.returncode == 130 and errors.endswith("interrupted\n") and "Traceback" not in errors
     assert verdicts("".join(lines)) == VERDICTS and rest.splitlines()[-1].startswith("2 passed, 1 failed")
-    assert json.loads((tmp_path / ".gradcli_cache" / "last.json").read_text().partition("\n")[2])["checks"]["last"] == {
+    assert json.loads((tmp_path / ".gradcli_cache" / "last.json").read_text())["checks"]["last"] == {
         "verdict": "not reached"
     }
 
@@ -147,7 +161,7 @@ def test_ctrl_c_shows_what_is_finished(tmp_path: Path) -> None:
 def test_a_folder_is_checked(process: Process, folder: Path) -> None:
     (folder / "points.py").write_text("point = {'x': 2.0}\ndef f(x): return x**2\ndef f_grad(x): return 2*x\n")
     (folder / "open.py").write_text("def h(x): return x**2\ndef h_grad(x): return 2*x\n")
-    ran = process("check", "./", "--no-cache", cwd=folder)
+    ran = process("check", "./", cwd=folder)
     assert verdicts(ran.stdout) == {"good": "pass", "bad": "fail", "kinked": "inconclusive", "f_grad": "pass"}
     assert "open.py:2  h_grad" in ran.stdout and ran.exit_status == 1
 
@@ -158,7 +172,7 @@ def test_a_folder_is_a_part_of_the_suite(process: Process, folder: Path) -> None
     (folder / "src" / "cubes.py").write_text(
         "point = {'x': 2.0}\ndef cube(x): return x**3\ndef cube_grad(x): return 2*x**2\n"
     )
-    words = ("--baseline", "known.json", "--no-cache")
+    words = ("--baseline", "known.json")
     process("check", "-q", *words, "--update-baseline", cwd=folder)
     before = json.loads((folder / "known.json").read_text())["known"]
     document = process("check", "src", *words, "--json", cwd=folder).json
@@ -169,8 +183,8 @@ def test_a_folder_is_a_part_of_the_suite(process: Process, folder: Path) -> None
     process("check", "src", *words, "-q", "--update-baseline", cwd=folder)
     assert set(before) < set(json.loads((folder / "known.json").read_text())["known"])
     again = document["checks"][0]["document"]["command"]
-    assert process(*again[1:], "--no-cache", cwd=folder).exit_status == 1
-    inner = process("check", ".", "--no-cache", cwd=folder / "src")
+    assert process(*again[1:], cwd=folder).exit_status == 1
+    inner = process("check", ".", cwd=folder / "src")
     assert verdicts(inner.stdout.partition("\n")[2]) == {"cube_grad": "fail"}
 
 
@@ -195,4 +209,4 @@ def test_modules_of_one_name_in_two_folders_are_two(process: Process, tmp_path: 
         for k, (name, power, f) in enumerate(checks)
     )
     (tmp_path / "gradcli.toml").write_text(QUICK + suite)
-    assert process("check", "--no-cache", "-q", cwd=tmp_path).stdout.startswith("6 passed in")
+    assert process("check", "-q", cwd=tmp_path).stdout.startswith("6 passed in")

@@ -50,7 +50,7 @@ def _command(name: str, found: Any) -> str:
     examples = re.findall(r"^ {4}(gradcli .*)$", found.epilog or "", re.MULTILINE)
     if examples:
         parts.append("```text\n" + "\n".join(examples) + "\n```")
-    options = [p for p in found.params if isinstance(p, typer.core.TyperOption)]
+    options = [p for p in found.params if isinstance(p, typer.core.TyperOption) and not p.hidden]
     for panel, rows in groupby(options, lambda option: option.rich_help_panel):
         parts.append("\n".join([f"| {panel} | value | meaning |", "| --- | --- | --- |", *map(_option, rows)]))
     return "\n\n".join(parts) + "\n"
@@ -135,7 +135,7 @@ def _type(field: Mapping[str, Any]) -> str:
 
 def configuration() -> str:
     """Return the keys of a suite, from the schema of the configuration."""
-    top = configuration_schema()["properties"]
+    top = {key: about for key, about in configuration_schema()["properties"].items() if "deprecated" not in about}
     check = top["check"]["items"]["properties"]
     shared = [key for key in top if key in check]
     lines = []

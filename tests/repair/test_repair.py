@@ -130,7 +130,7 @@ def test_several_targets_write_one_diff(gradcli: Gradcli, here: Path) -> None:
             for name in ("one", "two")
         )
     )
-    ran = gradcli("check", "--patch", "fix.diff", "--no-cache")
+    ran = gradcli("check", "--patch", "fix.diff")
     assert ran.exit_status == 1 and "2 repairs are in fix.diff" in ran.stderr, ran.stdout + ran.stderr
     assert (here / "fix.diff").read_text().count("--- a/") == 2
 

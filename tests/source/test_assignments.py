@@ -150,7 +150,7 @@ def test_a_suite_takes_them_too(gradcli: Callable[..., Any], tmp_path: Path, mon
         '[[check]]\nid = "fit"\ntarget = "losses.py:fit"\nat = "w=randn(2), data=losses.py:DATA, y=losses.py:LABELS"\n'
         '[[check]]\nid = "start"\ntarget = "losses.py:nested"\nat = ["START", "start"]\n'
     )
-    ran = gradcli("check", "--json", "--no-cache")
+    ran = gradcli("check", "--json")
     assert ran.exit_status == 0, ran.stdout
     assert len(ran.json["checks"][1]["document"]["points"]) == 2
 

@@ -152,7 +152,7 @@ def test_a_suite_and_a_decorator_pick(
     (tmp_path / "gradcli.toml").write_text(
         '[[check]]\nid = "listed"\ntarget = "losses.py:swapped"\nat = "x=[1, 2]"\npick = "value=1,grad=0"\n'
     )
-    ran = gradcli("check", "--json", "--no-cache")
+    ran = gradcli("check", "--json")
     assert ran.exit_status == 0, ran.stdout
     assert {check["id"]: check["verdict"] for check in ran.json["checks"]} == {"listed": "pass", "declared": "pass"}
     assert ran.json["checks"][0]["document"]["claim"] == "losses.py:swapped (part 0 of its result)"

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from gradcli.suite.cache import FOLDER, Cache
-from gradcli.suite.config import find_suite
+from gradcli.suite.last_run import FOLDER, read_last_run
 from tests.conftest import HANG, ends, started
 from tests.suite.project import QUICK, SUITE, VERDICTS, written
 
@@ -28,11 +27,11 @@ def on_a_full_disk(folder: Path, *words: str) -> subprocess.CompletedProcess[str
     )  # fmt: skip
 
 
-def test_a_full_disk_costs_the_cache_alone(tmp_path: Path) -> None:
-    """The verdicts are the same, and one line says why there is no cache."""
+def test_a_full_disk_costs_the_last_verdicts_alone(tmp_path: Path) -> None:
+    """The verdicts are the same, and one line says why they are not kept."""
     ran = on_a_full_disk(written(tmp_path), "-n", "2")
     assert ran.stdout.splitlines()[-1].startswith(LAST) and ran.returncode == 1
-    assert ran.stderr.count("runs without a cache") == 1 and "Traceback" not in ran.stderr
+    assert ran.stderr.count("the verdicts are not kept for --last-failed") == 1 and "Traceback" not in ran.stderr
     assert not list(tmp_path.glob(f"{FOLDER}/**/*.json"))
 
 
@@ -41,7 +40,7 @@ def test_a_report_that_does_not_fit_the_disk_is_an_error(tmp_path: Path) -> None
     assert ran.returncode == 2 and "r.json" in ran.stderr and "Traceback" not in ran.stderr
 
 
-def test_two_runs_at_once_leave_one_whole_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_runs_at_once_leave_the_verdicts_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", ENVIRON["PYTHONPATH"])
     written(tmp_path)
     with (
@@ -50,16 +49,10 @@ def test_two_runs_at_once_leave_one_whole_cache(tmp_path: Path, monkeypatch: pyt
     ):
         outs = [run.communicate(timeout=HANG)[0] for run in (one, two)]
     assert all(out.splitlines()[-1].startswith(LAST) for out in outs)
-    suite = find_suite(tmp_path)
-    assert suite is not None
-    cache = Cache(suite, 1, reads=True)
-    hits = [check.id for check in suite.checks if cache.find(check) is not None]
-    assert hits == ["good", "x**2"] and cache.last().keys() == VERDICTS.keys() and cache.notes == []
-    left = {path.name for path in (tmp_path / FOLDER).iterdir()}
-    assert (
-        left == {"passes", "last.json", ".gitignore", "CACHEDIR.TAG"}
-        and len(list((tmp_path / FOLDER / "passes").iterdir())) == 2
-    )
+    notes: list[str] = []
+    last = read_last_run(tmp_path, notes.append)
+    assert {name: entry["verdict"] for name, entry in last.items()} == VERDICTS and notes == []
+    assert {path.name for path in (tmp_path / FOLDER).iterdir()} == {"last.json", ".gitignore", "CACHEDIR.TAG"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc which processes there are")

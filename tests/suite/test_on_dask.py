@@ -33,13 +33,13 @@ def address(cluster: Any) -> str:
 def test_documents_are_those_of_this_machine(gradcli: Process, process: Process, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     folder = written(tmp_path)
     monkeypatch.chdir(folder)
-    here = process("check", "--no-cache", "--json", cwd=folder)
-    there = gradcli("check", "--no-cache", "--json", "--executor", address(cluster))
+    here = process("check", "--json", cwd=folder)
+    there = gradcli("check", "--json", "--executor", address(cluster))
     assert there.exit_status == here.exit_status == 1
     of_run = {"environment": None}  # this process has no set number of threads, as a test
     assert without_times(there.json) | of_run == without_times(here.json) | of_run
     (folder / "losses.py").write_text((folder / "losses.py").read_text().replace("2 * r**2", "3 * r**2"))
-    again = gradcli("check", "--no-cache", "-k", "bad", "--executor", address(cluster))
+    again = gradcli("check", "-k", "bad", "--executor", address(cluster))
     assert again.exit_status == 0, "a worker must not keep the code of an earlier run"
 
 
@@ -51,7 +51,7 @@ def test_a_worker_that_is_killed_loses_nothing(gradcli: Process, tmp_path: Path,
         pids = [*client.run(os.getpid).values()]
     killer = threading.Thread(target=lambda: (time.sleep(2.0), os.kill(pids[0], signal.SIGKILL)))
     killer.start()
-    ran = gradcli("check", "--no-cache", "--json", "--executor", address(cluster))
+    ran = gradcli("check", "--json", "--executor", address(cluster))
     killer.join()
     assert ran.exit_status == 0 and ran.json["counts"]["passed"] == 8
     assert [check["id"] for check in ran.json["checks"]] == [f"c{k}" for k in range(8)]

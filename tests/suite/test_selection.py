@@ -1,6 +1,5 @@
 """Which checks are selected."""
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -69,30 +68,3 @@ def test_what_did_not_pass_and_what_was_not_reached_is_run_again() -> None:
     assert [check.id for check in selection.not_passed(CHECKS, last)] == ["huber", "huber-lost", "x**2 + y"]
     with pytest.raises(BadOption, match="every check passed last time"):
         selection.not_passed(CHECKS[:1], last)
-
-
-def test_what_differs_from_git_has_changed(tmp_path: Path) -> None:
-    git = lambda *words: subprocess.run(["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True)  # fmt: skip
-    git("init", "-q", "-b", "main")
-    for name in ("a b.py", "ü.py", "c.py"):
-        (tmp_path / name).write_text("1")
-    git("add", ".")
-    git("commit", "-qm", "first")
-    (tmp_path / "a b.py").write_text("2")
-    (tmp_path / "new.npz").write_text("2")
-    files = [["a b.py"], ["ü.py"], ["c.py", "new.npz"]]
-    last = {check.id: {"files": names, "declared": "same"} for check, names in zip(CHECKS, files, strict=False)}
-    chosen = lambda since: [c.id for c in selection.changed(CHECKS, last, tmp_path, since, lambda c: "same")]
-    assert chosen(None) == ["focal", "huber-lost", "x**2 + y"]
-    git("checkout", "-qb", "work")
-    git("add", ".")
-    git("commit", "-qm", "second")
-    assert chosen(None) == ["x**2 + y"] and chosen("main") == ["focal", "huber-lost", "x**2 + y"]
-    with pytest.raises(BadOption, match="git cannot tell"):
-        chosen("nowhere")
-    git("mv", "c.py", "d.py")
-    (tmp_path / "sub").mkdir()
-    last = {"focal": {"files": ["../d.py"], "declared": "same"}, "huber": {"files": ["../c.py"], "declared": "same"}}
-    found = selection.changed(CHECKS[:2], last, tmp_path / "sub", None, lambda c: "same")
-    assert [check.id for check in found] == ["focal", "huber"]
-    assert len(selection.changed(CHECKS, last, tmp_path, None, lambda c: "another")) == 4
