@@ -166,9 +166,9 @@ def swept(line: Line, h: Any, sigma: Any, often: float = _WEIGHT[CENTRAL]) -> Di
     sigma = np.maximum(sigma, _stair(up, down, line.at, column))
     ahead, behind = (up - line.at) / column, (line.at - down) / column
     sides = [_side(slopes, column, sigma) for slopes in (ahead, behind)]
-    found = list(_levels((up - down) / (2 * column), h, sigma, CENTRAL, sides, often))
+    found = list(_levels((up - down) / (2 * column), h, sigma, CENTRAL, often, sides, ahead - behind))
     if not np.all(np.isfinite(up - down)):
-        found += [row for slopes in (ahead, behind) for row in _levels(slopes, h, sigma, ONE_SIDED, [], often)]
+        found += [row for slopes in (ahead, behind) for row in _levels(slopes, h, sigma, ONE_SIDED, often)]
     value, bound, used, rounding = (np.concatenate(column) for column in zip(*found, strict=True))
     k = np.argmin(bound, axis=0)[None]
     value, bound, rounding = (np.take_along_axis(rows, k, axis=0)[0] for rows in (value, bound, rounding))
@@ -225,8 +225,13 @@ def _apart(ahead: Any, behind: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
     return np.where(apart, left, np.nan), np.where(apart, right, np.nan)
 
 
-def _levels(d: Any, h: Any, sigma: Any, power: int, sides: Sequence[Any], often: float) -> Iterator[tuple[Any, ...]]:
-    """Yield, for each level of extrapolation, the estimates, their bounds, their smallest steps and their rounding."""
+def _levels(
+    d: Any, h: Any, sigma: Any, power: int, often: float, sides: Sequence[Any] = (), bends: Any = None
+) -> Iterator[tuple[Any, ...]]:
+    """Yield, for each level of extrapolation, the estimates, their bounds, their smallest steps and their rounding.
+
+    `sides` are the one-sided extrapolants and their errors; `bends` is by how much the one-sided differences differ.
+    """
     column = (-1,) + (1,) * (d.ndim - 1)
     finest = extrapolated(d, h.reshape(column), power)
     fine_rounding = max(often, _WEIGHT[power]) * sigma / h[1:].reshape(column)
@@ -240,6 +245,11 @@ def _levels(d: Any, h: Any, sigma: Any, power: int, sides: Sequence[Any], often:
         apart = _contradiction(table[1:-1], finest[level + 1 :], fine_rounding[level + 1 :])
         for slopes, room in sides:
             apart = np.maximum(apart, _contradiction(table[1:-1], slopes[level:], room[level:]))
+        if bends is not None:
+            bends = bends[1:] + (bends[1:] - bends[:-1]) / (RATIO ** (2 * level - 1) - 1)  # their error: h, h^3, h^5
+            kinks = np.nan_to_num(np.min(np.abs([bends[:-2], bends[1:-1], bends[2:]]), axis=0))
+            nearer = [(slopes[level:], room[level:]) for slopes, room in sides]
+            apart = np.maximum(apart, _error_by_kink(table[1:-1], kinks, nearer))
         bound = SAFETY * np.maximum(spread + rounding, apart)
         yield table[1:-1], np.where(np.isfinite(bound), bound, np.inf), used, rounding
 
@@ -251,6 +261,20 @@ def _contradiction(values: Any, finer: Any, room: Any) -> Any:
         excess = np.abs(values[k] - finer[k:]) - room[k:]
         apart[k] = np.max(np.where(np.isfinite(excess), excess, 0.0), axis=0, initial=0.0)
     return np.maximum(apart, 0.0)
+
+
+def _error_by_kink(values: Any, kinks: Any, sides: Sequence[Any]) -> Any:
+    """Return how far a kink at 0, or nearer than the steps, puts each estimate from the slopes on both sides of it.
+
+    It counts also where noise hides it from smaller steps; but not where both one-sided slopes of a smaller step are so
+    near to the estimate that the kink must be the truncation of wide steps.
+    """
+    error = kinks / 2
+    for k in range(len(values)):
+        distance = np.max([np.abs(values[k] - slopes[k:]) + room[k:] for slopes, room in sides], axis=0)
+        least = np.min(np.nan_to_num(distance, nan=np.inf), axis=0)
+        error[k] = np.where(least < error[k] / 2, 0.0, error[k])
+    return error
 
 
 QUICK = 10.0 ** -np.array([2.0, 2.5, 3.0])

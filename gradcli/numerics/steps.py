@@ -81,8 +81,9 @@ def derivative(
     Units   `typical` is the size of the other entries. Steps are tried on the scale of |x| and on that of max(1, typical),
             or on none wider than `size`, the size of the entry if the user has given it.
     Error   the spread of three neighbouring extrapolants plus noise / h, or the contradiction by smaller steps or by
-            one-sided ones, times a safety factor; estimated, not proved. It assumes that phi has no structure that its
-            noise hides: of a width w, one that changes the slope by less than about 8 noise / w.
+            one-sided ones, or half of the kink that second differences show, times a safety factor; estimated, not proved.
+            It assumes that phi has no structure that its noise hides: of a width w, one that changes the slope by less
+            than about 8 noise / w.
     Cost    14 calls for a smooth phi, 18 if rounding limits, else 43 for a scale; if nearer values do not fit the slope,
             up to 72 more, and up to 106 for each of six entries of the output to find jumps.
     Source  Moré and Wild (2012), Estimating derivatives of noisy simulations; Richardson's extrapolation.

@@ -9,6 +9,7 @@ import gradcli
 from gradcli.interpreters.program import record
 from gradcli.interpreters.shake import Shake, shaken
 from gradcli.modes.bounds import has_kernels, input_rounding, rounding_of
+from gradcli.modes.finite_difference import FiniteDifference
 from gradcli.modes.mode import Question
 from gradcli.point import Point
 from gradcli.source.expression import Expression
@@ -163,3 +164,11 @@ def test_where_a_matrix_is_singular_up_to_rounding_nothing_is_called_a_bound() -
         A = u @ np.diag([1.0, 0.5, smallest]) @ v
         q = question("logdet(A@A.T) + sum(x**2)", {"A": A, "x": np.array([1.0, 2.0])})
         assert np.all(np.isfinite(q.rounding["A"])) == known and np.all(np.isfinite(q.rounding["x"]))
+
+
+def test_differences_of_the_nuclear_norm_are_bounded_beside_its_kink() -> None:
+    """The rounding that a singular matrix may have hides the kink of the least singular value from small steps."""
+    u, v = (np.linalg.qr(np.random.default_rng(k).normal(size=(3, 3)))[0] for k in range(2))
+    q = Question(Expression("sum(svdvals(A))"), Point({"A": u @ np.diag([1.5, 0.4, 1e-12]) @ v.T}), ("A",))
+    found = FiniteDifference().gradient(q)
+    assert np.all(np.abs(found.value["A"] - u @ v.T) <= found.bound["A"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradcli.numerics.noise import noise
-from gradcli.numerics.steps import Line, derivative
+from gradcli.numerics.steps import SAFETY, Line, Noise, derivative
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -152,3 +152,18 @@ def test_the_bound_holds_under_added_noise(sigma: float) -> None:
     found = [derivative(Line(added(sigma, seed), 0.0), 1.0) for seed in range(40)]
     assert all(abs(each.value - 1.0) <= each.bound for each in found)
     assert np.median([each.bound for each in found]) < 1e4 * sigma  # three sigma at h = 1e-3, times the safety factor
+
+
+@pytest.mark.parametrize("added", [0.0, 1.0], ids=["allowed", "present"])
+def test_the_bound_holds_beside_kinks_that_noise_hides_from_small_steps(added: float) -> None:
+    rng = np.random.default_rng(0)
+    a, b, c = rng.normal(size=(3, 300))
+    d, sigma = 10.0 ** rng.uniform(-14, -0.5, 300), 10.0 ** rng.uniform(-14, -3, 300)
+    line = Line(lambda t: a * t + b * np.abs(t - d) + c * np.sin(t) + added * sigma * rng.normal(size=300))
+    found = derivative(line, noise=Noise(sigma, sigma, None if added else 0.0))
+    assert np.all(np.abs(found.value - (a - b + c)) <= found.bound)
+
+
+def test_the_bound_of_a_smooth_function_with_allowed_noise_is_that_of_noise() -> None:
+    found = derivative(Line(lambda t: np.exp(np.float64(t))), noise=Noise(1e-6, 1e-6, 0.0))
+    assert abs(found.value - 1) <= found.bound <= 2 * SAFETY * found.rounding
