@@ -180,11 +180,14 @@ ROWS = (
         group="informs",
         summary="the function is checked by its values alone",
         meaning=(
-            "gradcli could not follow the function: it turns a value into a plain number, or calls code that is not "
-            "numpy. The message and the line say where. The claim is compared with differences of function values, "
-            "which see less small mistakes than gradcli's rules do."
+            "gradcli could not follow the function: it turns a value into a plain number, calls code that is not "
+            "numpy, or is written in TensorFlow or MLX. The message and the line say where. The claim is compared with "
+            "differences of function values, which see less small mistakes than gradcli's rules do."
         ),
-        do="Use numpy's functions in place of np.float64(), math or other libraries, if you want the other modes too.",
+        do=(
+            "Use numpy's functions in place of np.float64(), math or other libraries, or torch or JAX, if you want the "
+            "other modes too."
+        ),
         example=Example(
             'gradcli check f.py:f x=1 --grad "cos(x)"',
             (

@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from gradcli.errors import BadOption, BadTarget
-from gradcli.frameworks.framework import KNOWN, FrameworkOptions, Placed, framework
+from gradcli.frameworks.framework import KNOWN, Framework, FrameworkOptions, Placed, framework
 from gradcli.frameworks.native import Native
 from gradcli.frameworks.recognise import recognised
 from gradcli.lowering.devices import CPU, find_device
@@ -34,7 +34,20 @@ def adapted(
     usual = (
         KNOWN[name].dtype if framework_options.autocast is None else "float32"
     )  # mixed precision leaves float64 alone
+    if framework_options.dtype == "float64" and KNOWN[name].inexact:
+        says = f"{KNOWN[name].title} computes {KNOWN[name].inexact} of float64 to float32 only"
+        raise BadOption(says, do="leave out --dtype: gradients are checked in float32, values are taken in float64")
     placed = Placed(framework_options.dtype or usual, find_device(name, framework_options.device or CPU))
+    made = _placed(placed, own, found, text, framework_options, seed)
+    made.run_with = lambda **changes: adapted(found, text, module, replace(framework_options, **changes), seed)
+    made.run_at = lambda placed: _placed(placed, own, found, text, replace(framework_options, autocast=None), seed)
+    return made
+
+
+def _placed(
+    placed: Placed, own: Framework, found: Any, text: str, framework_options: FrameworkOptions, seed: int
+) -> Native:
+    """Wrap a target of a framework in a number format, on a device."""
     try:
         prepared = own.prepared(found, placed, seed)
     except TypeError as error:
@@ -49,7 +62,6 @@ def adapted(
         prepared = replace(prepared, function=own.other_way(prepared.function, framework_options.way))
     made = Native(prepared, own, placed, seed)
     made.__name__ = text
-    made.run_with = lambda **changes: adapted(found, text, module, replace(framework_options, **changes), seed)
     return made
 
 

@@ -21,6 +21,7 @@ Flat = Callable[[Sequence[Tensor]], Tensor]  # maps the differentiated tensors t
 
 EXPECTED = frozenset({"straight-through", "stop-gradient"})
 MIXED = ("bfloat16", "float16")
+_BY_VALUES = "check compares gradients with values; derive and trace need numpy, torch or JAX"
 WAYS = ("eager", "compile", "checkpoint", "vmap", "autocast")  # to obtain the same gradient
 
 
@@ -98,8 +99,22 @@ class Run:
     gradient: list[Array]
 
 
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What one run of a function shows: the format with the fewest digits that it computes in, and its stopped gradients.
+
+    `stops` are the positions in the source where a gradient is stopped.
+    """
+
+    narrowest: str = "float64"
+    stops: tuple[Any, ...] = ()
+
+
 class Without:
-    """Default methods for a framework without complex inputs, autocast, deterministic algorithms or cost measurement."""
+    """Default methods for a framework without complex inputs, autocast, deterministic algorithms or cost measurement.
+
+    They are also those of a framework whose functions are not recorded, but compared by their values.
+    """
 
     name: str
 
@@ -136,6 +151,18 @@ class Without:
         for name, inputs in (("changed values", others), ("the first values again", xs)):
             value, gradient = self.pulled(f, inputs, w, seed)
             yield Run(name, [self.array(x) for x in inputs], value, gradient)
+
+    def recorded(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
+    ) -> tuple[RecordedSteps, Any]:
+        """Raise NotSupported: functions of this framework are compared by their values."""
+        raise NotSupported(f"gradcli has no rules for the operations of {KNOWN[self.name].title}", do=_BY_VALUES)
+
+    def inside(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
+    ) -> Inside:
+        """Return nothing to note: the recorded program shows it."""
+        return Inside()
 
     def array(self, x: Tensor) -> Array:
         """Return a tensor as a numpy array, with floats in float64."""
@@ -239,19 +266,30 @@ class Framework(Protocol):
     ) -> tuple[RecordedSteps, Any]:
         """Record a call as a program of the tensors `xs`; return it with the call's result. Raises NotSupported."""
 
+    def inside(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
+    ) -> Inside:
+        """Return which formats a call computes in, and where it stops gradients, for a function that is not recorded."""
+
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
         """Return the calls of custom gradients during one run; also those of modules if `every` is set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A framework gradcli can work with: how its package is imported and installed."""
+    """A framework gradcli can work with: how its package is imported and installed.
+
+    `dtype` is the format that targets are converted to. If it is narrower than float64, the framework computes some of its
+    functions of float64 with fewer digits, `inexact`.
+    """
 
     name: str
+    title: str
     package: str
     adapter: str
     distribution: str
-    dtype: str = "float64"  # the format that targets are converted to
+    dtype: str = "float64"
+    inexact: str = ""
 
     @property
     def install(self) -> str:
@@ -280,10 +318,10 @@ class Known:
 KNOWN = {
     known.name: known
     for known in (
-        Known("torch", "torch", "gradcli.frameworks.torch.adapter", "torch"),
-        Known("jax", "jax", "gradcli.frameworks.jax.adapter", "jax"),
-        Known("tensorflow", "tensorflow", "gradcli.frameworks.tensorflow.adapter", "tensorflow"),
-        Known("mlx", "mlx.core", "gradcli.frameworks.mlx.adapter", "mlx", "float32"),
+        Known("torch", "torch", "torch", "gradcli.frameworks.torch.adapter", "torch"),
+        Known("jax", "JAX", "jax", "gradcli.frameworks.jax.adapter", "jax"),
+        Known("tensorflow", "TensorFlow", "tensorflow", "gradcli.frameworks.tensorflow.adapter", "tensorflow"),
+        Known("mlx", "MLX", "mlx.core", "gradcli.frameworks.mlx.adapter", "mlx", "float32", "exp, sin, erf and others"),
     )
 }
 

@@ -1,4 +1,7 @@
-"""A framework's function as a function of numpy arrays: called directly, or replayed from its recording on traced values."""
+"""A framework's function as a function of numpy arrays: called directly, or replayed from its recording on traced values.
+
+A framework whose functions are not recorded has their values alone, in float64 where they take it.
+"""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -9,11 +12,12 @@ import numpy as np
 from gradcli.core.primitive import Value
 from gradcli.core.tracer import Tracer, plain
 from gradcli.errors import FunctionFailed, GradcliError, NotSupported
-from gradcli.frameworks.framework import EPS, KNOWN, Flat, Framework, Placed, Prepared, Tensor
+from gradcli.frameworks.framework import EPS, KNOWN, Flat, Framework, Inside, Placed, Prepared, Tensor
 from gradcli.frameworks.pitfalls import known, told
 from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.frameworks.rounding import rounded
 from gradcli.frameworks.surrogate import surrogate
+from gradcli.lowering.devices import CPU
 from gradcli.source.python import PythonFunction, message_of, signature_of
 from gradcli.source.structure import Node, put_together, taken_apart
 from gradcli.words import RanOn
@@ -25,7 +29,7 @@ class Native:
     """A function of tensors that takes and returns numpy arrays; tensor arguments are passed through unchanged.
 
     Every call uses the same random seed. If the format is narrower than float64, values come from the recorded program run
-    in float64, so that finite differences of them are accurate.
+    in float64, or from the function called in float64, so that finite differences of them are accurate.
     """
 
     def __init__(
@@ -47,6 +51,8 @@ class Native:
         self._programs: list[tuple[tuple[Any, ...], RecordedSteps, Callable[[list[Value]], Any]]] = []
         self._refused: GradcliError | None = None
         self.run_with: Callable[..., Native | None] = lambda **changes: None  # the same target with other options
+        self.run_at: Callable[[Placed], Native | None] = lambda placed: None  # the same target in another format
+        self._inside: Inside | None = None  # what a call shows of a function that is not recorded
         self._rounding_seed: int | None = None
         self._wide: Native | None = None
         self._takes_no_float64 = False
@@ -73,14 +79,57 @@ class Native:
 
     def _called_wide(self, args: Any, kwargs: Any, node: Node, leaves: Mapping[str, Any]) -> Any:
         """Call a function of a narrow format that could not be recorded in float64, or as it is if it takes none."""
-        if EPS[self.placed.dtype] > EPS["float32"] and not self._takes_no_float64:
+        if self._inside is None:
+            self._inside = self._look_inside(node, leaves)
+        if self.placed.dtype != "float64" and not self._takes_no_float64:
             try:
-                self._wide = self._wide or self.in_float64()
-                if self._wide is not None:
-                    return self._wide(*args, **kwargs)
+                wide = self.wide()
+                if wide is not None:
+                    return wide(*args, **kwargs)
             except (GradcliError, RuntimeError, TypeError, ValueError):
                 self._takes_no_float64 = True
         return self._called(node, leaves)
+
+    def wide(self) -> "Native | None":
+        """Return the same function in float64, on the CPU where the framework has it there alone; None if it takes none."""
+        if self._takes_no_float64:
+            return None
+        device = CPU if KNOWN[self.framework.name].inexact else self.placed.device
+        self._wide = self._wide or self.run_at(Placed("float64", device))
+        return self._wide
+
+    def _look_inside(self, node: Node, leaves: Mapping[str, Any]) -> Inside:
+        """Return what a call of a function that is not recorded shows; nothing if the call fails, which others report."""
+        tensors = {path: self.tensor(x) for path, x in leaves.items()}
+        args, kwargs = put_together(node, tensors)
+        xs = [tensors[path] for path, x in leaves.items() if _is_float(x)]
+        try:
+            return self.framework.inside(self.function, args, kwargs, xs, self.seed)
+        except (GradcliError, RuntimeError, TypeError, ValueError):
+            return Inside()
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether its calls are recorded, as far as is known: it is not before the first call."""
+        return self._refused is None
+
+    @property
+    def values_format(self) -> str:
+        """The format with the fewest digits that the values of a function which is not recorded are computed in."""
+        wide = self._wide if not self._takes_no_float64 else None
+        own = self.narrowest if wide is None else wide.narrowest
+        return max(own, "float32", key=lambda name: EPS[name]) if KNOWN[self.framework.name].inexact else own
+
+    @property
+    def values_say(self) -> str:
+        """The format of the values that a function which is not recorded is compared by, in words; "" if it is its own."""
+        known = KNOWN[self.framework.name]
+        if self.is_recorded or (self.placed.dtype == "float64" and not known.inexact):
+            return ""
+        if self.placed.dtype != "float64" and (self._wide is None or self._takes_no_float64):
+            return f"in {self.placed.dtype}: it takes no float64"
+        inexact = f", in which {known.title} computes {known.inexact} to float32 only" if known.inexact else ""
+        return f"in float64{inexact}"
 
     def _is_narrow(self, node: Node, leaves: Mapping[str, Any]) -> bool:
         """Whether the function computes in a narrow format, and its program could be recorded, to be replayed in float64."""
@@ -96,11 +145,20 @@ class Native:
     @property
     def narrowest(self) -> str:
         """The format with the fewest digits among those of the inputs and of the intermediate values."""
-        formats = (self.placed.dtype, self.program.narrowest if self.program is not None else "float64")
-        return max(formats, key=lambda name: EPS[name])
+        seen = self.program or self._inside or Inside()
+        return max(self.placed.dtype, seen.narrowest, key=lambda name: EPS[name])
+
+    @property
+    def cuts(self) -> list[tuple[str, Any]]:
+        """The kinds and positions of the places where values leave the framework's graph, or gradients are stopped."""
+        if self.program is not None:
+            return self.program.cuts
+        return [("stop", where) for where in (self._inside or Inside()).stops]
 
     def in_float64(self) -> "Native | None":
-        """Return the same function in float64, without mixed precision; None if it is not known how to make it."""
+        """Return the same function in float64, without mixed precision; None where its gradient would be no more exact."""
+        if KNOWN[self.framework.name].inexact:
+            return None
         return self.run_with(dtype="float64", autocast=None)
 
     @property

@@ -11,7 +11,7 @@ from gradcli.frameworks.recorder import RecordedSteps, Slot, Step, filled, ran
 
 _STAIRS = {"round", "rint", "floor", "ceil", "trunc", "fix", "sign", "sgn", "heaviside"}
 _TESTS = {"gt", "ge", "lt", "le"}
-_CHOICES = {"where", "select_n", "masked_fill", "SelectV2"}
+_CHOICES = {"where", "select_n", "masked_fill"}
 _STOPS = {"detach", "stop_gradient"}
 _CASTS = {"_to_copy", "convert_element_type", "mul", "add", "sub", "type_as"}
 

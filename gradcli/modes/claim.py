@@ -225,8 +225,9 @@ class Claim:
         def granted(slope: Array, error: Array) -> Array:
             return grant * error + 4 * coarse * EPS * np.abs(slope)
 
+        terms = 4.0 if coarse > 1.0 else 0.0  # roundings of the largest entry, whose terms cancel in smaller ones
         bound = {
-            name: EPS * (grant + 4 * coarse) * np.abs(x)
+            name: EPS * ((grant + 4 * coarse) * np.abs(x) + terms * coarse * largest(x))
             if known is None
             else np.asarray(mapped(granted, np.float64, x, known.errors[name]))[()]
             for name, x in value.items()

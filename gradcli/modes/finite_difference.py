@@ -7,6 +7,7 @@ import numpy as np
 
 from gradcli.core.shapes import shape
 from gradcli.errors import TraceDiffers
+from gradcli.frameworks.native import native_of
 from gradcli.modes.budget import OverBudget
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.second_differences import GradientByValues, hessian_by_values
@@ -18,13 +19,14 @@ from gradcli.numerics.line import Line
 from gradcli.numerics.noise import EPS, noise, spacing
 from gradcli.numerics.steps import TAME, Noise, derivative
 from gradcli.point import Array, Cost, Estimate, Slopes, Witness
-from gradcli.source.derived import gradient_in
+from gradcli.source.derived import gradient_in, root_of
 
 CALLS = 21  # for each entry, about: from 14 for a smooth function to over 100
 MANY = 50  # entries: if there are more, fine structure is searched for along random directions
 _DIRECTIONS = 2
 _FURTHER = (-1e-4, 1e-3)  # relative to the entries: where f is looked at if it does not change nearer to the point
 _LEFT = 0.03  # of what smaller tolerances change of f: the noise that they may leave
+_MANY_STEPS = 1e4  # times the distances at which noise is sampled: so far apart float32 has hundreds of numbers
 _SAFETY = 3.0  # times what smaller tolerances of solvers change: what still smaller ones may change at other steps
 
 
@@ -172,6 +174,9 @@ def surroundings(q: Question, most: float = np.inf) -> Surroundings:
     along = line(most)
     floor = q.noise_floor if q.untraced is None else _spacing(along)
     seen = np.maximum(floor, noise(along, 1.0))
+    native = native_of(root_of(q.f)) if q.untraced is not None else None
+    if native is not None and native.values_format != "float64":  # what it computes in between moves by steps of that
+        floor = seen = np.maximum(seen, noise(along, _MANY_STEPS))
     if q.solver_changes is not None:
         seen = np.maximum(seen, _LEFT * q.solver_changes.error)
         return Surroundings(floor, seen, seen, False, along.calls)

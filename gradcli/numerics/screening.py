@@ -29,6 +29,7 @@ _FEWER = 2  # complex steps along a stratum of smaller entries
 _RESERVE = 300  # calls of f that complex steps leave to differences, in case they do not settle it
 _STRUCTURE_BUDGET = 300  # calls of f: with a smaller budget, fine structure is not searched
 _MOST_KINKS = 20  # the largest number of entries at kinks that are reported
+_WIDEST = 1e4  # the same, where it is known to be there
 _WIDE = 300.0  # times the usual distance: noise is measured this far apart too, where float32's rounding shows
 
 
@@ -44,12 +45,14 @@ def screen(
     claim_error: Array | float = 0.0,
     complex_phi: Callable[[Array], complex] | None = None,
     phi_at_zero: float | None = None,
+    rounds: bool = False,
     limits: Limits = LIMITS,
 ) -> ScreeningResult:
     """Check every entry of a claimed gradient of a scalar function without moving each entry alone.
 
     Shapes  claim and scales (n,). phi takes a displacement (n,) and returns f there. `complex_phi` does the same for complex
-            displacements; it raises ValueError if f does not take them. `phi_at_zero` is f at the point.
+            displacements; it raises ValueError if f does not take them. `phi_at_zero` is f at the point. `rounds` says that f
+            is known to compute in a narrow format, whose steps are noise and no structure.
     Units   scales are the displacements of the inputs' entries that count as 1; `claim_error` are absolute errors that a
             right claim may have. Entries with a scale of 0, or a scale or claim that is not finite, are not moved.
     Error   bounds of differences are estimates; an error above `detectable` is missed with probability 1 - `confidence`.
@@ -60,7 +63,7 @@ def screen(
     known = np.isfinite(claim) & np.isfinite(scales) & (scales != 0)
     claim, scales, claim_error = (np.where(known, x, 0.0) for x in (claim, scales, claim_error))
     rng = np.random.default_rng([seed, 0x5C4E])
-    search = _Search(phi, claim, scales, claim_error, limits.budget, rng, phi_at_zero)
+    search = _Search(phi, claim, scales, claim_error, limits.budget, rng, phi_at_zero, rounds)
     with np.errstate(all="ignore"):
         if complex_phi is not None and search.by_complex_steps(complex_phi, limits):
             return search.result()
@@ -110,6 +113,7 @@ class _Search:
     budget: int
     rng: np.random.Generator
     phi_at_zero: float | None = None
+    rounds: bool = False
     noise_floor: float = 0.0  # in units of f
     has_fine_structure: bool = False
     calls: int = 0
@@ -200,10 +204,14 @@ class _Search:
         entries, levels = np.flatnonzero(self.scales), [np.nan]
         while len(entries) and not np.all(np.isfinite(levels)):  # moving fewer of them may stay inside the domain
             phi = self.restricted_to(entries, self.random_direction(entries))
-            levels = [noise(phi, scale) for scale in (1.0, _WIDE)]
+            levels = [noise(phi, scale) for scale in ((1.0, _WIDE, _WIDEST) if self.rounds else (1.0, _WIDE))]
             entries = entries[1::2]
         levels = list(np.nan_to_num(levels, posinf=0.0))
-        if self.budget < _STRUCTURE_BUDGET or not self.structure_explains_noise(max(self.noise_floor, levels[0])):
+        if (
+            self.rounds
+            or self.budget < _STRUCTURE_BUDGET
+            or not self.structure_explains_noise(max(self.noise_floor, levels[0]))
+        ):
             self.noise_floor = max(self.noise_floor, *levels)
         self.sort_into_strata()
 

@@ -289,9 +289,11 @@ class CheckReport(Printed):
         less = any(f.message.startswith(LESS_EXACT) for f in said)
         if not less and (not isinstance(self.detects.relative, float) or off <= self.detects.relative):
             return ""
-        ratio, largest = 1.0, 1.0
-        if isinstance(found := self.native.exactness, Exactness):
-            ratio, largest = found.ratio or 1.0, found.largest_ratio or 1.0
+        found = self.native.exactness
+        if not isinstance(found, Exactness):
+            worst = f"worst entry {numbers.two(100 * off)} % from a difference"
+            return f"as far as function values show in {self.native.dtype} ({worst})"
+        ratio, largest = found.ratio or 1.0, found.largest_ratio or 1.0
         plain = f"the plain formula in {self.native.dtype} (worst entry {numbers.two(100 * off)} % off)"
         if not less:
             return f"about as exact as {plain}"

@@ -17,6 +17,7 @@ NEAR_ZERO = 1e-6  # relative to the largest entry: smaller entries are compared 
 USEFUL = 1e-3  # a bound wider than this, relative to the entry, decides nothing
 USEFUL_SOLVER = 0.01  # the same where f calls a solver, whose tolerance bounds what can be known
 USEFUL_NARROW = 1.0  # the same for formats of few digits, relative to the largest entry: one that is missing is seen
+USEFUL_VALUES = 0.01  # the same where the bound is that of differences, which no format excuses
 UNRESOLVED = 0.5  # an entry known to be different from zero is not confirmed by a bound half its size
 DOUBT = 3.0  # between one and three bounds, an estimated bound cannot tell
 
@@ -90,6 +91,8 @@ def entrywise(
         size = np.abs(y)
         if a.narrow:
             wide = room > USEFUL_NARROW * top
+            if b.statistical:
+                wide |= own > USEFUL_VALUES * top
         else:
             wide = room > useful * np.maximum(size, scale)
             wide |= (room > UNRESOLVED * size) & (size > own)

@@ -11,6 +11,8 @@ from gradcli.core.shapes import shape
 from gradcli.core.tracer import plain
 from gradcli.diagnosis.gradient_slips import not_reduced
 from gradcli.errors import GradcliError, Place, SlopeNotFinite, Span
+from gradcli.frameworks.framework import EPS
+from gradcli.frameworks.native import native_of
 from gradcli.modes.certified import FLOAT_CONSTANTS
 from gradcli.modes.claim import GRANT_SOLVER, Claim, Claimed, ClaimedExpressions, WrongShape, allow_for_inputs, shaped
 from gradcli.modes.mode import Question
@@ -20,7 +22,7 @@ from gradcli.numerics.kinks import Mark
 from gradcli.point import Estimate
 from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import Diagnosis
-from gradcli.source.derived import gradient_in
+from gradcli.source.derived import gradient_in, root_of
 from gradcli.verdict.entries import CANNOT_TELL, DISAGREE, DOUBT, USEFUL, USEFUL_SOLVER, entrywise, scale_of
 from gradcli.verdict.evidence import Outcome
 from gradcli.verify.diagonal import diagonal_only
@@ -118,7 +120,10 @@ def _trace_findings(case: PointCheck) -> None:
     """Add the findings of the recording: the error that ended it, whether it is the function, the branches it took."""
     q = case.q
     if q.untraced is not None:
-        says = f"checked by function values alone: {q.untraced.what}"
+        native = native_of(root_of(q.f))
+        values = native.values_say if native is not None and gradient_in(q.f) is None else ""
+        formats = f", {values}" if values else ""
+        says = f"checked by function values alone{formats}: {q.untraced.what}"
         case.findings.append(finding(Kind.UNTRACED, Severity.WARNING, says, at=q.untraced.where, hint=q.untraced.do))
         return
     apart = np.abs(np.asarray(plain(q.recording.y)) - np.asarray(q.value))
@@ -322,7 +327,7 @@ def compare_all(case: PointCheck) -> None:
                 if mode == "claim":
                     known = np.isfinite(outcome.estimate.value[name])
                     word = word if np.all(known) else np.where(~known & np.isfinite(right.value[name]), DISAGREE, word)
-                if mode == "claim" and case.q.untraced is not None and _too_coarse(outcome):
+                if mode == "claim" and case.q.untraced is not None and _too_coarse(case, outcome):
                     word = np.where(word == DISAGREE, CANNOT_TELL, word)
                 if "finite-difference" in (mode, case.reference) and mode != case.reference:
                     word = by_scales(case, mode, name, word)
@@ -335,6 +340,9 @@ def compare_all(case: PointCheck) -> None:
         case.agreement[mode] = agreement
 
 
-def _too_coarse(claim: Outcome) -> bool:
+def _too_coarse(case: PointCheck, claim: Outcome) -> bool:
     """Whether function values are in a format so narrow that they form a staircase, whose differences contradict nothing."""
+    native = native_of(root_of(case.q.f))
+    if native is not None:  # its values may be taken in a wider format than the claim
+        return EPS[native.values_format] / EPS["float64"] > _STAIRCASE
     return isinstance(claim.mode, Claim) and claim.mode.claimed.precision.coarseness() > _STAIRCASE

@@ -114,7 +114,7 @@ def format_evidence(case: PointCheck, seen: Evidence, request: Request, verify: 
     known = found.wide == Verdict.PASS and found.wide_error is not None and error is not None
     if known and loses_as_many_digits(float(error or 0), float(found.wide_error or 0), EPS[dtype], EPS[_WIDE]):
         return replace(found, changes=True)
-    return replace(found, changes=_errors_change(case.q, claimed, wrong, EPS[dtype]))
+    return replace(found, changes=_errors_change(case.q, claimed, wrong, EPS[dtype], right))
 
 
 def _is_of_constants(claim: Values, right: Values, wrong: Values, eps: float) -> bool:
@@ -179,19 +179,26 @@ def _is_rounding(wide: Request, point: PointReport, eps: float) -> bool:
     masks = {name: np.zeros(np.shape(x), dtype=bool) for name, x in wide.points[0].values.items() if name in wide.wrt}
     for entry in point.mismatches:
         masks[entry.input][entry.index] = True
-    return bool(_errors_change(wide.question(wide.points[0]), wide.claim, masks, eps))
+    right: Values = point.gradient if isinstance(point.gradient, dict) else {}
+    return bool(_errors_change(wide.question(wide.points[0]), wide.claim, masks, eps, right))
 
 
-def _errors_change(q: Question, claimed: Claimed, wrong: Mapping[str, Any], eps: float) -> bool | None:
+def _errors_change(
+    q: Question, claimed: Claimed, wrong: Mapping[str, Any], eps: float, at_point: Values
+) -> bool | None:
     """Return whether the errors of wrong entries change between nearby points as rounding errors do.
 
-    None if the gradient cannot be computed there.
+    Of a function that is not recorded the right gradient is taken for that at the point: it changes by the slopes of its
+    entries times some ulps, up as often as down. None if the gradient cannot be computed there.
     """
 
     def off(values: Mapping[str, Any]) -> Any | None:
         try:
             found = claimed(values)
-            _, right = value_and_pulled(of(q.f, values, q.wrt), [values[name] for name in q.wrt], np.ones_like)
+            if q.untraced is not None:
+                right = [at_point[name] for name in q.wrt]
+            else:
+                _, right = value_and_pulled(of(q.f, values, q.wrt), [values[name] for name in q.wrt], np.ones_like)
         except (GradcliError, ValueError):
             return None
         errors = [
@@ -239,7 +246,7 @@ def in_float64(request: Request, own: FrameworkClaim) -> Request | None:
     found = Located(f, (Point(values, (), 0, (), value, f.seconds),), own.wrt, True, f.arguments)
     weighted = bool(np.any(own.w != 1.0))
     made = own_gradient(found, request.seed, 1, request.framework_options.expect, weighted, by)
-    if made is None or (wide.program is not None and EPS[wide.narrowest] > EPS[own.native.narrowest] * _SHRINKS):
+    if made is None or EPS[wide.narrowest] > EPS[own.native.narrowest] * _SHRINKS:
         return None
     located, claim, _ = made
     return replace(

@@ -19,7 +19,7 @@ from gradcli.interpreters.program import record, value_and_pulled
 from gradcli.modes.bounds import FORMAT_RUNS, at_least
 from gradcli.modes.claim import FLOAT64, Claimed, Precision, WrongShape
 from gradcli.modes.claimed import ClaimedFunction
-from gradcli.source.derived import STEP, Along, Gradient, Weighted, direction
+from gradcli.source.derived import STEP, Along, GivenGradient, Gradient, Weighted, direction
 from gradcli.source.function import Function, Notice, of
 from gradcli.source.python import PythonFunction
 from gradcli.source.structure import Leaf
@@ -156,13 +156,13 @@ def own_gradient(
     if expect:
         found = _as_meant(found, own, at, expect)
     derived: Callable[[Function], Function] = lambda f: f if plain else Weighted(f, w, f"w . {f.text}")
-    if order == 2:
-        return (*_second_derivative(found, own, derived, seed), own)
     precision = precision_of(found.f, found.wrt, derived)
     if by is not None:
         both = precision.coarseness
         precision = replace(precision, coarseness=lambda: max(both(), native.coarseness))
     claim = ClaimedFunction(f"{native.framework.name}'s gradient", own, _checked, at, precision)
+    if order == 2:
+        return (*_second_derivative(found, own, claim, derived, seed), own)
     return (found if plain else _derived(found, derived)), claim, own
 
 
@@ -193,12 +193,17 @@ def _derived(found: Located, derived: Callable[[Function], Function]) -> Located
 
 
 def _second_derivative(
-    found: Located, own: FrameworkClaim, derived: Callable[[Function], Function], seed: int
+    found: Located, own: FrameworkClaim, first: Claimed, derived: Callable[[Function], Function], seed: int
 ) -> tuple[Located, Claimed]:
-    """Return the framework's product of the Hessian and a vector as a claim, and the gradient along that vector."""
+    """Return the framework's product of the Hessian and a vector as a claim, and the gradient along that vector.
+
+    The gradient is gradcli's, or the framework's own, `first`, where the function is not recorded.
+    """
     native, at = own.native, found.points[0].values
     v = {name: direction(seed, name, at[name]) for name in found.wrt}
-    along = _derived(found, lambda f: Along(Gradient(derived(f), found.wrt, at), v))
+    kind = Gradient if native.is_recorded else GivenGradient
+    given = None if native.is_recorded else first
+    along = _derived(found, lambda f: Along(kind(derived(f), found.wrt, at, given), v))
     points = tuple(replace(p, values={STEP: np.float64(0), **p.values}) for p in along.points)
     along = replace(along, points=points, wrt=(STEP,), arguments={STEP: Leaf(STEP), **found.arguments})
     compute = lambda values: {STEP: own.along({n: x for n, x in values.items() if n != STEP}, v)}
@@ -239,7 +244,12 @@ def _as_meant(found: Located, own: FrameworkClaim, at: Mapping[str, Any], expect
     framework's.
     """
     native, f = own.native, own.f
-    record(of(f, at, found.wrt), [at[name] for name in found.wrt])  # so that its program is known
+    try:
+        record(of(f, at, found.wrt), [at[name] for name in found.wrt])  # so that its program is known
+    except NotSupported as error:
+        raise BadOption(
+            f"--expect needs the operations of the function: {error.what}", do="leave out --expect"
+        ) from error
     if native.program is None:
         return found
     steps, held = stairs(native.program) if Kind.STRAIGHT_THROUGH in expect else [], stops(native.program)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadClaim, GradcliError
-from gradcli.frameworks.framework import Call, Framework, Placed, Prepared
+from gradcli.frameworks.framework import KNOWN, Call, Framework, Placed, Prepared
 from gradcli.frameworks.native import Native
 from gradcli.numerics.line import Line
 from gradcli.numerics.steps import derivative
@@ -197,12 +197,13 @@ def located_call(call: Call, framework: Framework, placed: Placed, seed: int) ->
 
     def native(placed: Placed) -> Native:
         prepared = Prepared(call.function, call.name, {})
-        if framework.owns(call.function):
+        if framework.owns(call.function) or KNOWN[framework.name].inexact:  # which has float64 on the CPU alone
             prepared = framework.prepared(call.function, placed, seed)
         return Native(prepared, framework, placed, seed)
 
     alone = native(placed)
     alone.run_with = lambda *, dtype, autocast: native(replace(placed, dtype=dtype))
+    alone.run_at = native
     held = [framework.array(a) if framework.holds(a) else a for a in call.args]
     point = _by_name(held, alone.function) | {
         n: framework.array(a) if framework.holds(a) else a for n, a in call.kwargs.items()

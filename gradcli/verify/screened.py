@@ -9,7 +9,8 @@ from gradcli.diagnosis.budget import CauseBudget
 from gradcli.diagnosis.diagnose import diagnose
 from gradcli.diagnosis.wrong import Wrong
 from gradcli.errors import GradcliError
-from gradcli.modes.claim import GRANT_SOLVER
+from gradcli.frameworks.native import native_of
+from gradcli.modes.claim import GRANT_NARROW, GRANT_SOLVER
 from gradcli.modes.mode import Question
 from gradcli.numerics.rounding import EPS
 from gradcli.numerics.screening import screen
@@ -17,6 +18,7 @@ from gradcli.numerics.screening_result import Limits, ScreeningResult, WrongEntr
 from gradcli.point import Array
 from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch
+from gradcli.source.derived import root_of
 from gradcli.verdict.evidence import Projections
 from gradcli.verify.point_check import PointCheck
 from gradcli.verify.witness import kink_at
@@ -24,7 +26,7 @@ from gradcli.words import DiagnosisKind, Kind, Severity
 
 _Odd = tuple[WrongEntry, str, tuple[int, ...]]
 _MOST_CALLS = 20_000
-_GRANT = 1e-12  # relative rounding of a claim, whose algorithm is unknown
+_GRANT = 1e-12  # relative rounding of a claim, whose algorithm is unknown, in float64
 
 
 def applies(case: PointCheck) -> bool:
@@ -49,7 +51,8 @@ def projections(case: PointCheck) -> Projections:
     q, claim = case.q, case.estimate("claim").value
     names = _names(case)
     flat = end_to_end([claim[name] for name in names])
-    found = _screen(q, names, flat)
+    coarseness = case.claim.precision.coarseness() if case.claim is not None else 1.0
+    found = _screen(q, names, flat, _GRANT if coarseness == 1.0 else GRANT_NARROW * coarseness * EPS)
     odd = [(suspect, name, at, kink_at(q, name, at)) for suspect, name, at in _placed(q, names, found)]
     wrong = [_mismatch(name, at, flat[s.index], s) for s, name, at, kink in odd if kink is None]
     kinks = [finding(Kind.KINK, Severity.INCONCLUSIVE, kink) for *_, kink in odd if kink is not None]
@@ -86,7 +89,9 @@ def _names(case: PointCheck) -> tuple[str, ...]:
     return tuple(name for name in case.q.wrt if name in claim)
 
 
-def _screen(q: Question, names: tuple[str, ...], claim: Array) -> ScreeningResult:
+def _screen(q: Question, names: tuple[str, ...], claim: Array, grant: float) -> ScreeningResult:
+    """Return what projections show of a claim, which may be off by `grant` of each entry by rounding."""
+    native = native_of(root_of(q.f))
     xs = dict(zip(q.wrt, q.xs, strict=True))
     scales = end_to_end([q.stepping.sizes(name, xs[name]) for name in names])
 
@@ -108,8 +113,9 @@ def _screen(q: Question, names: tuple[str, ...], claim: Array) -> ScreeningResul
     slopes = dict(zip(names, split_like(claim, [xs[name] for name in names]), strict=True))
     solvers = 0.0 if changes is None else end_to_end([GRANT_SOLVER * changes.of(n, g) for n, g in slopes.items()])
     return screen(
-        phi, claim, scales, seed=q.seed, limits=Limits(budget), claim_error=_GRANT * np.abs(claim) + solvers,
+        phi, claim, scales, seed=q.seed, limits=Limits(budget), claim_error=grant * np.abs(claim) + solvers,
         complex_phi=complex_phi, phi_at_zero=float(q.value),
+        rounds=native is not None and native.values_format != "float64",
     )  # fmt: skip
 
 

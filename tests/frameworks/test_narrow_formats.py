@@ -48,8 +48,9 @@ def test_a_narrow_format_is_judged_by_its_own_bounds(framework: str, dtype: str)
     report = gradcli.check(right, POINT, framework=framework, dtype=dtype)
     assert (report.verdict, report.native.dtype) == ("pass", dtype), str(report)
     assert 1e-8 < report.detects.relative < 0.5  # what the wrong one is off by
-    assert report.native.exactness.share < 1
-    assert report.points[0].modes["certified"].status == "ok"
+    if framework in ("torch", "jax"):  # the others are compared by their values
+        assert report.native.exactness.share < 1
+        assert report.points[0].modes["certified"].status == "ok"
     assert gradcli.check(wrong, POINT, framework=framework, dtype=dtype).verdict == "fail"
 
 

@@ -1,6 +1,6 @@
-"""The adapter for MLX: converts arrays, computes MLX's own gradients, and records its functions.
+"""The adapter for MLX: converts arrays, computes MLX's own gradients, and says what its functions compute in.
 
-Several of MLX's functions of float64 compute in float32, so float32 is the widest format that is checked here.
+Several of MLX's functions of float64 compute in float32, so float32 is the widest format of a gradient that is checked here.
 """
 
 import contextlib
@@ -13,18 +13,18 @@ import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 
+from gradcli.core.provenance import position
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
-from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor, Without
-from gradcli.frameworks.mlx.record import host, recorded
-from gradcli.frameworks.mlx.rules import applied, custom_calls, guarded
+from gradcli.frameworks.framework import EPS, Call, Flat, Inside, Placed, Prepared, Tensor, Without
+from gradcli.frameworks.mlx.rules import applied, custom_calls, guarded, without_rules
 from gradcli.frameworks.raised import told
-from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.lowering.devices import DEVICES
 from gradcli.point import Array
 from gradcli.source.function import Notice
+from gradcli.source.structure import put_together, taken_apart
 from gradcli.words import Kind, Severity
 
-_FORMATS = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
+_FORMATS = {"float64": mx.float64, "float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 _NARROW = {"i8": np.int32, "c16": np.complex64}  # the types that MLX gives Python's own numbers
 _NOT_THERE = (
     "Not implemented",
@@ -54,7 +54,7 @@ class Mlx(Without):
         x = np.asarray(x)
         if x.dtype.kind != "f":
             return mx.array(x.astype(_NARROW.get(x.dtype.kind + str(x.dtype.itemsize), x.dtype)))
-        return mx.array(x.astype(np.float32)).astype(_FORMATS[placed.dtype])
+        return mx.array(x if placed.dtype == "float64" else x.astype(np.float32), dtype=_FORMATS[placed.dtype])
 
     def array(self, x: Tensor) -> Array:
         return host(x)
@@ -68,8 +68,7 @@ class Mlx(Without):
     def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
         device = DEVICES[self.name].native(placed.device)
         if placed.dtype not in _FORMATS:
-            says = "MLX computes several functions of float64 in float32" if placed.dtype == "float64" else None
-            raise BadOption(says or f"mlx has no format '{placed.dtype}'", do=f"formats: {', '.join(_FORMATS)}")
+            raise BadOption(f"mlx has no format '{placed.dtype}'", do=f"formats: {', '.join([*_FORMATS][1:])}")
         if inspect.isclass(found):
             mx.random.seed(seed)
             found = found()
@@ -146,15 +145,52 @@ class Mlx(Without):
         name = getattr(function, "__name__", "function")
         return _signed(mx.checkpoint(function), function, name)
 
-    def recorded(
+    def inside(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
-    ) -> tuple[RecordedSteps, Any]:
-        with _seeded(seed):
-            return recorded(function, args, kwargs, xs, lambda: mx.random.seed(seed))
+    ) -> Inside:
+        """Return what the graph that MLX exports shows; of a function that reads values, which it exports none of, nothing."""
+        node, leaves = taken_apart("", (tuple(args), kwargs))
+        order = {id(x): k for k, x in enumerate(xs)}
+        formats, stops = ["float64"], list[Any]()
+
+        def call(*inputs: Any) -> Any:
+            given, named = put_together(
+                node, {path: inputs[order[id(x)]] if id(x) in order else x for path, x in leaves.items()}
+            )
+            return [y for y in taken_apart("", function(*given, **named))[1].values() if self.holds(y)]
+
+        def heard(part: dict[str, Any]) -> None:
+            if part["type"] == "primitive":
+                formats.extend(name for *_, dtype in part["outputs"] if (name := str(dtype).rpartition(".")[2]) in EPS)
+
+        def stop_gradient(*args: Any, **kwargs: Any) -> Any:
+            stops.append(position())
+            return own(*args, **kwargs)
+
+        own, mx.stop_gradient = mx.stop_gradient, stop_gradient
+        try:
+            with _seeded(seed):
+                mx.eval(call(*xs))  # what is compiled keeps its first trace, which must not be that of the export
+                stops.clear()
+                with without_rules():
+                    mx.export_function(heard, call, *xs)
+        except Exception:  # of any type, where a function cannot be exported
+            return Inside(stops=tuple(stops))
+        finally:
+            mx.stop_gradient = own
+        return Inside(max(formats, key=lambda name: EPS[name]), tuple(stops))
 
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
         with _seeded(seed):
             return custom_calls(f, xs)
+
+
+def host(x: Any) -> Array:
+    """Return an array in numpy: floats in float64, an array without axes as a number."""
+    if x.dtype == mx.bfloat16:
+        x = x.astype(mx.float32)
+    y = np.array(x)
+    return (y.astype(np.float64) if y.dtype.kind == "f" else y)[()]
 
 
 def _on(device: Any, function: Callable[..., Any], like: Any, name: str) -> Callable[..., Any]:

@@ -55,7 +55,8 @@ def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
     def seen(own: Own, custom: Any, args: Any, kwargs: Any) -> Any:
         function, rule = parts(custom)
         key = (id(custom), tuple(_key(x) for _, x in tree_flatten([list(args), kwargs])))
-        if _is_users(function) and key not in found and len(found) < _MOST:
+        has_values = not any(_is_traced(x) for _, x in tree_flatten([list(args), kwargs]))
+        if _is_users(function) and key not in found and len(found) < _MOST and has_values:
             name = getattr(function, "__name__", "function")
             found[key] = Call(name, applied(custom), tuple(args), dict(kwargs), position(), place_of(rule))
         return own(custom, *args, **kwargs)
@@ -135,6 +136,15 @@ def _of(bar: Any, x: Any, k: int) -> Any:
 def _is_users(function: Any) -> bool:
     code = getattr(inspect.unwrap(function), "__code__", None)
     return code is not None and is_users(code.co_filename)
+
+
+def _is_traced(x: Any) -> bool:
+    """Whether an array has no value, as while a function is compiled."""
+    try:
+        mx.eval(x)
+    except (RuntimeError, ValueError):
+        return True
+    return False
 
 
 def _key(x: Any) -> Any:

@@ -1,8 +1,8 @@
 """Operations in numpy, with lax's names and arguments, that replay the programs recorded from frameworks.
 
-`TABLE` runs the equations of JAX. The tables of torch, TensorFlow and MLX reuse these functions under their own names:
-`elementwise.FUNCTIONS` through `by_framework_name`; `convolution`, `places` (gathers, scatters, windows), `elimination` and the
-running operations through calls. Integers and booleans are never traced: they are computed from plain numbers only.
+`TABLE` runs the equations of JAX. The table of torch reuses these functions under its own names: `elementwise.FUNCTIONS`
+through `by_framework_name`; `convolution`, `places` (gathers, scatters, windows) and `elimination` through calls.
+Integers and booleans are never traced: they are computed from plain numbers only.
 """
 
 from collections.abc import Callable

@@ -1,12 +1,10 @@
-"""Convolution and its transposes as one matrix product: the windows of the input are gathered into columns."""
+"""Convolution and its transpose as one matrix product: the windows of the input are gathered into columns."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
 from gradcli.frameworks.ops.places import added, gathered, padded, windowed
 
 Sizes = Sequence[int]
@@ -40,11 +38,6 @@ class Convolution:
         row = added(np.zeros(int(np.prod(self.x, dtype=int)) + 1), self.columns, pulled)
         return np.reshape(row[:-1], self.x)
 
-    def to_kernel(self, ybar: Value, x: Value) -> Value:
-        """Apply the transpose of the map from `w` to the result; `ybar` has the shape of the result."""
-        pulled = self._product(self._in(ybar), np.swapaxes(gathered(x, self.columns), -1, -2))
-        return np.reshape(pulled, self.w)
-
     def _product(self, a: Value, b: Value) -> Value:
         return np.matmul(a, b) if self.groups > 1 else np.matmul(a[0], b[0])[None]
 
@@ -58,12 +51,3 @@ class Convolution:
     def _in(self, y: Value) -> Value:
         apart = np.transpose(y, (1, 0, *range(2, len(self.x))))
         return np.reshape(apart, (self.groups, self.w[0] // self.groups, -1))
-
-
-def pooled(
-    function: Any, x: Value, windows: Sizes, strides: Sizes, ends: Ends, filling: float, dilation: Sizes | None = None
-) -> Value:
-    """Reduce each window of `x` with a function; positions outside the array count as `filling`."""
-    rank = len(shape(x))
-    seen = windowed(padded(shape(x), ends), windows, strides, dilation or (1,) * rank)
-    return function(gathered(x, seen, filling), axis=tuple(range(rank, 2 * rank)))

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
 
 Entry = Callable[..., Any]
 
@@ -16,17 +15,11 @@ def reduced(function: Entry) -> Entry:
     return lambda x, *, axes, **params: function(x, axis=tuple(axes))
 
 
-def running(function: Entry, first: float) -> Entry:
-    """Return an entry that accumulates along `axis`: from its end if `reverse`, without the entry itself if `exclusive`.
+def running(function: Entry) -> Entry:
+    """Return an entry that accumulates along `axis`, from its end if `reverse`."""
 
-    `first` is the first result of an exclusive operation.
-    """
-
-    def run(x: Value, *, axis: int, reverse: bool = False, exclusive: bool = False, **params: Any) -> Value:
+    def run(x: Value, *, axis: int, reverse: bool = False, **params: Any) -> Value:
         x = np.flip(x, axis) if reverse else x
-        if exclusive:
-            start = np.full(tuple(1 if k == axis else n for k, n in enumerate(shape(x))), first)
-            x = np.concatenate([start, x[(*(slice(None),) * axis, slice(0, -1))]], axis=axis)
         y = function(x, axis=axis)
         return np.flip(y, axis) if reverse else y
 
@@ -63,8 +56,8 @@ TABLE: dict[str, Entry] = {
     "reduce_sum": reduced(np.sum), "reduce_prod": reduced(np.prod), "reduce_max": reduced(np.max), "reduce_min": reduced(np.min),
     "reduce_and": reduced(np.all), "reduce_or": reduced(np.any), "reduce_xor": reduce_xor,
     "argmax": positioned(np.argmax), "argmin": positioned(np.argmin),
-    "cumsum": running(np.cumsum, 0.0), "cumprod": running(np.cumprod, 1.0),
-    "cummax": running(np.maximum.accumulate, -np.inf), "cummin": running(np.minimum.accumulate, np.inf),
-    "cumlogsumexp": running(np.logaddexp.accumulate, -np.inf),
+    "cumsum": running(np.cumsum), "cumprod": running(np.cumprod),
+    "cummax": running(np.maximum.accumulate), "cummin": running(np.minimum.accumulate),
+    "cumlogsumexp": running(np.logaddexp.accumulate),
     "sort": sort, "top_k": top_k,
 }  # fmt: skip

@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
-from gradcli.frameworks.ops.convolution import Convolution, pooled
+from gradcli.frameworks.ops.convolution import Convolution
 from gradcli.frameworks.ops.places import added, gathered, padded, windowed
 
 Entry = Callable[..., Any]
@@ -25,8 +25,10 @@ def pooling(function: Entry, filling: float) -> Entry:
         x: Value, *, window_dimensions: Sizes, window_strides: Sizes, padding: Any, base_dilation: Any = None,
         window_dilation: Any = None, **params: Any,
     ) -> Value:  # fmt: skip
-        ends = _ends(padding, base_dilation or (1,) * len(shape(x)))
-        return pooled(function, x, window_dimensions, window_strides, ends, filling, window_dilation)
+        rank = len(shape(x))
+        ends = _ends(padding, base_dilation or (1,) * rank)
+        seen = windowed(padded(shape(x), ends), window_dimensions, window_strides, window_dilation or (1,) * rank)
+        return function(gathered(x, seen, filling), axis=tuple(range(rank, 2 * rank)))
 
     return pool
 

@@ -1,4 +1,4 @@
-"""The adapter for TensorFlow: converts tensors, computes TensorFlow's own gradients, and records its functions."""
+"""The adapter for TensorFlow: converts tensors, computes TensorFlow's own gradients, and says what its functions compute in."""
 
 import contextlib
 import inspect
@@ -10,12 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
-from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor, Without
+from gradcli.frameworks.framework import Call, Flat, Inside, Placed, Prepared, Tensor, Without
 from gradcli.frameworks.raised import told
-from gradcli.frameworks.recorder import RecordedSteps
-from gradcli.frameworks.tensorflow.calls import custom_calls
-from gradcli.frameworks.tensorflow.modules import is_made_by_keras, of_keras, of_module
-from gradcli.frameworks.tensorflow.record import host, recorded
+from gradcli.frameworks.tensorflow.calls import custom_calls, inside
+from gradcli.frameworks.tensorflow.modules import host, is_made_by_keras, of_keras, of_module
 from gradcli.frameworks.tensorflow.seeds import drawn, seeded
 from gradcli.lowering.devices import DEVICES
 from gradcli.point import Array
@@ -25,7 +23,7 @@ _FORMATS = {
     "float64": tf.float64, "float32": tf.float32, "float16": tf.float16, "bfloat16": tf.bfloat16, "tf32": tf.float32,
 }  # fmt: skip
 _COMPILED = type(tf.function(lambda: None))
-_NO_FORWARD = ("ForwardAccumulator", "forward", "gradient registry", "no gradient defined")
+_NO_FORWARD = ("ForwardAccumulator", "forward", "gradient registry", "no gradient defined", "variant")
 _ZERO = tf.UnconnectedGradients.ZERO
 
 
@@ -109,7 +107,7 @@ class TensorFlow(Without):
         with _here(xs, seed), tf.autodiff.ForwardAccumulator(list(xs), xdots) as accumulator:
             try:
                 y = f(xs)
-            except (LookupError, NotImplementedError) as error:
+            except (LookupError, NotImplementedError, FunctionFailed) as error:
                 raise _unsupported(error, _NO_FORWARD) from error
         return host(accumulator.jvp(y, unconnected_gradients=_ZERO))
 
@@ -187,11 +185,11 @@ class TensorFlow(Without):
 
         return _on(None, function, eager)
 
-    def recorded(
+    def inside(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
-    ) -> tuple[RecordedSteps, Any]:
-        with seeded(seed), told(), _hushed():
-            return recorded(function, args, kwargs, xs)
+    ) -> Inside:
+        with _here(xs, seed), _hushed():
+            return inside(lambda: function(*args, **kwargs), xs)
 
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
         with _here(xs, seed):

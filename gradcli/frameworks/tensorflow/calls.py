@@ -1,4 +1,4 @@
-"""The calls of functions with custom gradients (`tf.custom_gradient`) during one run, with their actual arguments."""
+"""What one run of a function shows: its calls of custom gradients, the formats of its values, its stopped gradients."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -6,15 +6,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.framework import op_callbacks
 from tensorflow.python.ops import custom_gradient
 
 from gradcli.core.provenance import is_users, place_of, position
-from gradcli.frameworks.framework import Call, Flat
+from gradcli.frameworks.framework import EPS, Call, Flat, Inside
 from gradcli.source.structure import taken_apart
 
 _MOST = 64  # calls that are collected at most
-_EAGERLY, _IN_A_GRAPH = "_eager_mode_decorator", "_graph_mode_decorator"
-Decorator = Callable[[Any, Any, Any], Any]
+_EAGERLY = "_eager_mode_decorator"  # of tf.custom_gradient
 
 
 def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
@@ -23,7 +23,7 @@ def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
     A `tf.function` runs as plain Python here, so that calls inside it get actual values.
     """
     found: dict[Any, Call] = {}
-    own: Decorator = getattr(custom_gradient, _EAGERLY)
+    own = getattr(custom_gradient, _EAGERLY)
 
     def seen(function: Any, args: Any, kwargs: Any) -> Any:
         plain = inspect.unwrap(function)
@@ -36,9 +36,35 @@ def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
             )
         return own(function, args, kwargs)
 
-    with _instead(_EAGERLY, seen), eagerly():
-        f(xs)
+    setattr(custom_gradient, _EAGERLY, seen)
+    try:
+        with eagerly():
+            f(xs)
+    finally:
+        setattr(custom_gradient, _EAGERLY, own)
     return list(found.values())
+
+
+def inside(run: Callable[[], Any], xs: Sequence[Any]) -> Inside:
+    """Return the narrowest format among the values that a run computes from the tensors `xs`, and its stopped gradients."""
+    moving = {id(x): x for x in xs}  # kept, so that no id is used again
+    formats, stops = ["float64"], list[Any]()
+
+    def heard(kind: Any, inputs: Any, attributes: Any, outputs: Any, op_name: Any = None, graph: Any = None) -> None:
+        if moving.keys().isdisjoint(map(id, inputs)):
+            return
+        moving.update((id(y), y) for y in outputs)
+        formats.extend(y.dtype.name for y in outputs if y.dtype.name in EPS)
+        if kind == "StopGradient":
+            stops.append(position())
+
+    op_callbacks.add_op_callback(heard)
+    try:
+        with eagerly():
+            run()
+    finally:
+        op_callbacks.remove_op_callback(heard)
+    return Inside(max(formats, key=lambda name: EPS[name]), tuple(stops))
 
 
 def applied(function: Any) -> Callable[..., Any]:
@@ -54,13 +80,6 @@ def applied(function: Any) -> Callable[..., Any]:
 
 
 @contextmanager
-def without_rules() -> Iterator[None]:
-    """Ignore custom gradients in the block, so that a graph contains only what the functions compute."""
-    with _instead(_IN_A_GRAPH, lambda function, args, kwargs: function(*args, **kwargs)[0]):
-        yield
-
-
-@contextmanager
 def eagerly() -> Iterator[None]:
     """Run each `tf.function` as plain Python in the block."""
     before = tf.config.functions_run_eagerly()
@@ -69,16 +88,6 @@ def eagerly() -> Iterator[None]:
         yield
     finally:
         tf.config.run_functions_eagerly(before)
-
-
-@contextmanager
-def _instead(name: str, decorator: Decorator) -> Iterator[None]:
-    own = getattr(custom_gradient, name)
-    setattr(custom_gradient, name, decorator)
-    try:
-        yield
-    finally:
-        setattr(custom_gradient, name, own)
 
 
 def _rule(function: Any) -> Any:

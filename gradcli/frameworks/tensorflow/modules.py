@@ -6,17 +6,26 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from gradcli.errors import BadOption
 from gradcli.frameworks.framework import Prepared
 from gradcli.frameworks.raised import told
-from gradcli.frameworks.tensorflow.record import host
 from gradcli.frameworks.tensorflow.seeds import seeded
+from gradcli.point import Array
 from gradcli.source.function import Notice
 from gradcli.words import Kind, Severity
 
 _CHANGES = ("BatchNormalization", "Dropout", "GaussianNoise")  # layers that behave differently in training
+
+
+def host(x: Any) -> Array:
+    """Return a tensor in numpy: floats in float64, an array without axes as a number."""
+    x = tf.convert_to_tensor(x)
+    if x.dtype.is_floating:
+        x = tf.cast(x, tf.float64)
+    return np.array(x.numpy())[()]
 
 
 def is_made_by_keras(kind: type) -> bool:

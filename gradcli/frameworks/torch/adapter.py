@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
-from gradcli.frameworks.framework import Call, Flat, Measured, Placed, Prepared, Run, Tensor
+from gradcli.frameworks.framework import Call, Flat, Measured, Placed, Prepared, Run, Tensor, Without
 from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.frameworks.torch.calls import applied, custom_calls, declined
 from gradcli.frameworks.torch.modules import FORMATS, in_format, of_module
@@ -38,7 +38,7 @@ _MOST_ALONE = 8  # inputs at most, to be differentiated one at a time
 _NO_FORWARD = ("jvp", "forward AD", "setup_context", "forward-mode", "forward mode")
 
 
-class Torch:
+class Torch(Without):
     """The adapter for torch."""
 
     name = "torch"

@@ -84,6 +84,50 @@ def through_numpy(x: Any) -> Any:
     return mx.sum(mx.array(np.sin(np.array(x))))
 
 
+@mx.custom_function
+def square(x: Any) -> Any:
+    return x * x
+
+
+square.vjp(lambda x, ybar, y: ybar * 2.001 * x)
+
+
+@mx.custom_function
+def product(x: Any, ybar: Any) -> Any:
+    return 2 * ybar * x
+
+
+@product.vjp
+def product_vjp(primals: Any, bar: Any, y: Any) -> Any:
+    x, ybar = primals
+    return 3 * bar * ybar, 2 * bar * x
+
+
+@mx.custom_function
+def square_wrong_twice(x: Any) -> Any:
+    return x * x
+
+
+square_wrong_twice.vjp(lambda x, ybar, y: product(x, ybar))
+
+
+def wrong_twice(x: Any) -> Any:
+    return mx.sum(square_wrong_twice(x) ** 2)
+
+
+def slightly_wrong(x: Any) -> Any:
+    return mx.sum(square(x))
+
+
+def half_inside(x: Any) -> Any:
+    return mx.sum(mx.sin(x.astype(mx.float16)).astype(mx.float32))
+
+
+def sum_of_many(x: Any) -> Any:
+    """Return a mean of so many terms that float32 loses digits in its sum."""
+    return mx.mean(mx.sin(mx.tile(x, (1000, 1))))
+
+
 class Net(nn.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()

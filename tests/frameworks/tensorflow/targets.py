@@ -68,6 +68,37 @@ def through_numpy(x: Any) -> Any:
     return tf.reduce_sum(tf.constant(np.sin(x.numpy())))
 
 
+@tf.custom_gradient
+def square(x: Any) -> Any:
+    return x * x, lambda ybar: ybar * 2.000001 * x
+
+
+@tf.custom_gradient
+def square_wrong_twice(x: Any) -> Any:
+    @tf.custom_gradient
+    def grad(x: Any, ybar: Any) -> Any:
+        return 2 * ybar * x, lambda bar: (3 * bar * ybar, 2 * bar * x)
+
+    return x * x, lambda ybar: grad(x, ybar)
+
+
+def wrong_twice(x: Any) -> Any:
+    return tf.reduce_sum(square_wrong_twice(x) ** 2)
+
+
+def slightly_wrong(x: Any) -> Any:
+    return tf.reduce_sum(square(x))
+
+
+def single_inside(x: Any) -> Any:
+    return tf.reduce_sum(tf.cast(tf.sin(tf.cast(x * 3, tf.float32)), tf.float64))
+
+
+@tf.function
+def loop(x: Any) -> Any:
+    return tf.reduce_sum(tf.while_loop(lambda k, y: k < 5, lambda k, y: (k + 1, tf.sin(y) * 1.1), (0, x))[1])
+
+
 def two_for_one(x: Any) -> Any:
     @tf.custom_gradient
     def double(a: Any) -> Any:
