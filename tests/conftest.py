@@ -46,6 +46,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Run slow tests, too, where the documents are rewritten: their pages are among them."""
+    if config.getoption("--update-docs"):
+        config.option.markexpr = ""
+
+
+ALONE = {"browser", "derivation", "frameworks", "notebooks", "packages"}  # folders that are run when they are named
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the folders that are run by a command of their own, where none is named on the command line."""
+    named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+    return None if named or collection_path.name not in ALONE or collection_path.parent.name != "tests" else True
+
+
 def pytest_collection_finish() -> None:
     """Keep thirty thousand tests, and all that is loaded, out of each later collection of garbage."""
     gc.collect()

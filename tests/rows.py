@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 _LONGEST = 100  # characters of a row's name
+_OUTCOMES = (Exception, pytest.fail.Exception, pytest.skip.Exception, pytest.xfail.Exception)
 
 
 @dataclass(frozen=True)
@@ -27,40 +28,52 @@ class Table:
         return "-".join(str(self.ids(x) if self.ids else x) for x in row)[:_LONGEST]
 
 
-def for_rows(arguments: str | Sequence[str], table: Iterable[Any], ids: Any = None) -> Callable[[Callable], Callable]:
+def for_rows(
+    arguments: str | Sequence[str], table: Iterable[Any], ids: Any = None, parts: int = 1
+) -> Callable[[Callable], Callable]:
     """Run a test for every row of a table, as `pytest.mark.parametrize` does, but as one item with a subtest a row.
 
-    For tables that are quick as a whole. Several are combined. Fixtures are shared by the rows, so the test may not leave
-    anything behind in them.
+    Several tables are combined. A long one is divided into `parts`, each an item. Fixtures are shared by the rows, so the
+    test may not leave anything behind in them.
     """
     names = [name.strip() for name in arguments.split(",")] if isinstance(arguments, str) else list(arguments)
+    table = list(table)
+    if any(getattr(row, "marks", ()) for row in table):
+        raise ValueError("a row with a mark is an item of its own: pytest.mark.parametrize")
     given = [row.values if hasattr(row, "marks") else row if len(names) > 1 else (row,) for row in table]
 
     def decorate(test: Callable) -> Callable:
         inner, tables = getattr(test, "rows", (test, []))
-        return _run_rows(inner, [Table(names, given, ids), *tables])
+        run = _run_rows(inner, [Table(names, given, ids), *tables], parts)
+        run.pytestmark = [*getattr(test, "pytestmark", [])]  # type: ignore[attr-defined]
+        return pytest.mark.parametrize("part", range(parts))(run) if parts > 1 else run
 
     return decorate
 
 
-def _run_rows(test: Callable, tables: list[Table]) -> Callable:
+def _run_rows(test: Callable, tables: list[Table], parts: int) -> Callable:
     signature = inspect.signature(test)
     given = {name for table in tables for name in table.arguments}
     fixtures = [parameter for name, parameter in signature.parameters.items() if name not in given]
 
-    def run(subtests: pytest.Subtests, **fixtures: Any) -> None:
+    def run(subtests: pytest.Subtests, part: int = 0, **fixtures: Any) -> None:
         if "subtests" in signature.parameters:
             fixtures["subtests"] = subtests
-        for numbers in itertools.product(*(range(len(table.rows)) for table in tables)):
+        every = itertools.product(*(range(len(table.rows)) for table in tables))
+        for numbers in itertools.islice(every, part, None, parts):
             chosen = list(zip(tables, numbers, strict=True))
             row = {name: x for table, k in chosen for name, x in zip(table.arguments, table.rows[k], strict=True)}
-            with subtests.test("-".join(table.name(k) for table, k in chosen)):
+            try:
                 test(**row, **fixtures)
+            except _OUTCOMES:  # a subtest for each row that passes would take longer than the row
+                with subtests.test("-".join(table.name(k) for table, k in chosen)):
+                    raise
 
     run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
-    run.pytestmark = getattr(test, "pytestmark", [])  # type: ignore[attr-defined]
     run.rows = (test, tables)  # type: ignore[attr-defined]
-    if "subtests" not in signature.parameters:
-        fixtures.append(inspect.Parameter("subtests", inspect.Parameter.POSITIONAL_OR_KEYWORD))
-    run.__signature__ = signature.replace(parameters=fixtures)  # type: ignore[attr-defined]
+    own = ["subtests"] if "subtests" not in signature.parameters else []
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in [*own, *(["part"] if parts > 1 else [])]
+    ]
+    run.__signature__ = signature.replace(parameters=[*fixtures, *more])  # type: ignore[attr-defined]
     return run

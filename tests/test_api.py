@@ -13,6 +13,7 @@ import pytest
 import gradcli as package
 from gradcli import check, grad, hessian, hvp, jacobian, jvp, primitive, value_and_grad, vjp
 from gradcli.errors import BadOption, BadPoint, BadShape, BadTarget, GradcliError
+from tests.rows import for_rows
 
 X = np.array([1.0, 2.0])
 QUICK = "forward,reverse,fd"
@@ -110,7 +111,7 @@ DERIVATIVES = {
 # fmt: on
 
 
-@pytest.mark.parametrize("name", DERIVATIVES)
+@for_rows("name", DERIVATIVES)
 def test_derivatives(name: str) -> None:
     compute, right = DERIVATIVES[name]
     assert same(compute(), right)
@@ -125,7 +126,7 @@ def test_leaves_that_are_not_differentiated_are_none() -> None:
     assert same(found.pop("a"), 2 * X) and found == {"name": None, "flag": None, "none": None}
 
 
-@pytest.mark.parametrize("make", [grad, value_and_grad, jacobian, hessian])
+@for_rows("make", [grad, value_and_grad, jacobian, hessian])
 def test_the_derivative_is_named_as_the_function(make: Callable[..., Any]) -> None:
     assert make(cube).__name__ == "cube"
 
@@ -167,7 +168,7 @@ ERRORS = {
 # fmt: on
 
 
-@pytest.mark.parametrize("name", ERRORS)
+@for_rows("name", ERRORS)
 def test_bad_arguments_say_what_is_wrong(name: str) -> None:
     call, kind, said = ERRORS[name]
     with pytest.raises(kind, match=said):
@@ -212,7 +213,7 @@ CHECKS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("args", "kwargs", "verdict"), CHECKS)
+@for_rows(("args", "kwargs", "verdict"), CHECKS, parts=2)
 def test_check_takes_points_and_claims_in_every_form(args: tuple, kwargs: dict[str, Any], verdict: str) -> None:
     report = check(*args, **kwargs, modes=QUICK)
     assert report.verdict == verdict
@@ -367,6 +368,7 @@ error: type[Exception] = gradcli.NotConfirmed
 """
 
 
+@pytest.mark.slow
 def test_users_code_passes_a_strict_type_checker(tmp_path: Path) -> None:
     (tmp_path / "snippet.py").write_text(TYPED)
     command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--no-error-summary", "snippet.py"]

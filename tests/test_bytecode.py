@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gradcli.bytecode import is_trusted
+from tests.rows import for_rows
 
 RIGHT = "def f(x):\n    return x**2\n\ndef g(x):\n    return 2*x\n"
 WRONG = RIGHT.replace("2*x", "3*x")
@@ -29,6 +30,7 @@ def changed_within_a_second(folder: Path, name: str) -> None:
     os.utime(file, (1e9, 1e9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["slopes.py", "uses.py"])
 @pytest.mark.parametrize("declared", [False, True])
 def test_older_bytecode_lets_no_wrong_gradient_pass(
@@ -51,6 +53,7 @@ def test_bytecode_of_installed_packages_is_read(process: Callable[..., Any], tmp
     assert process("check", *words, cwd=tmp_path).exit_status == 0
 
 
+@pytest.mark.slow
 def test_a_program_that_is_watched_runs_its_source_too(tmp_path: Path) -> None:
     changed_within_a_second(tmp_path, "slopes.py")
     (tmp_path / "fit.py").write_text(f"from scipy.optimize import minimize\n{USES}minimize(f, [1.5], jac=g)\n")
@@ -58,7 +61,7 @@ def test_a_program_that_is_watched_runs_its_source_too(tmp_path: Path) -> None:
     assert subprocess.run(words, cwd=tmp_path, capture_output=True, check=False).returncode == 1
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("path", "trusted"),
     [
         (json.__file__, True),

@@ -15,6 +15,7 @@ import yaml
 
 from gradcli.commands.arguments import _declared
 from gradcli.commands.program import command
+from tests.rows import for_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
@@ -67,17 +68,17 @@ RUN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("step", STEPS)
+@for_rows("step", STEPS)
 def test_no_expression_is_inside_a_script(step: dict[str, Any]) -> None:
     assert "${{" not in step.get("run", "")
 
 
-@pytest.mark.parametrize("step", STEPS)
+@for_rows("step", STEPS)
 def test_what_is_used_is_pinned(step: dict[str, Any]) -> None:
     assert "uses" not in step or PINNED.match(step["uses"])
 
 
-@pytest.mark.parametrize("words", RUN, ids=shlex.join)
+@for_rows("words", RUN, ids=shlex.join)
 def test_a_command_is_one_that_the_program_has(words: list[str]) -> None:
     name, *rest = words
     known = set(LATER.get(name, ()))
@@ -134,6 +135,7 @@ def run_action(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_action_checks_once_and_writes_each_document(tmp_path: Path) -> None:
     done = run_action(
         tmp_path, paths="'x**2'", args='--grad "x = 3*x" --at x=1 --modes reverse,fd', out="a.xml 'b c.json'"
@@ -144,6 +146,7 @@ def test_the_action_checks_once_and_writes_each_document(tmp_path: Path) -> None
     assert json.loads((tmp_path / "b c.json").read_text())["verdict"] == "fail"
 
 
+@pytest.mark.slow
 def test_the_action_runs_nothing_that_an_input_holds(tmp_path: Path) -> None:
     bad = "x**2; $(touch one) `touch two`"
     done = run_action(tmp_path, paths=shlex.quote(bad), args="--json", out="")

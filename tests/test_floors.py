@@ -219,6 +219,7 @@ def test_a_renderer_that_imports_another_is_seen() -> None:
     assert other_renderers("forms/svg.py", "from gradcli.forms.html import render") == ["gradcli.forms.html"]
 
 
+@pytest.mark.slow
 def test_no_files_import_each_other() -> None:
     """Imports inside functions, for types and by a text count, too."""
     imported = {name: imports(source) & NAMES.keys() - SHARED - {STARTED.get(name)} for name, source in NAMES.items()}

@@ -18,6 +18,7 @@ def importable() -> Iterator[None]:
     sys.path.remove(str(FOLDER))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLE)
 def test_generated_claims_get_the_verdict_that_is_true_of_them(name: str) -> None:
     classes = importlib.import_module("classes")

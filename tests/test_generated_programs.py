@@ -44,6 +44,7 @@ def asked_for(seed: int, folder: Path, claim: str = "wrong") -> TargetRequest:
     return TargetRequest(f"{path}:loss", (made.point,), ("grad", f"{path}:{claim}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 60, 6))
 def test_the_cause_of_a_failure_is_looked_for_within_its_budget(first: int, tmp_path: Path) -> None:
     failed = 0
@@ -67,6 +68,7 @@ def test_the_right_gradient_of_a_random_program_passes(seed: int, tmp_path: Path
     assert verify(request(asked_for(seed, tmp_path, "right"), OPTIONS)).report.verdict == Verdict.PASS
 
 
+@pytest.mark.slow
 @pytest.mark.repairs
 @pytest.mark.parametrize("seed", [0, 1, 5])
 def test_a_random_program_is_repaired_or_left_within_the_budget(seed: int, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.conftest import gradcli
+from tests.rows import for_rows
 
 FOLDER = Path(__file__).parent / "goldens"
 SAME = 1e-9  # relative: what other kernels of numpy and BLAS may change
@@ -284,7 +285,7 @@ def test_every_golden_has_its_command_and_no_other() -> None:
     assert list(kept_outcomes()) == [command.name for command in LINES]
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("old", "new", "differ"),
     [
         ({"gradient": {"x": 1.0}, "bound": {"x": 1e-6}}, {"gradient": {"x": 1.000001}, "bound": {"x": 1e-6}}, False),
@@ -317,7 +318,7 @@ def test_what_differs_is_seen(old: Any, new: Any, differ: bool) -> None:
     assert bool(list(differences(old, new))) is differ
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("old", "new", "differ"),
     [
         ("x  0.50186", "x  0.50187", False),

@@ -11,6 +11,7 @@ from gradcli.option_values import seed
 from gradcli.options import ALL, DEFAULTS, ROWS, Option, Options, from_keywords, keywords, rows_of
 from gradcli.replay import replayed
 from gradcli.source.pick import Pick
+from tests.rows import for_rows
 
 NOT_REPLAYED = {  # what says where a report goes, how a line of standard input is read, or which of several checks are run
     "allow_python", "save_point", "format", "json", "out", "quiet", "verbose", "color", "traceback",
@@ -53,7 +54,7 @@ def read_back(row: Option, words: tuple[str, ...]) -> Any:
     return row.value(texts if row.repeated else row.kind(texts[0]))
 
 
-@pytest.mark.parametrize("row", CHECK, ids=names)
+@for_rows("row", CHECK, ids=names)
 def test_a_replayed_option_is_read_back(row: Option) -> None:
     words = replayed(Options(**{row.name: sample(row)}))
     assert read_back(row, words) == sample(row) != row.default
@@ -77,7 +78,7 @@ def test_a_spelling_means_one_option_of_a_command() -> None:
     assert all(set(row.on) <= set(ALL) for row in ROWS)
 
 
-@pytest.mark.parametrize("row", keywords(), ids=names)
+@for_rows("row", keywords(), ids=names)
 def test_pythons_keywords_are_the_options(row: Option) -> None:
     value = {"order": 2, "expect": ["straight-through"], "allow": ["kink"]}.get(row.name, sample(row))
     taken = getattr(from_keywords({row.name: value}), row.name)
@@ -107,7 +108,7 @@ BAD_SEEDS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("given", "says"), BAD_SEEDS, ids=lambda given: str(given)[:20])
+@for_rows(("given", "says"), BAD_SEEDS, ids=lambda given: str(given)[:20])
 def test_a_bad_seed_is_refused(given: Any, says: str) -> None:
     for flag, do in (("--seed", "write --seed 0"), ("seed=", "write seed=0")):
         with pytest.raises(BadOption) as caught:
@@ -115,7 +116,7 @@ def test_a_bad_seed_is_refused(given: Any, says: str) -> None:
         assert (caught.value.what, caught.value.do) == (f"{flag} {says}", do)
 
 
-@pytest.mark.parametrize("given", [0, "0", " 7 ", "007", 2**64 - 1, str(2**64 - 1), np.int64(5), np.uint64(2**64 - 1)])
+@for_rows("given", [0, "0", " 7 ", "007", 2**64 - 1, str(2**64 - 1), np.int64(5), np.uint64(2**64 - 1)])
 def test_a_seed_is_a_number_of_64_bits(given: Any) -> None:
     found = seed("--seed", given)
     assert (found, type(found)) == (int(given), int)
@@ -128,7 +129,7 @@ def test_a_random_seed_is_drawn_once() -> None:
     assert replayed(Options(seed=first)) == ("--seed", str(int(first)))
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("given", "error", "says"),
     [
         ({"rtoll": 1.0}, TypeError, "rtoll"),

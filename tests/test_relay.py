@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradcli.relay import without_commands
+from tests.rows import for_rows
 
 LOUD = """\
 import os
@@ -27,7 +28,7 @@ def g(x):
 """
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "kept"),
     [
         ("::error::x\n", ": :error::x\n"),
@@ -52,6 +53,7 @@ def run(folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=below, env=env, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.slow
 def test_what_the_users_code_prints_is_defused_and_what_gradcli_says_is_not(tmp_path: Path) -> None:
     ran = run(tmp_path, GITHUB_ACTIONS="true")
     assert ran.returncode == 1
@@ -66,6 +68,7 @@ def test_what_the_users_code_prints_is_defused_and_what_gradcli_says_is_not(tmp_
     assert ran.stderr.endswith("the end of a line is missing")
 
 
+@pytest.mark.slow
 def test_elsewhere_it_is_as_it_is(tmp_path: Path) -> None:
     ran = run(tmp_path)
     assert "::error::printed\n##[error]written\n" in ran.stderr

@@ -14,6 +14,7 @@ import gradcli.testing
 from gradcli import NotConfirmed
 from gradcli.errors import BadExpression
 from gradcli.testing import assert_gradient
+from tests.rows import for_rows
 
 X = np.array([1.0, 2.0])
 QUICK = "reverse,fd"
@@ -57,7 +58,7 @@ COMMANDS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("args", "options", "words"), COMMANDS)
+@for_rows(("args", "options", "words"), COMMANDS)
 def test_the_command_that_repeats_it_is_given_where_all_is_text(args: Any, options: Any, words: Any) -> None:
     with pytest.raises(NotConfirmed) as caught:
         assert_gradient(*args, **options, modes=QUICK, seed=2)

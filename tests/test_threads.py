@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gradcli import threads
+from tests.rows import for_rows
 from tests.source.test_loading import written
 
 X = "x=[0.5, 2]"
@@ -50,6 +51,7 @@ def test_the_variables_are_set(words: tuple, number: int) -> None:
     assert {os.environ[name] for name in threads._VARIABLES} == {str(number)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(("words", "number"), [((), 1), (("--threads", "2"), 2)])
 def test_every_command_sets_them_before_the_target_is_imported(
@@ -68,7 +70,7 @@ def test_the_python_interface_sets_none_and_says_none(gradcli: Callable[..., Any
     assert "threads" not in json.loads(gradcli("grad", "x**2", "x=1", "--json").stdout)["environment"]
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "many", "1.5", "5000"])
+@for_rows("text", ["0", "-1", "many", "1.5", "5000"])
 def test_a_number_that_is_none_is_refused(gradcli: Callable[..., Any], text: str) -> None:
     ran = gradcli("check", "x**2", "x=1", f"--threads={text}")
     assert ran.exit_status == 2 and "--threads" in ran.stderr

@@ -7,6 +7,7 @@ import pytest
 
 from gradcli import world as module
 from gradcli.world import Alone, World
+from tests.rows import for_rows
 
 
 class Stream(io.StringIO):
@@ -34,10 +35,8 @@ class Timed(Alone):
         """Accept every limit."""
 
 
-@pytest.mark.parametrize("terminal", [True, False])
-@pytest.mark.parametrize(
-    ("seconds", "limit"), [(None, "--timeout 60s ends it"), (90.0, "--timeout ends it after 90 s")]
-)
+@for_rows("terminal", [True, False])
+@for_rows(("seconds", "limit"), [(None, "--timeout 60s ends it"), (90.0, "--timeout ends it after 90 s")])
 def test_work_that_goes_on_says_so_and_what_ends_it(
     monkeypatch: pytest.MonkeyPatch, terminal: bool, seconds: float | None, limit: str
 ) -> None:

@@ -43,6 +43,7 @@ def report(folder: Path, main: str, factor: int = 4, begin: str = "", end: str =
     return json.loads((folder / "report.json").read_text()), done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 @pytest.mark.parametrize("factor", [4, 5])
 def test_a_closure_in_a_child_is_checked(method: str, factor: int, tmp_path: Path) -> None:
@@ -55,6 +56,7 @@ def test_a_closure_in_a_child_is_checked(method: str, factor: int, tmp_path: Pat
     assert all(point["process"] for point in gradient["points"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_a_pool_is_watched(method: str, tmp_path: Path) -> None:
     document, stdout = report(tmp_path, POOL.format(method=method, work="named"))
@@ -63,6 +65,7 @@ def test_a_pool_is_watched(method: str, tmp_path: Path) -> None:
     assert (gradient["name"], gradient["verdict"]) == ("grad", "pass")
 
 
+@pytest.mark.slow
 def test_the_calls_of_parent_and_child_are_one_gradient(tmp_path: Path) -> None:
     alone, _ = report(tmp_path, "fit(2.0)")
     document, _ = report(tmp_path, f"fit(2.0); {PROCESS.format(method='fork')}")
@@ -70,6 +73,7 @@ def test_the_calls_of_parent_and_child_are_one_gradient(tmp_path: Path) -> None:
     assert gradient["calls"] == 2 * alone["gradients"][0]["calls"]
 
 
+@pytest.mark.slow
 def test_a_child_that_is_killed_leaves_what_it_wrote(tmp_path: Path) -> None:
     kill = "import os; os.kill(os.getpid(), 9)"
     document, stdout = report(tmp_path, PROCESS.format(method="fork"), end=kill)
@@ -79,6 +83,7 @@ def test_a_child_that_is_killed_leaves_what_it_wrote(tmp_path: Path) -> None:
     assert any("before it wrote its last counts" in note for note in gradient["notes"])
 
 
+@pytest.mark.slow
 def test_values_that_cannot_be_carried_are_counted(tmp_path: Path) -> None:
     hold = "global grad; lock = __import__('threading').Lock(); plain = grad; fit.lock = lock"
     main = PROCESS.format(method="fork")

@@ -87,6 +87,7 @@ def without_report(text: str) -> str:
     return text.replace("no hand-written gradient was used\n", "").partition("  verdict  defined at")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_is_undisturbed(name: str, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(PROGRAMS[name], encoding="utf-8")
@@ -96,6 +97,7 @@ def test_a_program_is_undisturbed(name: str, tmp_path: Path) -> None:
     assert without_report(watched.stderr) == plain.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -127,6 +129,7 @@ def run(folder: Path, *options: str, factor: int = 4, then: str = "pass") -> sub
     return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("factor", "then", "status"),
     [
@@ -150,6 +153,7 @@ def test_the_status_is_the_programs_and_else_that_of_the_worst_check(
         assert "gradcli/" not in done.stderr
 
 
+@pytest.mark.slow
 def test_an_interrupted_program_is_reported_and_ends_by_the_signal(tmp_path: Path) -> None:
     done = run(tmp_path, then="import os, signal; os.kill(os.getpid(), signal.SIGINT); import time; time.sleep(9)")
     assert done.returncode == -signal.SIGINT
@@ -157,6 +161,7 @@ def test_an_interrupted_program_is_reported_and_ends_by_the_signal(tmp_path: Pat
     assert "PASS" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_traceback_through_scipy_holds_no_line_of_gradcli(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "from scipy.optimize import minimize\n\ndef f(x):\n    raise RuntimeError('inside')\n\nminimize(f, [1.0], jac=lambda x: x)\n"
@@ -165,6 +170,7 @@ def test_a_traceback_through_scipy_holds_no_line_of_gradcli(tmp_path: Path) -> N
     assert without_report(watched.stderr) == plain.stderr
 
 
+@pytest.mark.slow
 def test_options_of_gradcli_end_where_the_program_begins(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("import sys\nprint(sys.argv[1:])\n")
     command = [sys.executable, "-m", "gradcli", "run", "--keep", "2", "-q", "script.py", "--keep", "3", "-m", "x"]
@@ -172,6 +178,7 @@ def test_options_of_gradcli_end_where_the_program_begins(tmp_path: Path) -> None
     assert (done.stdout, done.stderr) == ("['--keep', '3', '-m', 'x']\n", "")
 
 
+@pytest.mark.slow
 def test_a_random_seed_is_in_the_command_and_in_the_text(tmp_path: Path) -> None:
     said = run(tmp_path, "--seed", "random", "--out", "r.json").stderr
     document = json.loads((tmp_path / "r.json").read_text())
@@ -199,6 +206,7 @@ def test_options_are_refused_before_the_program_runs(words: list[str], says: str
     assert says in done.stderr
 
 
+@pytest.mark.slow
 def test_what_a_function_prints_when_it_is_called_again_is_not_on_standard_output(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import os\nfrom scipy.optimize import minimize\n\n"
@@ -210,6 +218,7 @@ def test_what_a_function_prints_when_it_is_called_again_is_not_on_standard_outpu
     assert "PASS" in watched.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", ["os._exit(0)", "sys.exit(7)", "input()"])
 def test_a_function_that_ends_the_process_when_it_is_called_again(then: str, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
@@ -224,6 +233,7 @@ def test_a_function_that_ends_the_process_when_it_is_called_again(then: str, tmp
     assert json.loads((tmp_path / "report.json").read_text())["gradients"][0]["verdict"] == "fail"
 
 
+@pytest.mark.slow
 def test_exit_handlers_see_the_random_numbers_of_the_program(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import atexit, random\nimport numpy as np\nfrom scipy.optimize import minimize\nrandom.seed(1); np.random.seed(2)\n"
@@ -234,6 +244,7 @@ def test_exit_handlers_see_the_random_numbers_of_the_program(tmp_path: Path) -> 
     assert watched.stdout == plain.stdout
 
 
+@pytest.mark.slow
 def test_a_time_limit_ends_a_check(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import time\nfrom scipy.optimize import minimize\n\nclass Slow:\n    __slots__ = ()\n\ncalls = []\n\n"

@@ -3,9 +3,8 @@
 import math
 from collections import Counter
 
-import pytest
-
 from gradcli.capture.sampling import FIRST, LARGEST, Drawn, Room
+from tests.rows import for_rows
 
 
 def kept(drawn: Drawn, norms: list[float]) -> dict[int, int]:
@@ -26,7 +25,7 @@ def test_the_same_seed_draws_the_same_calls() -> None:
     assert kept(Drawn(5, "seed"), norms) == kept(Drawn(5, "seed"), norms) != kept(Drawn(5, "other"), norms)
 
 
-@pytest.mark.parametrize("keep", [1, 2, 3, 10])
+@for_rows("keep", [1, 2, 3, 10])
 def test_no_more_calls_are_kept_than_wanted(keep: int) -> None:
     assert len(kept(Drawn(keep, "seed"), [math.sin(n) for n in range(500)])) <= keep
 

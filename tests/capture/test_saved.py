@@ -129,6 +129,7 @@ def test_no_object_is_unpacked(module: Any, tmp_path: Path) -> None:
         read(tmp_path / "calls.npz", True)
 
 
+@pytest.mark.slow
 def test_a_suite_is_written_for_what_can_be_named(module: Any, tmp_path: Path, gradcli: Any) -> None:
     def work() -> None:
         minimize(module.loss, START, (A,), jac=module.loss_grad)

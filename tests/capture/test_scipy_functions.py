@@ -218,6 +218,7 @@ def planted(right: Derivative) -> Derivative:
     return wrong
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # scipy warns of what a wrong gradient leads to
 @pytest.mark.parametrize("name", CASES)
 def test_a_right_derivative_passes_and_a_wrong_one_fails(name: str) -> None:

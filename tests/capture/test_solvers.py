@@ -51,6 +51,7 @@ def fit():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "verdict"), [(1.0, "pass"), (1.02, "fail")])
 def test_run_and_check_give_one_verdict(
     factor: float, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -85,6 +85,7 @@ class Cached:
         return self.first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stale", [True, False])
 def test_a_cache_that_is_out_of_date_is_wrong_at_the_later_call(stale: bool) -> None:
     cached = Cached(stale=stale)

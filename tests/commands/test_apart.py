@@ -15,6 +15,7 @@ import pytest
 from gradcli.apart import needs_child
 from gradcli.process import Process
 from tests.conftest import HANG, ends, started
+from tests.rows import for_rows
 from tests.source.test_loading import written
 
 QUICK = ("--modes", "forward,reverse,fd")
@@ -56,6 +57,7 @@ def target(folder: Path, code: str, name: str = "losses.py") -> str:
     return f"{written(folder, IMPORTS + code, name)}:f"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_process_that_ends_is_an_error_document(
@@ -71,6 +73,7 @@ def test_a_process_that_ends_is_an_error_document(
         assert f"losses.py:{line - 1} " in error["where"] and ending in error["where"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_on_text_output_it_is_one_error_on_standard_error(
     process: Callable[..., Any], tmp_path: Path, ending: str
@@ -96,6 +99,7 @@ COMMANDS = [
 # fmt: on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("place", ["in f", "at import"])
 def test_every_command_says_so(process: Callable[..., Any], tmp_path: Path, command: tuple, place: str) -> None:
@@ -105,6 +109,7 @@ def test_every_command_says_so(process: Callable[..., Any], tmp_path: Path, comm
     assert "losses.py:f ended" in ran.json["error"]["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("argv", [("check",), ("ops",), ("check", "x**2", "x=1", "--grad"), ("check", "x**2", "--at")])
 def test_a_module_that_is_only_imported_may_end_it_too(
     process: Callable[..., Any], tmp_path: Path, argv: tuple
@@ -115,6 +120,7 @@ def test_a_module_that_is_only_imported_may_end_it_too(
     assert (ran.exit_status, ran.json["error"]["kind"]) == (2, "ended the process")
 
 
+@pytest.mark.slow
 def test_a_zero_argument_factory_may_end_it_too(process: Callable[..., Any], tmp_path: Path) -> None:
     ran = process("grad", target(tmp_path, "def f(): os._exit(0)\n") + "()", X, "--json")
     assert (ran.exit_status, ran.json["error"]["kind"]) == (2, "ended the process")
@@ -135,6 +141,7 @@ STANDS = {
 # fmt: on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", EXITS)
 def test_sys_exit_is_never_status_0(process: Callable[..., Any], tmp_path: Path, place: str) -> None:
     ran = process("check", target(tmp_path, EXITS[place]), X, "--grad", "g", *QUICK, "--json")
@@ -142,6 +149,7 @@ def test_sys_exit_is_never_status_0(process: Callable[..., Any], tmp_path: Path,
     assert "sys.exit(0)" in ran.json["error"]["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", STANDS)
 @pytest.mark.parametrize(("claim", "status"), [("g", 0), ("bad", 1)])
 def test_what_does_not_end_the_process_changes_no_verdict(
@@ -151,12 +159,14 @@ def test_what_does_not_end_the_process_changes_no_verdict(
     assert (ran.exit_status, ran.json["exit_status"]) == (status, status)
 
 
+@pytest.mark.slow
 def test_a_copy_that_goes_on_after_a_fork_says_nothing(process: Callable[..., Any], tmp_path: Path) -> None:
     code = "os.fork()\n" + GOOD
     ran = process("check", target(tmp_path, code), X, "--grad", "g", *QUICK, "--json")
     assert (ran.exit_status, ran.json["verdict"]) == (0, "pass")
 
 
+@pytest.mark.slow
 def test_a_copy_that_is_made_while_sympy_works_takes_no_answer(process: Callable[..., Any], tmp_path: Path) -> None:
     code = """
 calls = []
@@ -174,6 +184,7 @@ def f(x):
 # Several targets.
 
 
+@pytest.mark.slow
 def test_the_targets_that_remain_are_checked(process: Callable[..., Any], tmp_path: Path) -> None:
     codes = (PLACES["in f"][0].format("os._exit(0)"), GOOD, PLACES["in f"][0].format("os.abort()"), GOOD)
     targets = [target(tmp_path, code, f"t{k}.py") for k, code in enumerate(codes)]
@@ -190,6 +201,7 @@ def test_the_targets_that_remain_are_checked(process: Callable[..., Any], tmp_pa
     assert out.read_text() == ran.stdout
 
 
+@pytest.mark.slow
 def test_a_wrong_gradient_before_it_is_still_status_1(process: Callable[..., Any], tmp_path: Path) -> None:
     bad = target(tmp_path, GOOD.replace("bad", "h"), "a.py")
     ends = target(tmp_path, PLACES["in f"][0].format("os._exit(0)"), "b.py")
@@ -197,6 +209,7 @@ def test_a_wrong_gradient_before_it_is_still_status_1(process: Callable[..., Any
     assert ran.exit_status == 1 and len(ran.stdout.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_output_and_errors_come_in_order(process: Callable[..., Any], tmp_path: Path) -> None:
     targets = [
         target(tmp_path, PLACES["in f"][0].format("os._exit(0)") if k % 2 else GOOD, f"t{k}.py") for k in range(4)
@@ -207,6 +220,7 @@ def test_output_and_errors_come_in_order(process: Callable[..., Any], tmp_path: 
     assert said == ["PASS ", "error", "PASS ", "error"]
 
 
+@pytest.mark.slow
 def test_lines_of_standard_input_go_on_after_it(process: Callable[..., Any], tmp_path: Path) -> None:
     ends = target(tmp_path, PLACES["in f"][0].format("os._exit(0)"), "a.py")
     good = target(tmp_path, GOOD, "b.py")
@@ -219,12 +233,14 @@ def test_lines_of_standard_input_go_on_after_it(process: Callable[..., Any], tmp
     assert ran.exit_status == 2
 
 
+@pytest.mark.slow
 def test_in_text_the_line_is_named(process: Callable[..., Any], tmp_path: Path) -> None:
     ends = target(tmp_path, PLACES["in f"][0].format("os._exit(0)"))
     ran = process("check", "-", "--allow-python", X, *QUICK, stdin=f"x**2\n{ends}\n")
     assert ran.stderr.startswith("line 2: error: the process that ran ") and ran.stdout.startswith("PASS")
 
 
+@pytest.mark.slow
 def test_time_that_is_up_at_one_line_leaves_the_next_its_own(process: Callable[..., Any], tmp_path: Path) -> None:
     spins = target(tmp_path, "def f(x):\n    while True: pass\n", "a.py")
     ran = process(
@@ -239,6 +255,7 @@ def test_time_that_is_up_at_one_line_leaves_the_next_its_own(process: Callable[.
 # Files, streams, and processes that stay.
 
 
+@pytest.mark.slow
 def test_files_are_written(process: Callable[..., Any], tmp_path: Path) -> None:
     files = [tmp_path / f"r.{ending}" for ending in ("json", "md", "txt", "csv")]
     words = [word for file in files for word in ("--out", file.name)]
@@ -248,6 +265,7 @@ def test_files_are_written(process: Callable[..., Any], tmp_path: Path) -> None:
     assert all(file.read_text() for file in files)
 
 
+@pytest.mark.slow
 def test_a_grandchild_that_keeps_everything_open_is_not_waited_for(process: Callable[..., Any], tmp_path: Path) -> None:
     code = f"""
 def f(x):
@@ -272,6 +290,7 @@ def f(x):
         assert ran.exit_status == status
 
 
+@pytest.mark.slow
 def test_time_that_is_up_ends_descendants_whose_parent_has_ended(process: Callable[..., Any], tmp_path: Path) -> None:
     code = f"""
 def f(x):
@@ -289,6 +308,7 @@ def f(x):
     assert ends(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.slow
 def test_what_the_target_prints_never_reaches_standard_output(process: Callable[..., Any], tmp_path: Path) -> None:
     code = """
 print("at load")
@@ -306,17 +326,20 @@ def f(x):
     assert all(f"from {who}" in ran.stderr for who in ("a child", "the descriptor", "C", "the original stream"))
 
 
+@pytest.mark.slow
 def test_standard_output_that_the_target_closes_is_still_written(process: Callable[..., Any], tmp_path: Path) -> None:
     ran = process("check", target(tmp_path, "os.close(1)\nos.close(0)\n" + GOOD), X, *QUICK, "--json")
     assert (ran.exit_status, ran.json["verdict"]) == (0, "pass")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closing", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_streams_that_are_closed_from_the_start_do_no_harm(tmp_path: Path, closing: str) -> None:
     words = f"{sys.executable} -m gradcli check {target(tmp_path, GOOD)} '{X}' --grad bad --modes forward,fd {closing}"
     assert subprocess.run(["bash", "-c", words], capture_output=True, timeout=HANG, check=False).returncode == 1
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
     targets = [target(tmp_path, GOOD, f"t{k}.py") for k in range(3)]
     with started("check", *targets, X, *QUICK) as running:
@@ -326,6 +349,7 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
         assert running.stderr.read() == ""
 
 
+@pytest.mark.slow
 def test_a_full_device_is_one_error_with_status_2(tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
@@ -336,6 +360,7 @@ def test_a_full_device_is_one_error_with_status_2(tmp_path: Path) -> None:
     assert done.stderr.startswith("error: a stream or file cannot be used: No space left")
 
 
+@pytest.mark.slow
 def test_a_debugger_reads_standard_input_and_writes_to_standard_error(tmp_path: Path) -> None:
     code = "seen = []\ndef f(x):\n    if not seen:\n        seen.append(1)\n        breakpoint()\n    return np.sum(x**2)\n"
     with started("check", target(tmp_path, code), X, *QUICK, "--json") as running:
@@ -344,6 +369,7 @@ def test_a_debugger_reads_standard_input_and_writes_to_standard_error(tmp_path: 
     assert "'the debugger'" in err
 
 
+@pytest.mark.slow
 def test_the_child_has_the_terminal(tmp_path: Path) -> None:
     ours, its = os.openpty()
     argv = [sys.executable, "-m", "gradcli", "grad", target(tmp_path, GOOD), X]
@@ -389,6 +415,7 @@ def there(path: Path) -> str:
     return path.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to_all", [True, False])
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_ctrl_c_ends_with_130(tmp_path: Path, to_all: bool, form: str) -> None:
@@ -401,6 +428,7 @@ def test_ctrl_c_ends_with_130(tmp_path: Path, to_all: bool, form: str) -> None:
         assert ends(child)
 
 
+@pytest.mark.slow
 def test_code_that_swallows_ctrl_c_is_ended_by_the_second(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     with started("check", target(tmp_path, SWALLOWS.format(ready=str(ready))), X) as running:
@@ -412,6 +440,7 @@ def test_code_that_swallows_ctrl_c_is_ended_by_the_second(tmp_path: Path) -> Non
         assert running.returncode == 130
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_child_does_not_outlive_the_program(tmp_path: Path, number: int) -> None:
     ready = tmp_path / "ready"
@@ -449,7 +478,7 @@ NAMES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("argv", "expected"), NAMES)
+@for_rows(("argv", "expected"), NAMES)
 def test_a_child_is_started_where_python_code_may_run(argv: tuple, expected: bool) -> None:
     assert needs_child(argv) is expected
 
@@ -473,6 +502,7 @@ def test_the_supervisor_imports_only_the_standard_library() -> None:
     assert {name for name in loaded if not name.startswith("_")} <= {"gradcli", "sitecustomize", "usercustomize"}
 
 
+@pytest.mark.slow
 def test_python_started_anew_does_the_same(
     process: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -489,6 +519,7 @@ def test_python_started_anew_does_the_same(
     assert first["schema"] == "gradcli.error/1" and "0.py:4 " in first["error"]["where"]
 
 
+@pytest.mark.slow
 def test_a_child_that_cannot_begin_is_said_plainly(
     process: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -503,6 +534,7 @@ def test_a_child_that_cannot_begin_is_said_plainly(
     )
 
 
+@pytest.mark.slow
 def test_values_of_the_users_own_types_come_back_from_a_worker(process: Callable[..., Any], tmp_path: Path) -> None:
     code = (
         "import os\nimport threading\n\nimport numpy as np\n\n\nclass Odd:\n    def __init__(self):\n"

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gradcli.modes.workers import WORKERS
+from tests.rows import for_rows
 
 QUICK = ("--modes", "forward,fd")
 
@@ -37,7 +38,7 @@ def _no_process_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WORKERS, "start", lambda: None)
 
 
-@pytest.mark.parametrize(("words", "text", "at"), TARGETS)
+@for_rows(("words", "text", "at"), TARGETS)
 def test_targets_and_points_are_found(
     gradcli: Callable[..., Any], words: tuple, text: str, at: dict[str, object]
 ) -> None:
@@ -46,7 +47,7 @@ def test_targets_and_points_are_found(
     assert (ran.json["target"]["text"], ran.json["at"]) == (text, at)
 
 
-@pytest.mark.parametrize("place", range(4))
+@for_rows("place", range(4))
 def test_options_stand_anywhere_after_the_command(gradcli: Callable[..., Any], place: int) -> None:
     words = ["x*y", "x=3", "y=2"]
     words[place:place] = ["--json", "--wrt", "y"]
@@ -121,7 +122,7 @@ def test_usage_errors_are_documents_for_programs(gradcli: Callable[..., Any], ar
     assert what in ran.json["error"]["message"]
 
 
-@pytest.mark.parametrize("asked", [("--format", "json"), ("--format=json",), ("--format", "ndjson"), ("--json",)])
+@for_rows("asked", [("--format", "json"), ("--format=json",), ("--format", "ndjson"), ("--json",)])
 def test_every_way_to_ask_for_data_gets_an_error_document(gradcli: Callable[..., Any], asked: tuple) -> None:
     assert gradcli("check", "sine(x)", *asked).json["error"]["hint"] == "did you mean 'sin'?"
 
@@ -174,13 +175,13 @@ def test_no_arguments_ask_for_help(gradcli: Callable[..., Any], capfd: pytest.Ca
     assert ran.stderr == ""
 
 
-@pytest.mark.parametrize("argv", [("--version",), ("-V",), ("check", "--version"), ("modes", "-V")])
+@for_rows("argv", [("--version",), ("-V",), ("check", "--version"), ("modes", "-V")])
 def test_the_version_is_told(gradcli: Callable[..., Any], argv: tuple) -> None:
     ran = gradcli(*argv)
     assert (ran.exit_status, ran.stdout) == (0, "gradcli 0.1.0\n")
 
 
-@pytest.mark.parametrize("text", ["losses:focal", "losses.py:focal", "pkg.mod:f()", "a/b.py::f", "losses.py"])
+@for_rows("text", ["losses:focal", "losses.py:focal", "pkg.mod:f()", "a/b.py::f", "losses.py"])
 def test_python_targets_are_named_as_such(gradcli: Callable[..., Any], text: str) -> None:
     ran = gradcli("check", text)
     assert ran.exit_status == 2

@@ -11,6 +11,7 @@ import mpmath
 import pytest
 
 from gradcli.modes.workers import WORKERS
+from tests.rows import for_rows
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
 
@@ -45,7 +46,7 @@ def _no_process_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WORKERS, "start", lambda: None)
 
 
-@pytest.mark.parametrize(("status", "verdict", "argv"), STATUSES)
+@for_rows(("status", "verdict", "argv"), STATUSES)
 def test_exit_statuses(gradcli: Callable[..., Any], status: int, verdict: str, argv: tuple) -> None:
     ran = gradcli("check", *argv, *QUICK, "--json")
     assert (ran.exit_status, ran.json["exit_status"], ran.json["verdict"]) == (status, status, verdict)
@@ -89,7 +90,7 @@ BAD = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("argv", "what", "caret"), BAD)
+@for_rows(("argv", "what", "caret"), BAD)
 def test_bad_input_is_one_error_on_standard_error(
     gradcli: Callable[..., Any], argv: tuple, what: str, caret: bool
 ) -> None:
@@ -103,7 +104,7 @@ def test_bad_input_is_one_error_on_standard_error(
     assert len(rest) == (3 if caret else 1) or not caret
 
 
-@pytest.mark.parametrize(("argv", "what", "caret"), BAD)
+@for_rows(("argv", "what", "caret"), BAD)
 def test_bad_input_is_a_document_for_programs(gradcli: Callable[..., Any], argv: tuple, what: str, caret: bool) -> None:
     ran = gradcli("check", *argv, *QUICK, "--json")
     assert (ran.exit_status, ran.stderr) == (2, "")
@@ -262,7 +263,7 @@ ALLOWED = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("status", "argv"), ALLOWED)
+@for_rows(("status", "argv"), ALLOWED)
 def test_allow_turns_findings_into_success(gradcli: Callable[..., Any], status: int, argv: tuple) -> None:
     ran = gradcli("check", *argv, *QUICK, "--json")
     assert (ran.exit_status, ran.json["exit_status"]) == (status, status)
@@ -286,13 +287,14 @@ TOLERANCES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("status", "claim", "tolerance"), TOLERANCES)
+@for_rows(("status", "claim", "tolerance"), TOLERANCES)
 def test_fixed_tolerances_replace_computed_ones(
     gradcli: Callable[..., Any], status: int, claim: str, tolerance: tuple
 ) -> None:
     assert gradcli("check", "x**2", "x=3", "--grad", claim, *tolerance, *QUICK).exit_status == status
 
 
+@pytest.mark.slow
 def test_require_claim_accepts_a_claim(gradcli: Callable[..., Any]) -> None:
     assert gradcli("check", "x", "x=1", "--require-claim", "--grad", "1", *QUICK).exit_status == 0
     assert gradcli("check", "x", "x=1", "--require-claim", *QUICK).exit_status == 2

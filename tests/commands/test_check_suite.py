@@ -35,6 +35,7 @@ def without_times(x: Any) -> Any:
     return [without_times(value) for value in x] if isinstance(x, list) else x
 
 
+@pytest.mark.slow
 def test_a_project_is_checked(process: Process, folder: Path) -> None:
     ran = process("check", cwd=folder)
     assert verdicts(ran.stdout) == VERDICTS and list(verdicts(ran.stdout)) == list(VERDICTS)
@@ -45,6 +46,7 @@ def test_a_project_is_checked(process: Process, folder: Path) -> None:
     assert verdicts(again.stdout) == {name: v for name, v in VERDICTS.items() if v != "pass"}
 
 
+@pytest.mark.slow
 def test_documents_are_the_same_for_workers_and_shards(process: Process, folder: Path) -> None:
     whole = process("check", "--json", cwd=folder).json
     two = process("check", "--json", "-n", "2", cwd=folder).json
@@ -62,6 +64,7 @@ def test_documents_are_the_same_for_workers_and_shards(process: Process, folder:
     assert "is no document" in process("merge", "1.json", "2.json", cwd=folder).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -79,11 +82,13 @@ def test_options_that_cannot_be_used_are_refused(
     assert ran.exit_status == 2 and says in ran.stderr and not ran.stdout
 
 
+@pytest.mark.slow
 def test_the_repeated_command_has_the_options_of_the_command_line(process: Process, folder: Path) -> None:
     ran = process("check", "-k", "bad", "--modes", "reverse,fd", "--budget", "500", cwd=folder)
     assert "gradcli check --modes reverse,fd --budget 500 -k bad" in " ".join(ran.stdout.split())
 
 
+@pytest.mark.slow
 def test_only_what_changed_is_checked(process: Process, folder: Path) -> None:
     git = lambda *words: subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True, capture_output=True)  # fmt: skip
     git("init")
@@ -96,6 +101,7 @@ def test_only_what_changed_is_checked(process: Process, folder: Path) -> None:
         assert verdicts(process("check", "--changed", *words, cwd=folder).stdout) == {"good": "pass"}
 
 
+@pytest.mark.slow
 def test_every_check_runs_whatever_the_last_run_found(process: Process, folder: Path) -> None:
     (folder / "gradcli.toml").write_text(f"cache = true\n{SUITE}")
     notes = ("--cache does nothing: a check always runs", "cache in gradcli.toml does nothing: a check always runs")
@@ -109,6 +115,7 @@ def test_every_check_runs_whatever_the_last_run_found(process: Process, folder: 
     assert "cache" not in process("check", "--help", cwd=folder).stdout
 
 
+@pytest.mark.slow
 def test_a_baseline_counts_apart(process: Process, folder: Path) -> None:
     (folder / "gradcli.toml").write_text(SUITE.partition('[[check]]\nid = "lost"')[0])
     assert process("check", "--baseline", "known.json", "--update-baseline", cwd=folder).exit_status == 0
@@ -128,6 +135,7 @@ def good(x): return x**2
 """
 
 
+@pytest.mark.slow
 def test_what_ends_a_worker_is_its_own_error(process: Process, tmp_path: Path) -> None:
     names = ("good", "exits", "dies", "sleeps", "good")
     suite = "".join(f'[[check]]\nid = "{n}{k}"\ntarget = "ends.py:{n}"\nat = "x=1"\n' for k, n in enumerate(names))
@@ -139,6 +147,7 @@ def test_what_ends_a_worker_is_its_own_error(process: Process, tmp_path: Path) -
     assert "SIGKILL" in ran.stderr and "ends.py:3 " in ran.stderr and ran.exit_status == 2
 
 
+@pytest.mark.slow
 def test_ctrl_c_shows_what_is_finished(tmp_path: Path) -> None:
     written(tmp_path, SUITE + '[[check]]\nid = "last"\ntarget = "ends.py:sleeps"\nat = "x=1"\n', ends=ENDS)
     argv = [sys.executable, "-m", "gradcli", "check"]
@@ -158,6 +167,7 @@ def test_ctrl_c_shows_what_is_finished(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_folder_is_checked(process: Process, folder: Path) -> None:
     (folder / "points.py").write_text("point = {'x': 2.0}\ndef f(x): return x**2\ndef f_grad(x): return 2*x\n")
     (folder / "open.py").write_text("def h(x): return x**2\ndef h_grad(x): return 2*x\n")
@@ -166,6 +176,7 @@ def test_a_folder_is_checked(process: Process, folder: Path) -> None:
     assert "open.py:2  h_grad" in ran.stdout and ran.exit_status == 1
 
 
+@pytest.mark.slow
 def test_a_folder_is_a_part_of_the_suite(process: Process, folder: Path) -> None:
     """Its other checks are declared still: a baseline keeps their entries. What is found takes the suite's options."""
     (folder / "src").mkdir()
@@ -195,6 +206,7 @@ def test_a_suite_of_comments_says_what_to_do(process: Process, tmp_path: Path) -
     assert ran.exit_status == 2 and "declares no check" in ran.stderr
 
 
+@pytest.mark.slow
 def test_modules_of_one_name_in_two_folders_are_two(process: Process, tmp_path: Path) -> None:
     for name, power in (("a", 2), ("b", 3)):
         (tmp_path / name).mkdir()

@@ -11,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from gradcli.modes.workers import WORKERS
+from tests.rows import for_rows
 from tests.source.test_loading import written
 
 Gradcli = Callable[..., Any]
@@ -76,6 +77,7 @@ def _valid() -> Callable[[Any], None]:
     return Draft202012Validator(schema).validate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("status", "argv"), CASES)
 def test_documents_validate(gradcli: Gradcli, valid: Callable[[Any], None], status: int, argv: tuple) -> None:
     ran = gradcli("compare-modes", *argv, "--json")
@@ -84,8 +86,8 @@ def test_documents_validate(gradcli: Gradcli, valid: Callable[[Any], None], stat
     assert ran.json["exit_status"] == status
 
 
-@pytest.mark.parametrize("width", ["60", "80", "120"])
-@pytest.mark.parametrize(("status", "argv"), CASES)
+@for_rows("width", ["60", "80", "120"], parts=9)
+@for_rows(("status", "argv"), CASES)
 def test_text_fits(gradcli: Gradcli, status: int, argv: tuple, width: str) -> None:
     ran = gradcli("compare-modes", *argv, environ={"COLUMNS": width})
     assert (ran.exit_status, ran.stderr) == (status, "")
@@ -111,7 +113,7 @@ def test_no_figure_is_cut_off(gradcli: Gradcli, width: str) -> None:
     assert "overflow" in text and "finite" in text.split("error against")[0]
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("environ", "options", "coloured"),
     [({}, (), False), ({"NO_COLOR": "1"}, (), False), ({"FORCE_COLOR": "1"}, (), True), ({"FORCE_COLOR": "1"}, ("--no-color",), False)],
 )  # fmt: skip
@@ -176,6 +178,7 @@ def test_shapes_take_sizes_too(gradcli: Gradcli) -> None:
     assert [row["entries"] for row in gradcli(*argv).json["growth"]["rows"]] == [6, 18]
 
 
+@pytest.mark.slow
 def test_a_size_may_be_a_parameter(process: Gradcli, tmp_path: Path) -> None:
     """In a process of its own, where memory is that of the function alone."""
     argv = ("compare-modes", f"{written(tmp_path, NET)}:deep", "--at", "x=linspace(-1, 1, 5000)", "--modes", "reverse")
@@ -222,7 +225,7 @@ def test_a_hessian_is_called_one(gradcli: Gradcli) -> None:
     assert "Jacobian" not in text and "evaluations of f n=2" not in text
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("size", "said"),
     [("0", "0"), ("2.5", "2.5"), ("1e-3", "1e-3"), ("1e14", "1e14"), ("nan", "nan"), ("1e999999999", "1e999999999")],
 )
@@ -259,7 +262,7 @@ ERRORS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("argv", "what", "do"), ERRORS)
+@for_rows(("argv", "what", "do"), ERRORS)
 def test_bad_input_gets_a_sentence(gradcli: Gradcli, argv: tuple, what: str, do: str) -> None:
     ran = gradcli("compare-modes", *argv, *FEW)
     assert (ran.exit_status, ran.stdout) == (2, "")
@@ -285,6 +288,7 @@ def drawn(path: Path) -> str:
     return path.read_text()
 
 
+@pytest.mark.slow
 def test_pictures_of_digits_cost_and_errors(gradcli: Gradcli, tmp_path: Path) -> None:
     files = tmp_path / "modes.svg", tmp_path / "modes.png"
     argv = ("compare-modes", "sum(tanh(W@x))", "--at", "W=randn(3,4), x=randn(4)", *QUICK)
@@ -298,6 +302,7 @@ def test_pictures_of_digits_cost_and_errors(gradcli: Gradcli, tmp_path: Path) ->
     assert files[1].read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 
+@pytest.mark.slow
 def test_pictures_tell_of_low_precision_and_of_modes_without_digits(gradcli: Gradcli, tmp_path: Path) -> None:
     file = tmp_path / "modes.svg"
     argv = ("sum(abs(x))", "x=[1, 2]", "--modes", "cert,cs,fwd", "--dtype", "float16", "--plot", str(file))
@@ -306,6 +311,7 @@ def test_pictures_tell_of_low_precision_and_of_modes_without_digits(gradcli: Gra
     assert "<!-- digits -->" in drawn(file) and "none:" not in drawn(file)
 
 
+@pytest.mark.slow
 def test_pictures_of_a_jacobian_and_of_growth(gradcli: Gradcli, tmp_path: Path) -> None:
     file = tmp_path / "a.svg"
     assert gradcli("compare-modes", "tanh(x)", "x=[0.1, 0.5]", *QUICK, "--out", str(file)).exit_status == 0

@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from gradcli.source.expression import Expression
+from tests.rows import for_rows
 
 Gradcli = Callable[..., Any]
 LEAST = ("0.5*sum((W@x - y)**2)", "--shapes", "W: m n; x: n; y: m")
@@ -100,8 +101,8 @@ def test_the_document_is_validated_for_real(gradcli: Gradcli, validator: Any) ->
     assert list(validator.iter_errors(document))
 
 
-@pytest.mark.parametrize("columns", [80, 60])
-@pytest.mark.parametrize(("status", "argv"), CASES)
+@for_rows("columns", [80, 60], parts=8)
+@for_rows(("status", "argv"), CASES)
 def test_text_fits(gradcli: Gradcli, columns: int, status: int, argv: tuple) -> None:
     ran = gradcli("derive", *argv, environ={"COLUMNS": str(columns)})
     assert (ran.exit_status, ran.stderr) == (status, "")
@@ -111,7 +112,7 @@ def test_text_fits(gradcli: Gradcli, columns: int, status: int, argv: tuple) -> 
     assert "layout" in ran.stdout and "variables" in ran.stdout
 
 
-@pytest.mark.parametrize(("argv", "says"), [
+@for_rows(("argv", "says"), [
     ((*LEAST, "--wrt", "W"), "gradient by W, m x n ∂f/∂W = (W x - y) xᵀ"), ((*LEAST, "--wrt", "x"), "Wᵀ (W x - y)"), ((*LEAST, "--wrt", "W"), "variables W m x n; x n; y m"),
     ((*LEAST, "--wrt", "W"), "layout denominator: a gradient has the shape of its input"), ((*LEAST, "--layout", "numerator"), "layout numerator:"),
     ((*GAUSS, "--wrt", "S"), "S n x n (spd)"), ((*LEAST, "--wrt", "W"), "against certified"), ((*LEAST, "--wrt", "W"), "return np.outer(W@x - y, x)"),
@@ -124,12 +125,12 @@ def test_text_fits(gradcli: Gradcli, columns: int, status: int, argv: tuple) -> 
     ((*LEAST, "--wrt", "W", "--code", "all"), "no C code: C is written for functions of numbers, and W is none"),
     (("sum(torch**2)", "--shapes", "torch: n"), "no torch code: what is called torch hides a module in the code"),
     (("sin(gamma)", "--code", "C"), "#include <math.h> double gradient(double gamma_) { return cos(gamma_); }"),
-])  # fmt: skip
+], parts=3)  # fmt: skip
 def test_the_text_says(gradcli: Gradcli, argv: tuple, says: str) -> None:
     assert says in " ".join(gradcli("derive", *argv).stdout.split())
 
 
-@pytest.mark.parametrize(("argv", "what", "do"), BAD)
+@for_rows(("argv", "what", "do"), BAD)
 def test_what_cannot_be_done_is_said(gradcli: Gradcli, argv: tuple, what: str, do: str) -> None:
     ran = gradcli("derive", *argv)
     assert (ran.exit_status, ran.stdout) == (2, "")
@@ -140,6 +141,7 @@ def test_what_cannot_be_done_is_said(gradcli: Gradcli, argv: tuple, what: str, d
     assert document["schema"] == "gradcli.error/1" and what in document["error"]["message"]
 
 
+@pytest.mark.slow
 def test_quiet_says_nothing(gradcli: Gradcli) -> None:
     for status, argv in RUNS.values():
         ran = gradcli("derive", *argv, "-q")

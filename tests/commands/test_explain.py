@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gradcli.words import DiagnosisKind, Kind
+from tests.rows import for_rows
 
 Gradcli = Callable[..., Any]
 
@@ -30,9 +31,7 @@ def test_a_kind_is_explained_with_an_example_and_what_to_do(gradcli: Gradcli) ->
     assert "What to do: " in text and "add --allow kink" in text
 
 
-@pytest.mark.parametrize(
-    "words", [("fine-structure",), ("fine structure",), ("fine", "structure"), ("Fine-Structure",)]
-)
+@for_rows("words", [("fine-structure",), ("fine structure",), ("fine", "structure"), ("Fine-Structure",)])
 def test_the_old_spelling_is_taken(gradcli: Gradcli, words: tuple[str, ...]) -> None:
     assert gradcli("explain", *words).stdout.startswith("fine-structure  ")
 
@@ -78,7 +77,7 @@ NAMED = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("kind", "argv"), NAMED)
+@for_rows(("kind", "argv"), NAMED)
 def test_a_report_that_did_not_pass_names_the_kind_once(gradcli: Gradcli, kind: str, argv: tuple[str, ...]) -> None:
     lines = [line.strip() for line in gradcli("check", *argv).stdout.splitlines()]
     (at,) = [k for k, line in enumerate(lines) if line.startswith("More:")]

@@ -13,6 +13,7 @@ from gradcli.apart import needs_child
 from gradcli.commands.find import declared_checks, suite_paths
 from gradcli.suite.config import find_suite
 from tests.discovery.reading import written
+from tests.rows import for_rows
 
 Program = Callable[..., Any]
 LOSSES = """def focal(z): return z @ z
@@ -45,20 +46,24 @@ cannot be read
 """
 
 
+@pytest.mark.slow
 def test_the_screen(gradcli: Program) -> None:
     ran = gradcli("find", "src")
     assert (ran.exit_status, ran.stdout, ran.stderr) == (0, SCREEN, "")
 
 
+@pytest.mark.slow
 def test_without_paths_those_of_the_suite_are_read(gradcli: Program) -> None:
     assert gradcli("find").stdout == SCREEN
 
 
+@pytest.mark.slow
 def test_without_a_suite_the_folder_is_read(gradcli: Program, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").unlink()
     assert gradcli("find").stdout.endswith("0 of 4 hand-written gradients are checked\n")
 
 
+@pytest.mark.slow
 def test_a_line_is_never_wrapped(gradcli: Program, tmp_path: Path) -> None:
     name = "f" * 150
     written(tmp_path, {"src/losses.py": f"def {name}(x): return x * x\ndef {name}_grad(x): return 2 * x\n"})
@@ -66,6 +71,7 @@ def test_a_line_is_never_wrapped(gradcli: Program, tmp_path: Path) -> None:
     assert f"  2  {name}_grad  grad of {name}  not checked" in lines
 
 
+@pytest.mark.slow
 def test_the_document(gradcli: Program) -> None:
     document = gradcli("find", "src", "--json").json
     assert document["schema"] == "gradcli.find/1"
@@ -78,6 +84,7 @@ def test_the_document(gradcli: Program) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_other_forms(gradcli: Program, tmp_path: Path) -> None:
     (row, _) = csv.DictReader(io.StringIO(gradcli("find", "src", "--format", "csv").stdout))
     assert (row["name"], row["line"], row["checked_by"]) == ("focal_grad", "2", "focal")
@@ -87,6 +94,7 @@ def test_the_other_forms(gradcli: Program, tmp_path: Path) -> None:
     assert "1 of 2 hand-written gradients are checked" in (tmp_path / "found.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("least", "status"), [("50", 0), ("50.1", 2), ("0", 0), ("100", 2)])
 def test_fail_under(gradcli: Program, least: str, status: int) -> None:
     ran = gradcli("find", "src", "--fail-under", least)
@@ -101,12 +109,13 @@ def test_fail_under_counts_none_found_as_all(gradcli: Program, tmp_path: Path) -
     assert (ran.exit_status, ran.stdout) == (0, "0 of 0 hand-written gradients are checked\n")
 
 
+@pytest.mark.slow
 def test_one_gradient_is_singular(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"one.py": "def f(x): return x * x\ndef f_grad(x): return 2 * x\n"})
     assert gradcli("find", "one.py").stdout.endswith("0 of 1 hand-written gradient is checked\n")
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("argv", "says"),
     [
         (("nowhere",), "no file or folder 'nowhere'"),
@@ -122,18 +131,18 @@ def test_what_cannot_be_done_is_said(gradcli: Program, argv: tuple[str, ...], sa
     assert says in ran.stderr
 
 
+@pytest.mark.slow
 def test_names_in_files_cannot_act(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"odd\x1b[31m.py": "def f(x): return x * x\ndef f_grad(x): return 2 * x\n"})
     assert "\x1b" not in gradcli("find", "odd\x1b[31m.py").stdout
 
 
-@pytest.mark.parametrize(
-    "argv", [("find", "src/x.py"), ("find", "a:b"), ("init",), ("find", "src/x.py", "--fail-under", "3")]
-)
+@for_rows("argv", [("find", "src/x.py"), ("find", "a:b"), ("init",), ("find", "src/x.py", "--fail-under", "3")])
 def test_reading_starts_no_child_for_users_code(argv: tuple[str, ...]) -> None:
     assert not needs_child(argv)
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_gives_the_same(process: Program, tmp_path: Path) -> None:
     assert process("find", "src/losses.py", cwd=tmp_path).stdout == SCREEN.replace(
         SCREEN[SCREEN.index("cannot") : SCREEN.index("1 of")], ""

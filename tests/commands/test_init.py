@@ -19,6 +19,7 @@ def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_suite_is_written(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"src/a.py": LIVE, "src/b.py": OPEN, "notes.py": OPEN})
     ran = gradcli("init")
@@ -40,6 +41,7 @@ BEFORE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", BEFORE)
 def test_pyproject_keeps_its_bytes(gradcli: Program, tmp_path: Path, before: str) -> None:
     written(tmp_path, {"a.py": LIVE, "pyproject.toml": before})
@@ -75,6 +77,7 @@ def test_what_is_there_is_not_overwritten(gradcli: Program, tmp_path: Path, case
         assert ran.exit_status == 0 and contents() == before | {workflow: workflow.read_bytes()}
 
 
+@pytest.mark.slow
 def test_the_workflow_is_written_once(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"a.py": LIVE})
     ran = gradcli("init", "--github")
@@ -98,12 +101,14 @@ def test_nothing_found_is_a_suite_without_checks(gradcli: Program, tmp_path: Pat
     assert "no hand-written gradient was found" in ran.stdout
 
 
+@pytest.mark.slow
 def test_quiet_says_nothing(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"a.py": LIVE})
     assert gradcli("init", "-q").stdout == ""
     assert (tmp_path / "gradcli.toml").exists()
 
 
+@pytest.mark.slow
 def test_what_init_writes_is_what_find_reads(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"a.py": LIVE, "b.py": OPEN})
     gradcli("init")

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
-
 import gradcli as package
 from gradcli.core.primitive import PRIMITIVES
 from gradcli.source.expression import Expression
 from gradcli.source.names import ALIASES, FUNCTIONS
+from tests.rows import for_rows
 from tests.source.calls import VALUES, arguments_of
 
 REASONS = {"kink", "jump", "staircase", "non-finite", "weak"}  # findings that keep a right gradient from passing
@@ -157,7 +156,7 @@ def test_the_grid_has_every_function() -> None:
     assert further == set(FUNCTIONS) - TESTED - set(ALIASES)
 
 
-@pytest.mark.parametrize(("text", "at"), [*calls(), *further_calls()])
+@for_rows(("text", "at"), [*calls(), *further_calls()], parts=22)
 def test_a_check_of_every_function_passes_or_has_a_true_reason(text: str, at: str) -> None:
     report = package.check(text, at)
     (point,) = report.points
@@ -167,7 +166,7 @@ def test_a_check_of_every_function_passes_or_has_a_true_reason(text: str, at: st
     assert not any(f.kind in ("untraced", "trace", "trace-test") for f in point.findings), point.findings
 
 
-@pytest.mark.parametrize(("text", "at"), CASES)
+@for_rows(("text", "at"), CASES, parts=3)
 def test_a_check_passes_or_has_a_true_reason(gradcli: Callable[..., Any], text: str, at: str) -> None:
     ran = gradcli("check", text, "--at", at, "--json")
     assert ran.exit_status in (0, 3), ran.stdout + ran.stderr
@@ -178,16 +177,16 @@ def test_a_check_passes_or_has_a_true_reason(gradcli: Callable[..., Any], text: 
     assert not any(f["kind"] in ("untraced", "trace", "trace-test") for f in point["findings"]), point["findings"]
 
 
-@pytest.mark.parametrize("command", ["compare-modes", "sweep", "trace", "grad", "derive"])
-@pytest.mark.parametrize(("text", "at"), CASES)
+@for_rows("command", ["compare-modes", "sweep", "trace", "grad", "derive"], parts=16)
+@for_rows(("text", "at"), CASES)
 def test_every_other_command_answers(gradcli: Callable[..., Any], command: str, text: str, at: str) -> None:
     more = ("--modes", "certified,forward,reverse,fd") if command == "compare-modes" else ()
     ran = gradcli(command, text, "--at", at, *more, "--json")
     assert ran.exit_status in (0, 3), ran.stdout + ran.stderr
 
 
-@pytest.mark.parametrize("command", ["trace", "grad"])
-@pytest.mark.parametrize(("text", "at"), [*calls(), *further_calls()])
+@for_rows("command", ["trace", "grad"], parts=18)
+@for_rows(("text", "at"), [*calls(), *further_calls()])
 def test_every_function_has_a_gradient_and_a_walkthrough(
     gradcli: Callable[..., Any], command: str, text: str, at: str
 ) -> None:

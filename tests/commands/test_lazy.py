@@ -47,17 +47,20 @@ CASES = {
 # fmt: on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_heavy_modules_stay_out(case: str) -> None:
     body, unwanted = CASES[case]
     assert not unwanted & loaded(body)
 
 
+@pytest.mark.slow
 def test_explanations_are_loaded_by_their_command_alone() -> None:
     argv = ["check", "abs(x)", "x=0", "--modes", "forward,fd"]
     assert not {name for name in loaded(RUN.format(argv=argv), status=3) if name.startswith("gradcli.explanations")}
 
 
+@pytest.mark.slow
 def test_scipy_is_imported_for_its_functions() -> None:
     argv = ["check", "erf(x)", "x=1", "--modes", "forward,fd"]
     modules = loaded(RUN.format(argv=argv))
@@ -82,11 +85,13 @@ def stand_ins(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ASKED)
 def test_no_framework_is_imported_unless_it_is_asked_for(case: str, tmp_path: Path) -> None:
     assert not FRAMEWORKS & loaded(RUN.format(argv=ASKED[case]), stand_ins(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(FRAMEWORKS - {"autograd"}))
 def test_a_framework_that_is_asked_for_is_imported(name: str, tmp_path: Path) -> None:
     argv = ["check", "x**2", "x=1", "--modes", f"reverse,fd,{name}"]

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.rows import for_rows
+
 QUICK = ("--modes", "certified,forward,reverse,fd")
 EXAMPLE = ("sin(x*y) + exp(-x**2)", "x=0.5", "y=1.2")
 
@@ -35,7 +37,7 @@ STATUSES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("status", "argv"), STATUSES)
+@for_rows(("status", "argv"), STATUSES)
 def test_exit_statuses(gradcli: Callable[..., Any], status: int, argv: tuple) -> None:
     ran = gradcli(*argv)
     assert ran.exit_status == status, ran.stderr
@@ -58,7 +60,7 @@ NOTES = [  # status, what is printed, what the note says
 # fmt: on
 
 
-@pytest.mark.parametrize(("status", "argv", "shown", "note"), NOTES)
+@for_rows(("status", "argv", "shown", "note"), NOTES)
 def test_a_gradient_has_no_digit_that_is_not_known(
     gradcli: Callable[..., Any], status: int, argv: tuple, shown: str, note: str
 ) -> None:

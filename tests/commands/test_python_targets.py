@@ -245,6 +245,7 @@ def test_json_repeats_the_command(gradcli: Callable[..., Any], tmp_path: Path) -
     assert again.exit_status == first.exit_status == 1
 
 
+@pytest.mark.slow
 def test_standard_input_runs_python_only_when_allowed(gradcli: Callable[..., Any], tmp_path: Path) -> None:
     file = written(tmp_path, "def f(x): return np.sum(x**2)\n")
     refused = gradcli("check", "-", "x=1", *QUICK, stdin=f"{file}:f\n")
@@ -265,6 +266,7 @@ def test_standard_input_runs_no_python_by_the_back_door(gradcli: Callable[..., A
     assert not mark.exists()
 
 
+@pytest.mark.slow
 def test_a_file_with_the_name_of_a_module_of_python_hides_nothing(tmp_path: Path) -> None:
     (tmp_path / "numbers.py").write_text("SOFT = 0.5\n")
     (tmp_path / "losses.py").write_text("def f(x):\n    return x**2\n\ndef g(x):\n    return 2*x\n")
@@ -273,6 +275,7 @@ def test_a_file_with_the_name_of_a_module_of_python_hides_nothing(tmp_path: Path
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_several_targets_get_the_worst_status(gradcli: Callable[..., Any], tmp_path: Path) -> None:
     file = written(
         tmp_path, "def f(x): return np.sum(x**2)\ndef h(x): return np.abs(x[0] - 0.5)\ndef boom(x): raise ValueError\n"
@@ -326,6 +329,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "schema"), RUNS)
 def test_standard_output_carries_the_result_and_nothing_else(tmp_path: Path, words: tuple, schema: str) -> None:
     file = written(tmp_path, NOISY)

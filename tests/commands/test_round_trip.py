@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.rows import for_rows
+
 # fmt: off
 PROBLEMS = [
     # function                                                     sizes                                    by    values that a claim needs
@@ -31,7 +33,7 @@ SECOND = [("sum(exp(x)[1:])", "x: n", "x"), ("logsumexp(x)/n", "x: n", "x"), ("x
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "shapes", "wrt", "at"), PROBLEMS)
+@for_rows(("f", "shapes", "wrt", "at"), PROBLEMS, parts=4)
 def test_a_gradient_is_a_claim(gradcli: Callable[..., Any], f: str, shapes: str, wrt: str, at: str) -> None:
     derived = gradcli("derive", f, "--shapes", shapes, "--wrt", wrt, "--no-steps", "--json")
     assert derived.exit_status == 0, derived.stdout

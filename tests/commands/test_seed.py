@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gradcli.source.points import read
+from tests.rows import for_rows
 from tests.source.test_loading import written
 
 Gradcli = Callable[..., Any]
@@ -46,7 +47,7 @@ def plain(text: str) -> str:
     return " ".join(text.replace("\\", "").split())
 
 
-@pytest.mark.parametrize("argv", RUNS, ids=lambda argv: f"{argv[0]} {argv[1]}")
+@for_rows("argv", RUNS, ids=lambda argv: f"{argv[0]} {argv[1]}")
 def test_a_random_seed_is_drawn_anew_and_repeats_the_run(gradcli: Gradcli, argv: tuple[str, ...]) -> None:
     first, second = (gradcli(*argv, "--seed", "random", "--json") for _ in range(2))
     assert first.exit_status == 0 and 0 <= first.json["seed"] < 2**64
@@ -55,7 +56,7 @@ def test_a_random_seed_is_drawn_anew_and_repeats_the_run(gradcli: Gradcli, argv:
     assert values(again) == values(first.json) and again["seed"] == first.json["seed"]
 
 
-@pytest.mark.parametrize("argv", [*RUNS, *FORMS], ids=" ".join)
+@for_rows("argv", [*RUNS, *FORMS], ids=" ".join)
 def test_text_names_a_random_seed_and_no_other(gradcli: Gradcli, argv: tuple[str, ...]) -> None:
     text = plain(gradcli(*argv, "--seed", "random").stdout)
     (seed,) = re.findall(r"--seed (\d+)", text)
@@ -87,6 +88,7 @@ def test_the_largest_seeds_run_all_modes(gradcli: Gradcli, seed: str) -> None:
     assert (ran.exit_status, ran.json["seed"]) == (0, int(seed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", FAILING)
 def test_an_error_names_the_seed_that_was_drawn(process: Gradcli, tmp_path: Path, what: str) -> None:
     code, says = FAILING[what]

@@ -103,6 +103,7 @@ def test_lines_of_standard_input_are_several(process: Callable[..., Any]) -> Non
     assert rows(ran.stdout)[:2] == [["PASS", "x**2"], ["PASS", "x**3"]]
 
 
+@pytest.mark.slow
 def test_what_ended_a_process_is_on_the_page(process: Callable[..., Any], tmp_path: Path) -> None:
     file = tmp_path / "ends.py"
     file.write_text("import os\n\ndef f(x):\n    os._exit(3)\n")
@@ -130,6 +131,7 @@ def test_a_line_may_have_its_claim_as_an_object(gradcli: Gradcli) -> None:
     assert "(`grad` and `at` also an object)" in ran.stderr
 
 
+@pytest.mark.slow
 def test_work_on_large_arrays_is_announced(gradcli: Gradcli) -> None:
     ran = gradcli("check", "sum(x)", "x=ones(10000000)", "--modes", "reverse")
     assert ran.stderr.startswith("10,000,000 entries: each mode needs several arrays of 76 MiB")

@@ -12,6 +12,7 @@ from gradcli.modes.workers import WORKERS
 from gradcli.option_values import edges
 from gradcli.options import Options, rows_of
 from gradcli.verify.build import settings_of
+from tests.rows import for_rows
 from tests.source.test_loading import written
 
 QUICK = ("--modes", "reverse,fd")
@@ -66,7 +67,7 @@ BAD = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("option", "text", "what", "do"), BAD)
+@for_rows(("option", "text", "what", "do"), BAD)
 def test_a_bad_value_is_one_clear_error(
     gradcli: Callable[..., Any], option: str, text: str, what: str, do: str
 ) -> None:
@@ -77,7 +78,7 @@ def test_a_bad_value_is_one_clear_error(
     assert len(rest) == 1 and rest[0].startswith("  ") and do in rest[0]
 
 
-@pytest.mark.parametrize(("option", "text", "what", "do"), BAD)
+@for_rows(("option", "text", "what", "do"), BAD)
 def test_a_bad_value_is_a_document_for_programs(
     gradcli: Callable[..., Any], option: str, text: str, what: str, do: str
 ) -> None:
@@ -105,7 +106,7 @@ READ = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("options", "stepping"), READ)
+@for_rows(("options", "stepping"), READ)
 def test_the_options_are_read(options: dict[str, Any], stepping: Stepping) -> None:
     rows = {row.name: row for row in rows_of("check")}
     assert settings_of(Options(**{name: rows[name].value(x) for name, x in options.items()})).stepping == stepping
@@ -148,7 +149,7 @@ STATUSES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("status", "argv"), STATUSES)
+@for_rows(("status", "argv"), STATUSES)
 def test_verdicts_under_the_options(gradcli: Callable[..., Any], status: int, argv: tuple) -> None:
     assert gradcli("check", *argv, *QUICK).exit_status == status
 
@@ -226,7 +227,7 @@ REPEATED = [
 # fmt: on
 
 
-@pytest.mark.parametrize("option", REPEATED, ids=str)
+@for_rows("option", REPEATED, ids=str)
 def test_the_command_told_repeats_the_options(gradcli: Callable[..., Any], option: tuple) -> None:
     first = gradcli("check", "exp(x)", "x=0.987654321", *option, *QUICK, "--json").json
     again = gradcli(*first["command"][1:], "--json").json

@@ -15,6 +15,7 @@ from gradcli.cli import run
 from gradcli.modes.workers import WORKERS
 from gradcli.study import gradient
 from gradcli.world import World
+from tests.rows import for_rows
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
 CHECK = ("check", "x**2", "x=3", *QUICK)
@@ -90,8 +91,8 @@ WORST = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("lines", "status"), WORST)
-@pytest.mark.parametrize("form", ["text", "ndjson"])
+@for_rows(("lines", "status"), WORST)
+@for_rows("form", ["text", "ndjson"])
 def test_lines_get_the_worst_status(gradcli: Callable[..., Any], lines: tuple, status: int, form: str) -> None:
     ran = gradcli("check", "-", "x=0", *QUICK, "--format", form, stdin="\n".join(lines))
     assert ran.exit_status == status
@@ -188,7 +189,7 @@ ASCII = [
 # fmt: on
 
 
-@pytest.mark.parametrize("argv", ASCII, ids=[f"{argv[0]} {argv[-1]}" for argv in ASCII])
+@for_rows("argv", ASCII, ids=[f"{argv[0]} {argv[-1]}" for argv in ASCII])
 def test_a_stream_that_knows_only_ascii_gets_ascii(argv: tuple) -> None:
     streams = [io.TextIOWrapper(io.BytesIO(), encoding="ascii", newline="\n") for _ in range(2)]
     status = run(argv, World(io.StringIO(), *streams, {}))
@@ -290,6 +291,7 @@ def test_a_closed_pipe_ends_quietly() -> None:
     assert stderr == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("argv", [("sweep", "sin(x)", "x=1"), ("grad", "sin(x)", "x=1")])
 def test_a_full_device_is_one_error_with_status_2(argv: tuple) -> None:
     if not Path("/dev/full").exists():

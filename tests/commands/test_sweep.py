@@ -11,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from gradcli.modes.workers import WORKERS
+from tests.rows import for_rows
 
 Gradcli = Callable[..., Any]
 LIST = "schemes: forward, backward, central, 5-point, 7-point, richardson, complex"
@@ -66,6 +67,7 @@ def _validator() -> Any:
     return Draft202012Validator(gradcli("schema", "sweep").json)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("status", "argv"), CASES)
 def test_documents_validate(gradcli: Gradcli, validator: Any, status: int, argv: tuple) -> None:
     ran = gradcli("sweep", *argv, "--json")
@@ -80,8 +82,8 @@ def test_documents_validate(gradcli: Gradcli, validator: Any, status: int, argv:
         assert curve["predicted"] is None or {"h", "relative_error"} <= set(curve["predicted"])
 
 
-@pytest.mark.parametrize("columns", ["80", "60"])
-@pytest.mark.parametrize(("status", "argv"), CASES)
+@for_rows("columns", ["80", "60"], parts=7)
+@for_rows(("status", "argv"), CASES)
 def test_text_fits(gradcli: Gradcli, columns: str, status: int, argv: tuple) -> None:
     ran = gradcli("sweep", *argv, environ={"COLUMNS": columns})
     assert (ran.exit_status, ran.stderr) == (status, "")
@@ -96,7 +98,7 @@ def test_the_document_is_validated_for_real(gradcli: Gradcli, validator: Any) ->
     assert list(validator.iter_errors(document))
 
 
-@pytest.mark.parametrize(("environ", "option", "coloured"), [
+@for_rows(("environ", "option", "coloured"), [
     ({}, (), False), ({"FORCE_COLOR": "1"}, (), True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, (), False),
     ({}, ("--color",), True), ({"NO_COLOR": "1"}, ("--color",), True), ({"FORCE_COLOR": "1"}, ("--no-color",), False),
 ])  # fmt: skip
@@ -135,7 +137,7 @@ SAYS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("argv", "says"), SAYS)
+@for_rows(("argv", "says"), SAYS, parts=2)
 def test_the_text_says(gradcli: Gradcli, argv: tuple, says: str) -> None:
     assert says in " ".join(gradcli("sweep", *argv).stdout.split())
 
@@ -184,6 +186,7 @@ def test_quiet_says_nothing(gradcli: Gradcli) -> None:
 HEADS = {".svg": b"<?xml", ".png": b"\x89PNG", ".csv": b"scheme,dtype", ".pdf": b"%PDF-", ".json": b"{", ".md": b""}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--plot", "--out"])
 @pytest.mark.parametrize("ending", HEADS)
 def test_files_are_written_by_their_ending(gradcli: Gradcli, tmp_path: Path, option: str, ending: str) -> None:
@@ -198,6 +201,7 @@ def test_files_are_written_by_their_ending(gradcli: Gradcli, tmp_path: Path, opt
         assert file.read_bytes().lstrip().startswith(HEADS[ending]) and "relative error" in ran.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("argv", "words"), [
     (SINE, ["forward", "complex", "float64"]), ((*SINE, "--grad", "cos(x)"), ["remainder"]),
     ((*SINE, "--dtype", "float16,float32"), ["float16", "float32", "forward", "central", "7-point", "richardson"]), (("sum(sin(x))", "x=[1, 2]", "--each"), ["df/dx[0]", "df/dx[1]"]),
@@ -256,7 +260,7 @@ BAD = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("argv", "what", "do"), BAD)
+@for_rows(("argv", "what", "do"), BAD)
 def test_bad_input_is_one_clear_error(gradcli: Gradcli, argv: tuple, what: str, do: str) -> None:
     ran = gradcli("sweep", *argv)
     assert (ran.exit_status, ran.stdout) == (2, "")
@@ -265,7 +269,7 @@ def test_bad_input_is_one_clear_error(gradcli: Gradcli, argv: tuple, what: str, 
     assert do in " ".join(rest)
 
 
-@pytest.mark.parametrize(("argv", "what", "do"), [row for row in BAD if "--format" not in row[0]])
+@for_rows(("argv", "what", "do"), [row for row in BAD if "--format" not in row[0]])
 def test_bad_input_is_a_document_for_programs(gradcli: Gradcli, argv: tuple, what: str, do: str) -> None:
     ran = gradcli("sweep", *argv, "--json")
     assert (ran.exit_status, ran.stderr) == (2, "")

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.rows import for_rows
+
 # fmt: off
 TORN = [
     (("x^2", "+", "y^2"),               'quote it: "x^2 + y^2"'),
@@ -27,13 +29,14 @@ TORN = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("words", "do"), TORN)
+@for_rows(("words", "do"), TORN)
 def test_it_is_refused_with_the_text_to_paste(gradcli: Callable[..., Any], words: tuple[str, ...], do: str) -> None:
     ran = gradcli("check", *words)
     assert (ran.exit_status, ran.stdout) == (2, "")
     assert ran.stderr.splitlines()[-1].strip() == do
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [("-x**2", "x=3"), ("x", "-x"), ("x**2", "x=[1, 2]"), ("x", "x/2", "x=1")], ids=" ".join
 )
@@ -50,9 +53,7 @@ def test_help_of_a_command_that_is_not_there_names_a_near_one(gradcli: Callable[
     assert "did you mean 'sweep'?" in gradcli("help", "swep").stderr
 
 
-@pytest.mark.parametrize(
-    "command", ["check", "compare-modes", "sweep", "derive", "grad", "trace", "find", "ops", "explain"]
-)
+@for_rows("command", ["check", "compare-modes", "sweep", "derive", "grad", "trace", "find", "ops", "explain"])
 def test_examples_come_before_the_options(gradcli: Callable[..., Any], command: str) -> None:
     text = gradcli(command, "--help").stdout
     assert 0 < text.index("Examples:") < text.index("Arguments:") < text.index("\n\nOutput:")

@@ -5,9 +5,10 @@ import pytest
 
 from gradcli.core.blocks import BLOCK, blocks, mapped, part_of
 from gradcli.core.finite import all_finite, largest
+from tests.rows import for_rows
 
 
-@pytest.mark.parametrize("count", [0, 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
+@for_rows("count", [0, 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
 def test_the_blocks_cover_every_entry_once(count: int) -> None:
     parts = [np.arange(count)[part] for part in blocks(count)]
     assert np.array_equal(np.concatenate(parts), np.arange(count)) and max(map(len, parts)) <= BLOCK
@@ -27,7 +28,7 @@ def test_arrays_that_are_broadcast_are_mapped_as_a_whole() -> None:
     assert np.array_equal(mapped(np.add, float, x, row), x + row)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("x", "size"),
     [
         ([], 0.0), ([-3.0, 2.0], 3.0), ([np.nan, -1.0], 1.0), ([np.inf, 2.0, -5.0], 5.0), ([-np.inf, np.nan], 0.0), (-2.5, 2.5),

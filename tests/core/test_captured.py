@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 from gradcli.core.captured import Captured
 from gradcli.core.primitive import Value
 from gradcli.interpreters.program import record
+from tests.rows import for_rows
 
 
 class Holder:
@@ -64,7 +64,7 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+@for_rows("make", MAKERS.values(), ids=MAKERS)
 def test_what_a_function_holds_is_replaced(make: Callable[[Any], Any]) -> None:
     def traced(k: Value) -> Value:
         f = make(k)

@@ -4,12 +4,12 @@ import math
 from typing import Any
 
 import numpy as np
-import pytest
 
 from gradcli.core.finite import largest, peak
+from tests.rows import for_rows
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("x", "top", "finite"),
     [
         ([], 0.0, 0.0),

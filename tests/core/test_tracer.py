@@ -17,6 +17,7 @@ from gradcli.interpreters.ball import Ball
 from gradcli.interpreters.dual import Dual, jvp
 from gradcli.interpreters.program import record, vjp
 from gradcli.interpreters.tape import Tape
+from tests.rows import for_rows
 
 Function = Callable[[Any], Any]
 EPS = float(np.finfo(np.float64).eps)
@@ -105,7 +106,7 @@ OPERATORS: dict[str, Function] = {
 ALL = [pytest.param(f, id=name) for name, f in (PROTOCOLS | METHODS | OPERATORS).items()]
 
 
-@pytest.mark.parametrize("f", ALL)
+@for_rows("f", ALL)
 def test_value_is_numpys_under_either_sweep(f: Function) -> None:
     expected = f(M.copy())
     forward, (reverse, _) = jvp(f, [M], [M])[0], vjp(f, [M])
@@ -114,7 +115,7 @@ def test_value_is_numpys_under_either_sweep(f: Function) -> None:
         np.testing.assert_allclose(y, expected, rtol=8 * EPS)  # sums of six terms in another order
 
 
-@pytest.mark.parametrize("f", ALL)
+@for_rows("f", ALL)
 def test_derivative_passes_through(f: Function) -> None:
     mdot = np.sin(1 + np.arange(6.0)).reshape(2, 3)
     y, ydot = jvp(f, [M], [mdot])
@@ -146,8 +147,8 @@ ENDS: dict[str, tuple[Function, str]] = {
 }
 
 
-@pytest.mark.parametrize("sweep", [lambda f: jvp(f, [ONE], [ONE]), lambda f: vjp(f, [ONE])], ids=["dual", "tape"])
-@pytest.mark.parametrize("name", ENDS)
+@for_rows("sweep", [lambda f: jvp(f, [ONE], [ONE]), lambda f: vjp(f, [ONE])], ids=["dual", "tape"])
+@for_rows("name", ENDS)
 def test_a_plain_number_ends_the_trace_and_says_what_to_do(name: str, sweep: Any) -> None:
     f, says = ENDS[name]
     with pytest.raises(TraceEnded) as caught:
@@ -197,7 +198,7 @@ NO_RULE: dict[str, tuple[Function, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", NO_RULE)
+@for_rows("name", NO_RULE)
 def test_what_has_no_rule_says_so(name: str) -> None:
     f, says = NO_RULE[name]
     with pytest.raises(NoRule) as caught:
@@ -236,8 +237,8 @@ def test_a_scalar_has_no_length() -> None:
         jvp(lambda x: len(x), [ONE], [ONE])
 
 
-@pytest.mark.parametrize("other", [1.3, np.float64(1.3), np.array(1.3), V], ids=["float", "float64", "0-d", "array"])
-@pytest.mark.parametrize("name", ["less", "less_equal", "greater", "greater_equal", "equal", "not_equal"])
+@for_rows("other", [1.3, np.float64(1.3), np.array(1.3), V], ids=["float", "float64", "0-d", "array"])
+@for_rows("name", ["less", "less_equal", "greater", "greater_equal", "equal", "not_equal"])
 def test_comparisons_are_plain_and_numpys(name: str, other: Any) -> None:
     compare = getattr(np, name)
     for x in (Dual(V, V, 1), Tape(1).variable(V)):

@@ -36,6 +36,7 @@ from tests.corpus import (
     statistics_,
     untraceable,
 )
+from tests.rows import for_rows
 
 Function = Callable[..., Any]
 MODULES = (
@@ -108,13 +109,14 @@ def test_all_modes_agree(f: Function, at: Any) -> None:
     assert not list(complaints(checked(f, at, order=1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "at"), cases(dict(list(ALL.items())[::SECOND_ORDER]), FAILS_TWICE))
 def test_all_modes_agree_on_second_derivatives(f: Function, at: Any) -> None:
     remarks = (*REMARKS, "weak") if f in STRAIGHT else REMARKS
     assert not list(complaints(checked(f, at, order=2), remarks))
 
 
-@pytest.mark.parametrize(("f", "at"), cases({f: ALL[f] for f in SYMBOLIC}, {}))
+@for_rows(("f", "at"), cases({f: ALL[f] for f in SYMBOLIC}, {}))
 def test_sympy_agrees(f: Function, at: Any) -> None:
     assert not list(complaints(gradcli.check(f, at, modes="symbolic,reverse,finite-difference")))
 
@@ -122,7 +124,7 @@ def test_sympy_agrees(f: Function, at: Any) -> None:
 BY_HAND = {f: at for f, at in ALL.items() if hasattr(gradients, f.__name__)}
 
 
-@pytest.mark.parametrize(("f", "at"), cases(BY_HAND, {}))
+@for_rows(("f", "at"), cases(BY_HAND, {}), parts=3)
 def test_a_gradient_by_hand_passes(f: Function, at: Any) -> None:
     report = gradcli.check(f, at, grad=getattr(gradients, f.__name__), modes=IN_PROCESS)
     assert not list(complaints(report))

@@ -9,6 +9,7 @@ import pytest
 import gradcli
 from tests.corpus import left_open
 from tests.corpus.left_open import Case
+from tests.rows import for_rows
 
 OF_PACKAGES = [(package, k) for package, cases in left_open.PACKAGES.items() for k in range(len(cases))]
 
@@ -41,7 +42,7 @@ def test_right_gradients_of_packages(package: str, k: int) -> None:
     held(left_open.PACKAGES[package][k]())
 
 
-@pytest.mark.parametrize("f", left_open.ANALYTIC)
+@for_rows("f", left_open.ANALYTIC)
 def test_analytic_functions_are_run_on_complex_numbers(f: str) -> None:
     report = gradcli.check(f, {"x": np.float64(0.4)})
     assert report.verdict == "pass" and report.points[0].modes["complex-step"].verdict == "agree"

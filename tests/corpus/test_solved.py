@@ -15,6 +15,7 @@ import gradcli
 from gradcli.reports.check import CheckReport
 from gradcli.verify.probe import function_at
 from tests.corpus import solved
+from tests.rows import for_rows
 
 CASES = [pytest.param(f, at, id=f.__name__) for f, at in solved.POINTS.items()]
 
@@ -24,6 +25,7 @@ def checked(f: Callable[..., Any], at: float, factor: float = 1.0, **options: An
     return gradcli.check(f, {"a": at}, grad=lambda a: factor * right(a), **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "at"), CASES)
 def test_a_right_gradient_passes(f: Callable[..., Any], at: float) -> None:
     report = checked(f, at)
@@ -31,6 +33,7 @@ def test_a_right_gradient_passes(f: Callable[..., Any], at: float) -> None:
     assert report.points[0].value == f(at), "the value is that with the user's own tolerances"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "at"), CASES)
 def test_a_gradient_two_percent_off_fails(f: Callable[..., Any], at: float) -> None:
     report = checked(f, at, 1.02)
@@ -107,7 +110,7 @@ def test_the_user_finds_scipy_as_it_was() -> None:
     assert not hasattr(integrate.solve_ivp, "__wrapped__")
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("call", "words"),
     [
         (lambda: integrate.quad(np.cos, 0, 1)[0], "quad at epsabs=1.49e-8, epsrel=1.49e-8"),

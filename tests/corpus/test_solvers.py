@@ -26,6 +26,7 @@ def checked(f: Callable[..., Any], at: Any, factor: float | None = None) -> Chec
     return gradcli.check(f, at, grad=right if factor is None else claim, modes=MODES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "at"), CASES)
 def test_a_right_gradient_passes_by_the_rule_and_by_values(f: Callable[..., Any], at: Any) -> None:
     report = checked(f, at)
@@ -40,6 +41,7 @@ def test_a_right_gradient_passes_by_the_rule_and_by_values(f: Callable[..., Any]
     assert any(name in str(certified.message) for name in ("scipy.", "np.roots")), "the message names the solver"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [-1.0, 1.05])
 @pytest.mark.parametrize(("f", "at"), CASES)
 def test_a_wrong_gradient_fails(f: Callable[..., Any], at: Any, factor: float) -> None:
@@ -47,6 +49,7 @@ def test_a_wrong_gradient_fails(f: Callable[..., Any], at: Any, factor: float) -
     assert report.verdict == "fail", report.sentence()
 
 
+@pytest.mark.slow
 def test_a_result_says_how_far_it_can_be_trusted() -> None:
     """The default tolerance of solve_ivp leaves three digits; a gradient that is off in the fourth cannot be refuted."""
     sharp = checked(solvers.initial_value_problem, solvers.POINTS[solvers.initial_value_problem])
@@ -84,6 +87,7 @@ def covariance(k: Any) -> Any:
     return curve_fit(lambda t, a: a * t, t, k * t**2)[1][0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("f", "words"),
     [
@@ -99,6 +103,7 @@ def test_what_has_no_rule_is_refused_by_name(f: Callable[..., Any], words: str) 
     assert words in refusal(f, {"k": 0.7})
 
 
+@pytest.mark.slow
 def test_second_derivatives_are_refused() -> None:
     report = gradcli.check(lambda a: quad(lambda t: np.exp(-a * t), 0, 1)[0], {"a": 1.3}, order=2, modes=MODES)
     assert "scipy.integrate.quad has a rule for first derivatives only" in report.sentence()

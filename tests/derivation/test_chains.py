@@ -11,11 +11,12 @@ import pytest
 
 from gradcli.derivation.code.writer import chained
 from gradcli.derivation.expression import COMPARE, E, matmul, name, text
+from tests.rows import for_rows
 
 RANKS = {"A": 2, "B": 2, "C": 2, "x": 1, "y": 1}
 
 
-@pytest.mark.parametrize(("chain", "code"), [
+@for_rows(("chain", "code"), [
     ("A x", "A@x"), ("A B x", "A@(B@x)"), ("A B C x", "A@(B@(C@x))"), ("x A B", "x@A@B"), ("x A y", "x@A@y"), ("A B C", "A@B@C"),
     ("A B x y", "A@(B@x)@y"), ("A x B", "A@x@B"),
 ])  # fmt: skip
@@ -37,6 +38,7 @@ def test_the_code_multiplies_so(gradcli: Callable[..., Any], f: str, wrt: str, l
         assert f"    {line}\n" in result["code"][language]
 
 
+@pytest.mark.slow
 def test_every_run_prints_the_same() -> None:
     argv = [
         "derive",

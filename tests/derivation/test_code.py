@@ -26,6 +26,7 @@ from gradcli.source.expression import Expression
 from tests.derivation import words
 from tests.derivation.words import ARRAYS as FORMS
 from tests.derivation.words import CASES, ELEMENTWISE, NUMBERS, RANKS, SCALARS, SIZES, VALUES, derived
+from tests.rows import for_rows
 
 CC = shutil.which("cc")
 needs_cc = pytest.mark.skipif(CC is None, reason="there is no C compiler, cc")
@@ -60,7 +61,7 @@ def value(e: E) -> Any:
     return np.asarray(f({n: x for n, x in known().items() if n in f.inputs}), dtype=np.float64)
 
 
-@pytest.mark.parametrize("word", FORM_OF)
+@for_rows("word", FORM_OF)
 def test_numpy_says_what_the_language_says(word: str) -> None:
     e = FORM_OF[word]
     found = eval(
@@ -72,7 +73,7 @@ def test_numpy_says_what_the_language_says(word: str) -> None:
     assert rank(e, RANKS) in ((right.ndim,) if right.ndim else (0, PLAIN))
 
 
-@pytest.mark.parametrize("dialect", [*ARRAYS, C], ids=lambda d: d.name)
+@for_rows("dialect", [*ARRAYS, C], ids=lambda d: d.name)
 def test_every_dialect_has_every_word(dialect: Dialect) -> None:
     assert {w for w in (*ELEMENTWISE, *PAIRS) if w not in dialect.rows} == LACKING.get(dialect.name, set()) & {
         *ELEMENTWISE,
@@ -80,6 +81,7 @@ def test_every_dialect_has_every_word(dialect: Dialect) -> None:
     }
 
 
+@pytest.mark.slow
 @needs_cc
 def test_c_says_what_the_language_says(tmp_path: Path) -> None:
     known = {w: e for w, e in NUMBER_OF.items() if w not in LACKING["c"]}
@@ -146,6 +148,7 @@ def test_numpy_passes_its_self_test(case: tuple, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "ok\n"
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize(("f", "wrt", "order"), NUMBERS)
 def test_c_passes_its_self_test(f: str, wrt: str, order: int, tmp_path: Path) -> None:
@@ -158,6 +161,7 @@ def _cases() -> list[Any]:
     return [derived(*case) for case in CASES]
 
 
+@pytest.mark.slow
 def test_a_wrong_word_of_numpy_fails_the_self_test(cases: list[Any]) -> None:
     unseen = set(PLANTED)
     for wanted, test in cases:
@@ -172,6 +176,7 @@ def test_a_wrong_word_of_numpy_fails_the_self_test(cases: list[Any]) -> None:
     assert unseen == set()
 
 
+@pytest.mark.slow
 @needs_cc
 def test_a_wrong_word_of_c_fails_the_self_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unseen = set(SLIPS)
@@ -228,13 +233,13 @@ WRITTEN = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("word", "numpy", "torch", "jax"), WRITTEN)
+@for_rows(("word", "numpy", "torch", "jax"), WRITTEN)
 def test_words_are_written_as_each_dialect_has_them(word: str, numpy: str, torch: str, jax: str) -> None:
     written = [Writer(d, RANKS, "x").result(FORM_OF[word]) for d in (NUMPY, TORCH, JAX)]
     assert written == [numpy, torch, jax]
 
 
-@pytest.mark.parametrize(("dialect", "e", "why"), [
+@for_rows(("dialect", "e", "why"), [
     (TORCH, call("sigmoid", words.n), "torch has no sigmoid of a number"), (TORCH, call("softmax", words.s), "torch has no softmax"),
     (TORCH, call("outer", words.n, words.x), "torch has no outer of a number"), (JAX, call("j0", words.x), "jax has no j0"),
     (TORCH, E("index", (words.x,), "[::-2]"), "torch has no steps backward"), (TORCH, E("index", (words.X,), "[:, 2:0:-1]"), "torch has no steps backward"),
@@ -249,7 +254,7 @@ def wanted(e: E, shapes: str, wrt: str, *parts: tuple[str, E]) -> CodeRequest:
     return CodeRequest(Statements(parts, e), "gradient", dims_of([shapes]), wrt)
 
 
-@pytest.mark.parametrize(("inputs", "parts", "lacks"), [
+@for_rows(("inputs", "parts", "lacks"), [
     ("torch: n", (), {"torch"}), ("math:", (), {"torch"}), ("float: n", (), {"torch"}), ("jax: n n", (), {"jax"}), ("jnp:", (), {"jax"}),
     ("x: torch", (), {"torch"}), ("x: n", ("jnp",), {"jax"}), ("x: n", ("torch",), {"torch"}), ("x: n", (), set()),
 ])  # fmt: skip
@@ -267,7 +272,7 @@ def ex_sum(*parts: E) -> E:
     return E("add", parts) if len(parts) > 1 else parts[0]
 
 
-@pytest.mark.parametrize(("inputs", "parts"), [("np: n", ()), ("special:", ()), ("x: np", ()), ("x: n", ("np",))])
+@for_rows(("inputs", "parts"), [("np: n", ()), ("special:", ()), ("x: np", ()), ("x: n", ("np",))])
 def test_a_name_that_hides_numpy_is_refused(inputs: str, parts: tuple[str, ...]) -> None:
     ((first, dims),) = dims_of([inputs]).items()
     e = ex_sum(*(name(p) for p in (first, *parts)), *(name(d) for d in dims))
@@ -275,7 +280,7 @@ def test_a_name_that_hides_numpy_is_refused(inputs: str, parts: tuple[str, ...])
         languages.every(wanted(e, inputs, first, *((p, name(first)) for p in parts)), None)
 
 
-@pytest.mark.parametrize(("given", "found"), [
+@for_rows(("given", "found"), [
     (["x", "y"], ["x", "y"]), (["gamma", "y0", "exp"], ["gamma_", "y0_", "exp_"]), (["double", "int", "main"], ["double_", "int_", "main_"]),
     (["exp", "exp_"], ["exp__", "exp_"]), (["NAN", "sigmoid", "gradient"], ["NAN_", "sigmoid_", "gradient_"]), (["sinf", "expl"], ["sinf_", "expl_"]),
 ])  # fmt: skip
@@ -289,6 +294,7 @@ def test_names_that_c_cannot_have_leave_it_out(word: str) -> None:
         spelled([word])
 
 
+@pytest.mark.slow
 @needs_cc
 def test_no_name_is_one_that_c_has_taken(tmp_path: Path) -> None:
     taken = [*c._KEYWORDS.split(), *c._LIBRARY.split(), *c._MACROS.split(), *c._HELPERS]
@@ -314,7 +320,7 @@ def functions(code: str) -> Iterator[str]:
     yield from re.findall(r"(?<![\w.)\]])([a-z_]\w*)\(", code)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} by {case[3]}")
+@for_rows("case", CASES, ids=lambda case: f"{case[0]} by {case[3]}", parts=7)
 def test_every_function_of_torch_and_jax_is_qualified(case: tuple) -> None:
     made, test = derived(*case)
     for dialect in (TORCH, JAX):

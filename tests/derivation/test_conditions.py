@@ -8,6 +8,7 @@ import pytest
 
 import gradcli
 from gradcli.source.expression import Expression
+from tests.rows import for_rows
 
 # fmt: off
 KEPT = [
@@ -48,7 +49,7 @@ def values_of(shapes: dict[str, str], seed: int) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(("f", "sizes", "wrt", "right"), KEPT)
+@for_rows(("f", "sizes", "wrt", "right"), KEPT, parts=2)
 def test_the_indicator_is_kept(f: str, sizes: str, wrt: str, right: str) -> None:
     shapes = shaped(sizes)
     report = gradcli.derive(f, shapes=shapes, wrt=wrt)
@@ -72,10 +73,10 @@ def test_a_mask_is_itself(gradcli: Callable[..., Any]) -> None:
     assert ran.json["results"][0]["check"]["verdict"] == "pass"
 
 
-@pytest.mark.parametrize(("answer", "status"), [
+@for_rows(("answer", "status"), [
     ("where(M == 1, y, 0)", 0), ("(M == 1)*y", 0), ("where(M != 1, 0, y)", 0), ("0*y", 1), ("y", 1), ("(M != 1)*y", 1),
     ("(M == 2)*y", 1),
-])  # fmt: skip
+], parts=2)  # fmt: skip
 def test_an_answer_is_held_against_the_indicator(gradcli: Callable[..., Any], answer: str, status: int) -> None:
     argv = ("derive", "sum(where(M == 1, x, 0)*y)", "--shapes", "M: n; x: n; y: n", "--wrt", "x", "--answer", answer)
     assert gradcli(*argv).exit_status == status

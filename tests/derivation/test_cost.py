@@ -13,6 +13,7 @@ from scipy import special
 from gradcli.reports.derive import Cost
 from tests.derivation.problems import PROBLEMS, Problem
 from tests.derivation.test_textbook import DRAWN
+from tests.rows import for_rows
 
 Gradcli = Callable[..., Any]
 SIZES = ({"n": 3, "m": 5, "k": 4, "d": 2}, {"n": 6, "m": 7, "k": 2, "d": 9}, {"n": 11, "m": 2, "k": 3, "d": 5})
@@ -267,6 +268,7 @@ def test_the_cost_is_what_is_counted(gradcli: Gradcli, problem: Problem) -> None
         compared(problem, result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "shapes", "wrt", "order"), [
     ("0.5*sum((X@W - Y)**2)", "X: m n; W: n k; Y: m k", "W", 2), ("-sum(Y*log(softmax(X@W, axis=1)))", "X: m n; W: n k; Y: m k", "W", 2),
     ("log(det(S))", "S: n n", "S", 2), ("sum((tanh(X@W)@U - Y)**2)", "X: m n; W: n k; U: k d; Y: m d", "W", 2),
@@ -285,13 +287,13 @@ def test_other_programs(gradcli: Gradcli, f: str, shapes: str, wrt: str, order: 
     compared(problem, derived(gradcli, problem))
 
 
-@pytest.mark.parametrize(("f", "shapes", "wrt", "operations", "memory"), KNOWN)
+@for_rows(("f", "shapes", "wrt", "operations", "memory"), KNOWN)
 def test_known_costs(gradcli: Gradcli, f: str, shapes: str, wrt: str, operations: str, memory: str) -> None:
     cost = derived(gradcli, Problem(f, shapes, wrt, ""))["cost"]
     assert (cost["operations"], cost["memory"]) == (operations, memory)
 
 
-@pytest.mark.parametrize(("f", "shapes", "wrt", "leading"), [
+@for_rows(("f", "shapes", "wrt", "leading"), [
     ("0.5*sum((W@x - y)**2)", "W: m n; x: n; y: m", "x", "4*m*n"), ("det(S)", "S: n n", "S", "8/3*n**3"), ("x**2*y", "x:; y:", "x", "2"),
     ("sum((tanh(X@W)@U)**2)", "X: m n; W: n k; U: k d", "X", None),
 ])  # fmt: skip
@@ -303,7 +305,7 @@ def test_leading_terms_divide_no_other(gradcli: Gradcli, f: str, shapes: str, wr
     assert valued(cost["leading"], large) == pytest.approx(valued(cost["operations"], large), rel=1e-3)
 
 
-@pytest.mark.parametrize(("cost", "says"), SAID)
+@for_rows(("cost", "says"), SAID)
 def test_it_is_said_in_a_line(cost: Cost, says: str) -> None:
     assert cost.said() == says
 
@@ -315,7 +317,7 @@ def test_the_text_has_the_line(gradcli: Gradcli) -> None:
     assert "cost 4 m n + m operations, m + n numbers of memory" in shown
 
 
-@pytest.mark.parametrize(("f", "shapes", "wrt"), [
+@for_rows(("f", "shapes", "wrt"), [
     ("0.5*sum((X@W - Y)**2)", "X: m n; W: n k; Y: m k", "W"), ("sum(exp(X)/(1 + X**2))", "X: m n", "X"), ("sum(X**3*exp(X))", "X: m n", "X"),
     ("trace(X.T@A@X)", "X: m n; A: m m", "X"), ("log(det(S))", "S: n n", "S"),
 ])  # fmt: skip

@@ -14,6 +14,7 @@ from gradcli.derivation.code.writer import Writer
 from gradcli.derivation.expression import E, call, matmul, mul, name, neg, number, power, text, transpose, written
 from gradcli.derivation.statements import program
 from gradcli.source.expression import Expression
+from tests.rows import for_rows
 
 RANKS = {"A": 2, "B": 2, "X": 2, "x": 1, "y": 1, "s": 0, "r": 0}
 code = Writer(NUMPY, RANKS, "A").code
@@ -69,7 +70,7 @@ def array(depth: int, rng: random.Random) -> E:
     ))  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(300))
+@for_rows("seed", range(300), parts=3)
 def test_text_reads_back_to_the_same_value(seed: int) -> None:
     e = array(random.Random(seed).choice((1, 2, 3)), random.Random(seed))
     with np.errstate(all="ignore"):
@@ -89,7 +90,7 @@ def test_text_reads_back_to_the_same_value(seed: int) -> None:
 A, B, X, x, y = (name(n) for n in "ABXxy")
 
 
-@pytest.mark.parametrize(("e", "shown"), [
+@for_rows(("e", "shown"), [
     (ex.add([neg(A), B]), "B - A"), (ex.add([A, neg(ex.add([B, X]))]), "A - (B + X)"), (mul([A], [mul([B, X])]), "A/(B*X)"),
     (mul([mul([A], [B]), X]), "A/B*X"), (power(neg(x), Fraction(2)), "(-x)**2"), (neg(power(x, Fraction(2))), "-x**2"),
     (power(power(x, Fraction(2)), Fraction(2)), "(x**2)**2"), (transpose(ex.add([A, B])), "(A + B).T"), (transpose(matmul(A, B)), "B.T@A.T"),
@@ -102,7 +103,7 @@ def test_brackets_stand_where_they_are_needed(e: E, shown: str) -> None:
     assert text(e) == shown
 
 
-@pytest.mark.parametrize(("number", "shown"), [
+@for_rows(("number", "shown"), [
     (Fraction(3), "3"), (Fraction(1, 2), "0.5"), (Fraction(1, 3), "1/3"), (0.1, "0.1"), (1e300, "1e+300"),
     (float(np.pi), "pi"), (float(2 / np.sqrt(np.pi)), "2/sqrt(pi)"), (float(np.sqrt(2 * np.pi)), "sqrt(2*pi)"), (float(np.log(2)), "log(2)"),
 ])  # fmt: skip
@@ -132,7 +133,7 @@ def test_names_are_new_and_in_order() -> None:
         seen.add(n)
 
 
-@pytest.mark.parametrize(("e", "shown"), [
+@for_rows(("e", "shown"), [
     (matmul(call("inv", A), x), "np.linalg.solve(A, x)"), (matmul(E("T", (call("inv", A),)), x), "np.linalg.solve(A.T, x)"),
     (matmul(x, call("inv", A), y), "x@np.linalg.solve(A, y)"), (call("inv", A), "np.linalg.inv(A)"), (matmul(x, call("inv", A)), "x@np.linalg.inv(A)"),
     (call("sigmoid", x), "special.expit(x)"), (call("softplus", x), "np.logaddexp(0, x)"), (call("relu", x), "np.maximum(x, 0)"),

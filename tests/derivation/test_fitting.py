@@ -8,6 +8,7 @@ import pytest
 from gradcli.derivation.fitting import fitting
 from gradcli.derivation.problem import dims_of, shapes_line
 from gradcli.source.expression import Expression
+from tests.rows import for_rows
 
 # fmt: off
 PROPOSED = [  # a function, the sizes that are given, those that fit
@@ -26,13 +27,14 @@ PROPOSED = [  # a function, the sizes that are given, those that fit
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "given", "line"), PROPOSED)
+@for_rows(("f", "given", "line"), PROPOSED)
 def test_the_sizes_are_those_a_person_would_write(f: str, given: str, line: str) -> None:
     shapes = dims_of([given]) if given else {}
     found = fitting(Expression(f), shapes, wrong=len(shapes) == len(Expression(f).inputs))
     assert found is not None and shapes_line(found) == line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "given", "line"), PROPOSED)
 def test_the_error_says_them_and_they_run(gradcli: Callable[..., Any], f: str, given: str, line: str) -> None:
     ran = gradcli("derive", f, *(["--shapes", given] if given else []))

@@ -9,6 +9,7 @@ import pytest
 
 import gradcli as package
 from gradcli.errors import BadOption, NotSupported
+from tests.rows import for_rows
 
 # fmt: off
 SIZES = [
@@ -37,7 +38,7 @@ VALUES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "at", "shapes", "right", "sizes"), SIZES)
+@for_rows(("f", "at", "shapes", "right", "sizes"), SIZES, parts=2)
 def test_sizes_are_read_from_values(
     gradcli: Callable[..., Any], f: str, at: str, shapes: str, right: dict, sizes: dict | None
 ) -> None:
@@ -47,7 +48,7 @@ def test_sizes_are_read_from_values(
     assert all(r["value_error"] < 1e-12 for r in ran.json["results"])
 
 
-@pytest.mark.parametrize(("f", "at", "wrt", "options", "right"), VALUES)
+@for_rows(("f", "at", "wrt", "options", "right"), VALUES)
 def test_the_value_at_the_point(
     gradcli: Callable[..., Any], f: str, at: str, wrt: str, options: tuple[str, ...], right: Any
 ) -> None:
@@ -95,7 +96,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("argv", "says"), REFUSED)
+@for_rows(("argv", "says"), REFUSED)
 def test_points_that_do_not_fit(gradcli: Callable[..., Any], argv: tuple[str, ...], says: str) -> None:
     ran = gradcli("derive", *argv)
     assert (ran.exit_status, ran.stdout) == (2, "") and says in ran.stderr

@@ -23,6 +23,7 @@ from gradcli.derivation.index import (
     unbound,
 )
 from tests.derivation.evaluate import ONE, at_point, factor, known, of, sum_of, tensor
+from tests.rows import for_rows
 
 i, j, k, l, p, q = (fresh("n") for _ in range(6))
 x, y, A, B = known("x", "n"), known("y", "n"), known("A", "n n"), known("B", "n n")
@@ -96,12 +97,12 @@ def shuffled(x: Tensor, seed: int) -> Tensor:
     return Tensor(x.free, tuple(rng.sample(terms, len(terms))))
 
 
-@pytest.mark.parametrize("made", PRODUCTS.values(), ids=PRODUCTS)
+@for_rows("made", PRODUCTS.values(), ids=PRODUCTS)
 def test_a_tensor_has_one_key(made: Tensor) -> None:
     assert {shuffled(made, seed).key for seed in range(40)} == {made.key}
 
 
-@pytest.mark.parametrize(("a", "b"), [*itertools.combinations(PRODUCTS, 2)])
+@for_rows(("a", "b"), [*itertools.combinations(PRODUCTS, 2)], parts=3)
 def test_different_tensors_have_different_keys(a: str, b: str) -> None:
     same = PRODUCTS[a].free == PRODUCTS[b].free and np.allclose(
         at_point(PRODUCTS[a], VALUES), at_point(PRODUCTS[b], VALUES)
@@ -109,7 +110,7 @@ def test_different_tensors_have_different_keys(a: str, b: str) -> None:
     assert (PRODUCTS[a].key == PRODUCTS[b].key) is same
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_rows("seed", range(60))
 def test_equal_keys_are_of_equal_tensors(seed: int) -> None:
     """Random products that differ in one index: equal keys only where the values are equal."""
     rng = random.Random(seed)
@@ -130,7 +131,7 @@ def test_like_terms_are_added() -> None:
     assert add([a, scaled(b, -1)]).terms == ()
 
 
-@pytest.mark.parametrize("name", [n for n, x in PRODUCTS.items() if len(x.terms) == 1])
+@for_rows("name", [n for n, x in PRODUCTS.items() if len(x.terms) == 1])
 def test_renaming_keeps_the_value(name: str) -> None:
     made = PRODUCTS[name]
     turned = made.renamed(dict(zip(made.free, (p, q), strict=False)))
@@ -156,12 +157,12 @@ def test_a_function_is_one_atom_whatever_the_order_of_its_axes(write: Callable[[
     np.testing.assert_allclose(at_point(found, VALUES, (i, j)), np.exp(VALUES["A"]))
 
 
-@pytest.mark.parametrize(("dim", "right"), [("n", 3), ("n - 1", 2), ("m - 2", 2), ("7", 7)])
+@for_rows(("dim", "right"), [("n", 3), ("n - 1", 2), ("m - 2", 2), ("7", 7)])
 def test_sizes_are_numbers(dim: str, right: int) -> None:
     assert at_point(size_of(dim), {}) == right
 
 
-@pytest.mark.parametrize(("atom", "symmetric"), [
+@for_rows(("atom", "symmetric"), [
     (S, True), (A, False), (x, False), (known("D", "n n", "diagonal"), True), (known("C", "m n", "signs"), False),
     (of("inv", one(factor(S, i, j), free=(i, j))).atom, True), (of("inv", one(factor(A, i, j), free=(i, j))).atom, False),
     (of("inv", one(factor(A, i, k), factor(A, j, k), free=(i, j))).atom, True), (of("exp", one(factor(S, i, j), free=(i, j))).atom, True),

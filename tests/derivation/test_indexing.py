@@ -12,6 +12,7 @@ from gradcli.derivation.indexing import Pick, named, picks
 from gradcli.derivation.units import Span, at, span_of
 from gradcli.errors import NotSupported
 from tests.derivation.evaluate import at_point
+from tests.rows import for_rows
 
 LENGTHS = (3, 5, 7)
 ALL, NEW = Pick("all"), Pick("new")
@@ -58,18 +59,18 @@ def _indices(index: Callable[[int], Any]) -> tuple[list[Any], list[tuple[int, in
     return [index(n) for n in LENGTHS], [(n, 4) for n in LENGTHS]
 
 
-@pytest.mark.parametrize(("index", "right"), PICKS.values(), ids=PICKS)
+@for_rows(("index", "right"), PICKS.values(), ids=PICKS)
 def test_what_an_index_does(index: Callable[[int], Any], right: list[Pick]) -> None:
     assert picks(*_indices(index)) == right
 
 
-@pytest.mark.parametrize("index", NO_PICKS.values(), ids=NO_PICKS)
+@for_rows("index", NO_PICKS.values(), ids=NO_PICKS)
 def test_what_differs_at_other_sizes_is_refused(index: Callable[[int], Any]) -> None:
     with pytest.raises(NotSupported):
         picks(*_indices(index))
 
 
-@pytest.mark.parametrize(("span", "place", "inside", "outside"), SPANS)
+@for_rows(("span", "place", "inside", "outside"), SPANS)
 def test_spans(span: str, place: int, inside: bool, outside: bool) -> None:
     known = span_of(span)
     assert known is not None and (at(place).within(known), at(place).apart(known)) == (inside, outside)
@@ -83,7 +84,7 @@ def test_spans(span: str, place: int, inside: bool, outside: bool) -> None:
         assert (place % n not in kept) or not outside
 
 
-@pytest.mark.parametrize("text", ["[0, 2]", "::2", "::-1", "1:0", "0:-0"])
+@for_rows("text", ["[0, 2]", "::2", "::-1", "1:0", "0:-0"])
 def test_what_is_no_span(text: str) -> None:
     assert span_of(text) is None
 
@@ -117,7 +118,7 @@ NO_CONSTANTS: dict[str, Callable[[int], Any]] = {
 # fmt: on
 
 
-@pytest.mark.parametrize("make", CONSTANTS.values(), ids=CONSTANTS)
+@for_rows("make", CONSTANTS.values(), ids=CONSTANTS)
 def test_constants_that_have_a_name(make: Callable[[int], Any]) -> None:
     arrays = [np.asarray(make(n), dtype=float) for n in LENGTHS]
     dims = ["n" if len({x.shape[k] for x in arrays}) > 1 and arrays[0].shape[k] == 3 else "2" if arrays[0].shape[k] == arrays[1].shape[k] else "n - 1" for k in range(arrays[0].ndim)]  # fmt: skip
@@ -127,7 +128,7 @@ def test_constants_that_have_a_name(make: Callable[[int], Any]) -> None:
     np.testing.assert_array_equal(found[1][0] * at_point(found[0], {}, at_), arrays[0])  # of 3 rows, as there
 
 
-@pytest.mark.parametrize("make", NO_CONSTANTS.values(), ids=NO_CONSTANTS)
+@for_rows("make", NO_CONSTANTS.values(), ids=NO_CONSTANTS)
 def test_constants_that_have_none(make: Callable[[int], Any]) -> None:
     arrays = [np.asarray(make(n), dtype=float) for n in LENGTHS]
     assert named(tuple(fresh("n") for _ in range(arrays[0].ndim)), arrays) is None

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.rows import for_rows
+
 SOURCE = """
 import numpy as np
 
@@ -78,7 +80,7 @@ def test_a_product_is_one_step(gradcli: Callable[..., Any]) -> None:
     assert steps[1]["rule"] == "product rule" and steps[1]["condition"] == "not 0"
 
 
-@pytest.mark.parametrize("wrt", ["x,W", "W,x", "x,W,y", "y,W", "W*,x"])
+@for_rows("wrt", ["x,W", "W,x", "x,W,y", "y,W", "W*,x"])
 def test_results_stand_in_the_order_of_wrt(gradcli: Callable[..., Any], wrt: str) -> None:
     ran = gradcli("derive", "sum((W@x - y)**2)", "--shapes", "W: m n; x: n; y: m", "--wrt", wrt, "--no-steps", "--json")
     assert [r["wrt"] for r in ran.json["results"]] == wrt.replace("*", "").split(",")

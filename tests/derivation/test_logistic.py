@@ -1,11 +1,11 @@
 """sigmoid(-t) as 1 - sigmoid(t): the same sum at random points, and only where another term has sigmoid(t)."""
 
 import numpy as np
-import pytest
 
 from gradcli.derivation.index import Tensor, fresh
 from gradcli.derivation.simplify import complemented, expanded
 from tests.derivation.evaluate import at_point, factor, known, of, sum_of, tensor
+from tests.rows import for_rows
 
 i, j, k = fresh("n"), fresh("n"), fresh("n")
 t, y, A = known("t", "n"), known("y", "n"), known("A", "n n")
@@ -31,7 +31,7 @@ SUMS = {  # and how many of their terms can be written otherwise
 # fmt: on
 
 
-@pytest.mark.parametrize(("made", "count"), SUMS.values(), ids=SUMS)
+@for_rows(("made", "count"), SUMS.values(), ids=SUMS)
 def test_the_value_stays(made: Tensor, count: int) -> None:
     found = list(complemented(made, expanded))
     assert len(found) == count

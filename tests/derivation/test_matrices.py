@@ -14,6 +14,7 @@ from gradcli.derivation.products import identity, tidied
 from gradcli.errors import NotSupported
 from gradcli.source.expression import Expression
 from tests.derivation.evaluate import SIZES, at_point, factor, known, of, sum_of, tensor
+from tests.rows import for_rows
 
 i, j, k, l = (fresh("n") for _ in range(4))
 p = fresh("m")
@@ -74,7 +75,7 @@ WRITTEN = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("made", "axes", "shown"), WRITTEN)
+@for_rows(("made", "axes", "shown"), WRITTEN)
 def test_forms(made: Tensor, axes: tuple, shown: str) -> None:
     assert text(PRINTER.write(made, axes)) == shown
     np.testing.assert_allclose(read(shown), at_point(made, VALUES, axes))
@@ -88,7 +89,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(200))
+@for_rows("seed", range(200))
 def test_random_products_are_written_or_refused(seed: int) -> None:
     rng = random.Random(seed)
     term = tensor(

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.rows import for_rows
+
 Gradcli = Callable[..., Any]
 
 
@@ -23,7 +25,7 @@ def test_a_function_of_arrays_is_not_derived_for_a_number(
     assert (ran.exit_status, ran.stderr.splitlines()[-1].strip()) == (2, do)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "argv", [("sum(x)", "--shapes", "x:"), ("sum(x)", "x=3"), ("x**2*sin(y)",), ("lam*sum(x)", "--shapes", "x: n")]
 )
 def test_what_is_said_to_be_a_number_is_one(gradcli: Gradcli, argv: tuple[str, ...]) -> None:
@@ -40,7 +42,7 @@ NOTES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "shapes", "says"), NOTES)
+@for_rows(("f", "shapes", "says"), NOTES)
 def test_what_may_be_meant_otherwise_is_noted(gradcli: Gradcli, f: str, shapes: str, says: str) -> None:
     ran = gradcli("derive", f, "--shapes", shapes, "--json")
     notices = [found["message"] for found in ran.json["findings"] if found["kind"] == "notice"]

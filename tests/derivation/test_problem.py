@@ -9,6 +9,7 @@ import pytest
 from gradcli.derivation.problem import dims_of
 from gradcli.errors import BadOption
 from gradcli.source.facts import FACTS, drawn, facts_of
+from tests.rows import for_rows
 
 HOLDS: dict[str, tuple[tuple[int, ...], Callable[[Any], bool]]] = {
     "symmetric": ((4, 4), lambda x: np.array_equal(x, x.T)),
@@ -35,15 +36,15 @@ def test_every_fact_is_tested() -> None:
     assert set(HOLDS) == set(FACTS)
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("word", FACTS)
+@for_rows("seed", range(5))
+@for_rows("word", FACTS)
 def test_a_draw_has_what_is_assumed(word: str, seed: int) -> None:
     shape, holds = HOLDS[word]
     x = drawn(frozenset({word}), shape, np.random.default_rng(seed))
     assert np.shape(x) == shape and holds(x)
 
 
-@pytest.mark.parametrize("words", [("spd", "tied"), ("symmetric", "positive"), ("positive",), ("spd", "symmetric")])
+@for_rows("words", [("spd", "tied"), ("symmetric", "positive"), ("positive",), ("spd", "symmetric")])
 def test_several_hold_at_once(words: tuple[str, ...]) -> None:
     x = drawn(frozenset(words), (4, 4), np.random.default_rng(0))
     assert all(HOLDS[word][1](x) for word in words)
@@ -57,7 +58,7 @@ def test_a_positive_number_is_a_number() -> None:
 DIMS = {"S": ("n", "n"), "X": ("m", "n"), "x": ("n",), "s": ()}
 
 
-@pytest.mark.parametrize(("text", "found"), [
+@for_rows(("text", "found"), [
     ("S: spd", {"S": {"spd"}}), ("S: spd, tied", {"S": {"spd", "tied"}}), ("S: spd tied", {"S": {"spd", "tied"}}), ("S: spd; x: simplex", {"S": {"spd"}, "x": {"simplex"}}),
     ("X: onehot rows", {"X": {"onehot rows"}}), (" X :Simplex Rows; ", {"X": {"simplex rows"}}), ("s: positive", {"s": {"positive"}}), ("", {}),
 ])  # fmt: skip
@@ -69,7 +70,7 @@ def test_assumptions_of_several_options_are_joined() -> None:
     assert facts_of(["S: spd", "S: tied"], DIMS) == {"S": frozenset({"spd", "tied"})}
 
 
-@pytest.mark.parametrize(("text", "what", "do"), [
+@for_rows(("text", "what", "do"), [
     ("S: round", "'round' is no assumption", f"known: {', '.join(FACTS)}"), ("x: spd", "x is n and cannot be spd", "spd is for a square matrix"),
     ("X: symmetric", "X is m x n and cannot be symmetric", "symmetric is for a square matrix"), ("s: simplex", "s is a number and cannot be simplex", "simplex is for a vector"),
     ("x: onehot rows", "x is n and cannot be onehot rows", "onehot rows is for a matrix"), ("q: spd", "--assume names 'q', which is not an input", "inputs: S, X, x, s"),

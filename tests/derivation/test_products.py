@@ -37,6 +37,7 @@ from tests.derivation.test_rules import (
     y,
     z,
 )  # fmt: skip
+from tests.rows import for_rows
 
 PIECES = [
     lambda a, b: factor(x, a), lambda a, b: factor(A, a, b), lambda a, b: factor(S, a, b), lambda a, b: factor(Q, a, b),
@@ -62,7 +63,7 @@ def lost(term: Term, free: tuple[Index, ...]) -> bool:
     return any(not set(f.at) & {*free, *others} for f in gone)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@for_rows("seed", range(300), parts=2)
 def test_random_products_keep_their_value(seed: int) -> None:
     rng = random.Random(seed)
     term = scattered(rng)
@@ -78,7 +79,7 @@ def whole(term: Term) -> Tensor:
     return Tensor(free, (tidied(term, free),))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_rows("seed", range(60))
 def test_sums_products_and_powers_keep_their_value(seed: int) -> None:
     rng = random.Random(1000 + seed)
     a, b = (whole(scattered(rng)) for _ in "ab")
@@ -94,7 +95,7 @@ def test_sums_products_and_powers_keep_their_value(seed: int) -> None:
             np.testing.assert_allclose(at_point(summed, values, axes[1:]), np.sum(left + right, axis=0), rtol=1e-9, atol=1e-10)  # fmt: skip
 
 
-@pytest.mark.parametrize(("base", "to"), [(4, Fraction(1, 2)), (2, Fraction(1, 2)), (Fraction(2, 9), Fraction(-3, 2)), (8, Fraction(1, 3)), (12, Fraction(-1, 2))])  # fmt: skip
+@for_rows(("base", "to"), [(4, Fraction(1, 2)), (2, Fraction(1, 2)), (Fraction(2, 9), Fraction(-3, 2)), (8, Fraction(1, 3)), (12, Fraction(-1, 2))])  # fmt: skip
 def test_roots_of_numbers_are_exact(base: Any, to: Fraction) -> None:
     found = power(scalar(Fraction(base)), to)
     assert at_point(found, {}) == pytest.approx(float(base) ** float(to), rel=1e-14)

@@ -19,6 +19,7 @@ from gradcli.source.expression import Expression
 from gradcli.verify.run_modes import attempt
 from tests.derivation import problems, test_random
 from tests.derivation.test_textbook import BY_HAND, SIZES, point
+from tests.rows import for_rows
 
 Gradcli = Callable[..., Any]
 LEAST = ("0.5*sum((X@W - Y)**2)", "X: m n; W: n k; Y: m k", "W")
@@ -63,6 +64,7 @@ def computed(code: str, at: dict[str, Any]) -> Any:
     return scope["hessian"](**at)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "shapes", "wrt", "right", "assume"), KNOWN, ids=[f"{row[0]} {row[4]}" for row in KNOWN])
 def test_the_product_is_right(gradcli: Gradcli, f: str, shapes: str, wrt: str, right: str, assume: str) -> None:
     result = derived(gradcli, f, shapes, wrt, assume, "--no-steps")
@@ -94,7 +96,7 @@ def test_of_a_tied_matrix_the_direction_is_symmetric(gradcli: Gradcli) -> None:
     assert "V has the shape of S and is symmetric" in text
 
 
-@pytest.mark.parametrize(("f", "shapes", "name"), [
+@for_rows(("f", "shapes", "name"), [
     ("sum(W**3)", "W: m n", "V"), ("sum(V*W**3)", "W: m n; V: m n", "dW"), ("sum(V*W**3)*dW", "W: m n; V: m n", "V1"),
     ("sum(W**3)", "W: m V", "dW"),
 ])  # fmt: skip
@@ -123,7 +125,7 @@ def test_a_vector_or_a_number_has_its_hessian(gradcli: Gradcli, shapes: str, wrt
     assert "direction" not in result and ", V)" not in result["code"]["numpy"]
 
 
-@pytest.mark.parametrize("shapes", ["W: n 1", "W: 1 n", "W: 3 2", "W: n n"])
+@for_rows("shapes", ["W: n 1", "W: 1 n", "W: 3 2", "W: n n"])
 def test_sizes_of_all_kinds(gradcli: Gradcli, shapes: str) -> None:
     result = derived(gradcli, "sum(W**3)", shapes, "W")
     W, V = np.random.default_rng(0).normal(size=(2, *(int(d) if d.isdecimal() else 3 for d in shapes[2:].split())))
@@ -218,6 +220,7 @@ def test_random_functions_are_right_or_refused(gradcli: Gradcli, seed: int) -> N
             np.testing.assert_allclose(found, right, rtol=0, atol=1e-8 * scale, err_msg=str(problem.argv()))
 
 
+@pytest.mark.slow
 def test_few_random_ones_are_refused(gradcli: Gradcli) -> None:
     asked = [gradcli(*drawn(seed).argv(), "--no-steps").exit_status for seed in range(30)]
     assert asked.count(3) <= 6

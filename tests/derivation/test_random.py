@@ -158,6 +158,7 @@ def test_random_expressions_are_right_or_refused(gradcli: Callable[..., Any], se
     assert verdict(gradcli, drawn(seed)) in ("right", "refused"), drawn(seed).argv()
 
 
+@pytest.mark.slow
 def test_few_are_refused(gradcli: Callable[..., Any]) -> None:
     told = [verdict(gradcli, drawn(seed)) for seed in range(SAMPLE)]
     assert told.count("refused") <= REFUSED_AT_MOST * SAMPLE

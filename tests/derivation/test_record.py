@@ -1,12 +1,12 @@
 """The sizes at which a function is recorded: at these f is finite, what it inverts is regular, and its places exist."""
 
 import numpy as np
-import pytest
 
 from gradcli.derivation.problem import RECORDINGS, Problem, dims_of
 from gradcli.derivation.record import sizes_of
 from gradcli.source.expression import Expression
 from gradcli.source.facts import facts_of
+from tests.rows import for_rows
 
 # fmt: off
 FOUND = [
@@ -24,7 +24,7 @@ FOUND = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "shapes", "assume", "holds"), FOUND)
+@for_rows(("f", "shapes", "assume", "holds"), FOUND)
 def test_sizes_suit_the_function(f: str, shapes: str, assume: str, holds) -> None:  # type: ignore[no-untyped-def]
     dims = dims_of([shapes])
     sizes = sizes_of(Problem(Expression(f), dims, facts_of([assume] if assume else [], dims)))

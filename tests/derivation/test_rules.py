@@ -4,7 +4,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pytest
 
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, fresh, slot
 from gradcli.derivation.products import identity, tidied
@@ -13,6 +12,7 @@ from gradcli.derivation.structure import Value
 from gradcli.derivation.units import rows, triangle, unit
 from gradcli.derivation.whole import opaque
 from tests.derivation.evaluate import ONE, at_point, factor, known, of, sum_of, tensor
+from tests.rows import for_rows
 
 i, j, k, l, r = (fresh("n") for _ in range(5))
 p, r_m = fresh("m"), fresh("m")
@@ -292,8 +292,8 @@ def test_every_rule_is_tested() -> None:
     assert {name for name, _, _ in APPLIES.values()} == set(BY_NAME)
 
 
-@pytest.mark.parametrize("coef", [Fraction(1), Fraction(-3, 2), 0.1])
-@pytest.mark.parametrize(("rule", "free", "factors"), APPLIES.values(), ids=APPLIES)
+@for_rows("coef", [Fraction(1), Fraction(-3, 2), 0.1], parts=3)
+@for_rows(("rule", "free", "factors"), APPLIES.values(), ids=APPLIES)
 def test_a_rule_keeps_the_value(rule: str, free: tuple[Index, ...], factors: list[Factor], coef: Any) -> None:
     before = Term(coef, tuple(factors))
     after = BY_NAME[rule](before, free)
@@ -302,7 +302,7 @@ def test_a_rule_keeps_the_value(rule: str, free: tuple[Index, ...], factors: lis
     assert_equal(Tensor(free, (before,)), Tensor(free, (tidied(before, free),)))
 
 
-@pytest.mark.parametrize(("free", "factors"), STAYS.values(), ids=STAYS)
+@for_rows(("free", "factors"), STAYS.values(), ids=STAYS)
 def test_what_only_looks_like_it_keeps_its_value(free: tuple[Index, ...], factors: list[Factor]) -> None:
     before = Term(ONE, tuple(factors))
     assert_equal(Tensor(free, (before,)), Tensor(free, (tidied(before, free),)))

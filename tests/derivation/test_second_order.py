@@ -11,6 +11,7 @@ import pytest
 from gradcli.source.expression import Expression
 from tests.derivation.problems import Problem
 from tests.derivation.test_textbook import SIZES, point
+from tests.rows import for_rows
 
 Gradcli = Callable[..., Any]
 
@@ -105,7 +106,7 @@ def test_a_gradient_without_a_closed_form_is_differentiated_as_it_is(gradcli: Gr
     assert [step["rule"] for step in steps] == ["read off"] and steps[0]["after"] == "H = 2*eye(n)"
 
 
-@pytest.mark.parametrize(("f", "shapes", "letters"), [
+@for_rows(("f", "shapes", "letters"), [
     ("sum(G*x**3)", "x: n; G: n", ("H", "J")), ("sum(H*x**3)", "x: n; H: n", ("G", "J")), ("sum(a*x**3)", "x: n; a: n", ("G", "H")),
     ("sum(G*H*J*x**3)", "x: n; G: n; H: n; J: n", ("D", "grad")),
 ])  # fmt: skip

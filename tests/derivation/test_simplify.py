@@ -5,7 +5,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pytest
 
 from gradcli.derivation import rules  # noqa: F401  (what products are tidied by)
 from gradcli.derivation.index import Tensor, add, fresh
@@ -13,6 +12,7 @@ from gradcli.derivation.jacobians import unseeded
 from gradcli.derivation.products import multiply, sum_over
 from gradcli.derivation.simplify import bulk, collected, simplified
 from tests.derivation.evaluate import at_point, factor, known, sum_of, tensor
+from tests.rows import for_rows
 
 i, j, k, o = (fresh("n") for _ in range(4))
 x, y, z, A, B, v = (
@@ -56,7 +56,7 @@ def leaves(x: Tensor) -> int:
     return sum(sum(leaves(a) for a in f.atom.args) or 1 for t in x.terms for f in t.factors)
 
 
-@pytest.mark.parametrize(("made", "terms"), CASES.values(), ids=CASES)
+@for_rows(("made", "terms"), CASES.values(), ids=CASES)
 def test_sums_become_smaller(made: Tensor, terms: int) -> None:
     steps: list[tuple[str, Tensor]] = []
     found = simplified(made, leaves, steps)
@@ -77,7 +77,7 @@ def grown(depth: int, rng: random.Random) -> Tensor:
     return add([a, b]) if rng.random() < 0.5 else multiply(a, b)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_rows("seed", range(60))
 def test_random_sums_keep_their_value(seed: int) -> None:
     made = grown(3, random.Random(seed))
     right = at_point(made, VALUES, (i,))

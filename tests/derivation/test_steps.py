@@ -1,11 +1,11 @@
 """Derivations line by line, as they are written by hand: differentials, substituted, rotated under a trace, and read off."""
 
 import numpy as np
-import pytest
 
 import gradcli
 from gradcli.derivation.replayed import lines_hold
 from gradcli.reports.derive import Step
+from tests.rows import for_rows
 
 GAUSSIAN = """
 name: P = S⁻¹
@@ -154,7 +154,7 @@ DERIVATIONS = [  # a function, the shapes, what is assumed, the input, the lines
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "shapes", "assume", "wrt", "lines"), DERIVATIONS)
+@for_rows(("f", "shapes", "assume", "wrt", "lines"), DERIVATIONS, parts=3)
 def test_the_lines_are_those_of_a_derivation_by_hand(
     f: str, shapes: dict[str, str], assume: dict[str, str], wrt: str, lines: str
 ) -> None:
@@ -162,7 +162,7 @@ def test_the_lines_are_those_of_a_derivation_by_hand(
     assert [f"{step.rule}: {step.unicode}" for step in result.steps] == lines.strip().split("\n")
 
 
-@pytest.mark.parametrize(("f", "shapes", "wrt"), [
+@for_rows(("f", "shapes", "wrt"), [
     ("x@dx*norm(x)", {"x": "n", "dx": "n"}, "x"), ("dW@tanh(W@x)", {"dW": "m", "W": "m n", "x": "n"}, "W"),
     ("f@tanh(W@x)", {"f": "m", "W": "m n", "x": "n"}, "W"), ("sum(log(softmax(x, axis=0))*y)", {"x": "n 1", "y": "n 1"}, "x"),
 ])  # fmt: skip
@@ -180,7 +180,7 @@ STEPS = (
 )
 
 
-@pytest.mark.parametrize(("lines", "hold"), list(zip(STEPS, (True, False, False, False), strict=True)))
+@for_rows(("lines", "hold"), list(zip(STEPS, (True, False, False, False), strict=True)))
 def test_lines_are_computed_before_they_are_shown(lines: tuple[str, ...], hold: bool) -> None:
     steps = [Step("rule", "", line) for line in lines]
     assert lines_hold(steps, {"x": np.array([1.0, -2.0])}, "x", "G") == hold

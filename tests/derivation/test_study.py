@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import gradcli
+from tests.rows import for_rows
 
 LEAST = ("0.5*sum((W@x - y)**2)", "W: m n; x: n; y: m")
 LOGISTIC = ("sum(log(1 + exp(x)))", "x: n")
@@ -37,6 +38,7 @@ REFUSED = [
 # fmt: on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("problem", "wrt", "answer", "status", "verdict", "how", "says"), ANSWERS)
 def test_answers(
     gradcli: Callable[..., Any], problem: tuple, wrt: str, answer: str, status: int, verdict: str, how: str, says: str
@@ -51,7 +53,7 @@ def test_answers(
     assert ("PASS" if status == 0 else "FAIL") in shown and says in shown
 
 
-@pytest.mark.parametrize(("wrt", "answer", "what", "do"), REFUSED)
+@for_rows(("wrt", "answer", "what", "do"), REFUSED)
 def test_answers_that_cannot_be_read(
     gradcli: Callable[..., Any], wrt: str | None, answer: str, what: str, do: str
 ) -> None:
@@ -96,7 +98,7 @@ def test_the_mistake_in_an_answer_is_named(gradcli: Callable[..., Any], answer: 
     assert mistake in ran.json["results"][0]["answer"]["message"] and ran.exit_status == 1
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("f", "shapes", "wrt", "answer", "says"),
     [
         ("x@A@x", "A: n n; x: n", "x", "2*A@x", 'right only if A is symmetric (--assume "A: symmetric")'),
@@ -125,7 +127,7 @@ def test_an_answer_is_compared_where_f_is_defined(gradcli: Callable[..., Any], a
     assert gradcli("derive", "log(x)", "--answer", answer).exit_status == 0
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("f", "shapes", "wrt", "order", "shown"),
     [
         ("log(1 + sum(exp(z)))", "z: n", "z", 1, "∂f/∂z = exp(z) / (1 + sum(exp(z)))"),

@@ -10,6 +10,7 @@ from gradcli.derivation import adjoints, derive
 from gradcli.derivation.code import languages
 from gradcli.derivation.index import Tensor, add, scalar, scaled
 from gradcli.derivation.simplify import simplified
+from tests.rows import for_rows
 
 ARGV = ("derive", "0.5*sum((W@x - y)**2)", "--shapes", "W: m n; x: n; y: m", "--wrt", "W")
 
@@ -18,7 +19,7 @@ def planted(change: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
     return lambda x, cost, steps=None: change(simplified(x, cost, steps))
 
 
-@pytest.mark.parametrize("change", [
+@for_rows("change", [
     lambda x: scaled(x, Fraction(-1)), lambda x: scaled(x, Fraction(1_000_001, 1_000_000)), lambda x: Tensor(x.free, ()),
     lambda x: add([x, scalar(Fraction(1, 1000))], x.free), lambda x: Tensor(x.free, x.terms[:1]) if len(x.terms) > 1 else scaled(x, Fraction(2)),
 ])  # fmt: skip

@@ -10,6 +10,7 @@ import gradcli
 from gradcli.derivation import simplify, study, work
 from gradcli.derivation.work import TooLong, limited_work, spend_work
 from gradcli.interpreters import graph
+from tests.rows import for_rows
 
 
 def newton_root(x: Any) -> Any:
@@ -116,7 +117,7 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize(("f", "shapes", "says"), REFUSED)
+@for_rows(("f", "shapes", "says"), REFUSED)
 def test_what_has_no_formula_is_refused(
     monkeypatch: pytest.MonkeyPatch, f: Callable[..., Any], shapes: dict[str, str], says: str
 ) -> None:
@@ -130,7 +131,7 @@ def test_what_has_no_formula_is_refused(
     assert all(finding.hint for finding in report.findings)
 
 
-@pytest.mark.parametrize("f", WRITTEN, ids=lambda f: f.__name__)
+@for_rows("f", WRITTEN, ids=lambda f: f.__name__)
 def test_arrays_that_are_written_in_place(f: Callable[..., Any]) -> None:
     report = gradcli.derive(f, shapes={"x": "n"})
     assert report.exit_status == 0

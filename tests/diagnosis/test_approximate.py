@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.diagnosis.planting import checked, diagnosis_of, named
+from tests.rows import for_rows
 
 ODD = np.array([0.31, -0.27, 0.93, 0.44, -0.55])
 RNG = np.random.default_rng(9)
@@ -50,7 +51,7 @@ DIFFERENCES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("scheme", "h", "law"), DIFFERENCES)
+@for_rows(("scheme", "h", "law"), DIFFERENCES)
 def test_a_difference_is_named_with_its_step_and_the_law_of_its_error(scheme: str, h: float, law: str) -> None:
     found = named(f, {"x": X}, difference(scheme, h), g)
     assert (found.kind, found.message) == (
@@ -109,7 +110,7 @@ SMALL = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("makes", "kind", "says"), SMALL, ids=[row[2][:40] for row in SMALL])
+@for_rows(("makes", "kind", "says"), SMALL, ids=[row[2][:40] for row in SMALL], parts=2)
 def test_a_small_mistake_is_no_approximation(makes: Any, kind: str, says: str) -> None:
     found = named(f, {"x": X}, lambda x: makes(x, g(x)), g)
     assert (found.kind, says in found.message, "--rtol" in found.message) == (kind, True, False), found
@@ -153,14 +154,14 @@ PATTERNS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("added", "says"), PATTERNS)
+@for_rows(("added", "says"), PATTERNS, parts=2)
 def test_what_no_mistake_explains_is_told_by_its_pattern(added: Any, says: str) -> None:
     found = named(f, {"x": X}, lambda x: g(x) + added(x, g(x)), g)
     assert (found.kind, says in found.message) == ("unknown", True), found
     assert "no mistake that gradcli knows explains the claim" in found.message
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("added", "says"),
     [
         (np.outer(ODD[:3], ODD[2:]), "in every entry of a (of both signs, of rank one, up to "),

@@ -3,9 +3,10 @@
 import pytest
 
 from gradcli.diagnosis.budget import FEWEST, MOST, BudgetSpent, CauseBudget, calls_for
+from tests.rows import for_rows
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("verdict_calls", "operations", "calls"),
     [
         (10, None, FEWEST),  # f cannot be traced: at least 200

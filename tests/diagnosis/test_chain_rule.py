@@ -8,6 +8,7 @@ import pytest
 
 import gradcli
 from tests.diagnosis.planting import diagnosis_of, named
+from tests.rows import for_rows
 
 X = np.array([0.4, -0.7, 1.3])
 DATA = np.array([0.2, 1.1, 0.7])
@@ -23,7 +24,7 @@ def d_of_scales(theta: Any) -> Any:
     return np.exp(theta) * DATA / (1 + np.exp(theta) * DATA)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("makes", "says"),
     [
         (lambda g: g / np.exp(X), "the factor exp(theta) is missing: the claim is the derivative by exp(theta)"),

@@ -7,6 +7,7 @@ import pytest
 
 import gradcli
 from tests.diagnosis.planting import MODES, checked, diagnosis_of, named
+from tests.rows import for_rows
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=5)
@@ -117,7 +118,7 @@ ALL = [
 ]
 
 
-@pytest.mark.parametrize(("f", "at", "right", "makes", "kind", "says"), ALL)
+@for_rows(("f", "at", "right", "makes", "kind", "says"), ALL, parts=6)
 def test_what_was_made_of_the_gradient_is_named(f: Any, at: Any, right: Any, makes: Any, kind: str, says: str) -> None:
     found = named(f, at, lambda **xs: makes(right(**xs)), right)
     assert (found.kind, says in found.message) == (kind, True), found
@@ -141,7 +142,7 @@ def d_momentum(x: Any, v: Any, dt: Any) -> Any:
     return {"x": s / dt, "v": s, "dt": np.sum(s * v) / dt - np.sum(np.cosh(x + dt * v)) / dt**2}
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("factor", "says"),
     [
         (lambda dt: dt, "one dt too many (v)"),
@@ -168,7 +169,7 @@ def d_three(x: Any, y: Any, z: Any) -> Any:
     return np.exp(x) * y * y + np.cosh(z), 2 * np.exp(x) * y, np.sinh(z) * x
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("order", "says"),
     [
         ((1, 0, 2), "the gradients of x and y are exchanged"),

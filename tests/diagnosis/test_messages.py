@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-import pytest
 
 import gradcli
 from tests.diagnosis.planting import MODES, checked, corrected, diagnosis_of
+from tests.rows import for_rows
 
 # fmt: off
 EXPRESSIONS = [
@@ -24,7 +24,7 @@ EXPRESSIONS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "at", "right", "wrong", "kind", "says", "line"), EXPRESSIONS)
+@for_rows(("text", "at", "right", "wrong", "kind", "says", "line"), EXPRESSIONS)
 def test_the_piece_of_the_expression_is_quoted(
     text: str, at: str, right: str, wrong: str, kind: str, says: str, line: int | None
 ) -> None:
@@ -96,7 +96,7 @@ JACOBIANS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("makes", "kind", "says", "entry"), JACOBIANS)
+@for_rows(("makes", "kind", "says", "entry"), JACOBIANS)
 def test_the_wrong_entries_of_a_jacobian_are_named(makes: Any, kind: str, says: str, entry: str) -> None:
     at = {"x": X, "W": W}
     report = gradcli.check(hidden, at, jac=edited(makes), modes=MODES)

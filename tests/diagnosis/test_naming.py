@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-import pytest
 
 from gradcli.core.primitive import PRIMITIVES
 from gradcli.diagnosis.naming import passed_on
+from tests.rows import for_rows
 
 X = np.array([1.0, 2.0, 3.0])
 AS_IF = "is missing (used as if it were 1)"
@@ -37,7 +37,7 @@ CODE = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("name", "i", "xs", "code", "alone", "says"), CODE)
+@for_rows(("name", "i", "xs", "code", "alone", "says"), CODE)
 def test_what_is_missing_is_called_by_what_was_written(
     name: str, i: int, xs: tuple[Any, ...], code: str, alone: bool, says: str
 ) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.diagnosis.planting import Program, Slip, checked, diagnosis_of, named, on_line, slipped
+from tests.rows import for_rows
 
 RNG = np.random.default_rng(11)
 FIRST_TURN = "the turn before the first is the value that the loop starts from, which is not tried"
@@ -327,7 +328,7 @@ PLANTED = [
 ]
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.f.__name__)
+@for_rows("program", PROGRAMS, ids=lambda program: program.f.__name__)
 def test_the_right_gradient_has_no_diagnosis(program: Program) -> None:
     report = checked(program.f, program.at, program.g)
     assert (report.verdict, report.exit_status, diagnosis_of(report)) == ("pass", 0, None)

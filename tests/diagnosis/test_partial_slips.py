@@ -10,6 +10,7 @@ from gradcli.core.primitive import PRIMITIVES, Primitive
 from gradcli.diagnosis.partial_slips import _LINEAR, SLIPS, LocalSlip, negated, omitted, replacements
 from gradcli.primitives.kinds import Partial
 from tests.diagnosis.planting import Rules, checked, diagnosis_of, named, on_line, with_planted
+from tests.rows import for_rows
 
 X = np.array([0.31, 0.52, 0.17, 0.44])
 Z = np.array([1.30, 0.70, 2.10, 1.60])
@@ -66,7 +67,7 @@ def as_function(name: str) -> Any:
 ROWS = [(name, k, slip) for name, slips in SLIPS.items() for k, slip in enumerate(slips)]
 
 
-@pytest.mark.parametrize(("name", "slip"), [pytest.param(n, slip, id=f"{n}-{k}") for n, k, slip in ROWS])
+@for_rows(("name", "slip"), [pytest.param(n, slip, id=f"{n}-{k}") for n, k, slip in ROWS], parts=9)
 def test_a_wrong_partial_is_named_on_its_line(name: str, slip: LocalSlip) -> None:
     f, source = (binary, "y = fun(u, v)") if name in _OF_TWO else (unary, "y = fun(u)")
     right, wrong = with_planted(f(as_function(name)), AT, name, slip.i, lambda _: Partial(slip.partial), source)
@@ -75,7 +76,7 @@ def test_a_wrong_partial_is_named_on_its_line(name: str, slip: LocalSlip) -> Non
     on_line(found, f, source)
 
 
-@pytest.mark.parametrize("name", [name for name in SLIPS if name != "norm"])
+@for_rows("name", [name for name in SLIPS if name != "norm"], parts=3)
 def test_where_nothing_is_planted_nothing_is_named(name: str) -> None:
     f, source = (binary, "y = fun(u, v)") if name in _OF_TWO else (unary, "y = fun(u)")
     _, same = with_planted(f(as_function(name)), AT, name, 0, lambda line: line[0].rule(0), source)
@@ -161,8 +162,10 @@ REPLACED = [
 # fmt: on
 
 
-@pytest.mark.parametrize(
-    ("f", "name", "i", "source", "parts"), [pytest.param(*row, id=f"{row[0].__name__}-{row[2]}") for row in REPLACED]
+@for_rows(
+    ("f", "name", "i", "source", "parts"),
+    [pytest.param(*row, id=f"{row[0].__name__}-{row[2]}") for row in REPLACED],
+    parts=2,
 )
 def test_a_wrong_transpose_sum_or_axis_is_named_on_its_line(
     f: Any, name: str, i: int, source: str, parts: list[str]
@@ -187,8 +190,10 @@ def test_every_table_of_slips_is_tried() -> None:
 MISSING = {"divide": "the derivative of a/b by a is 1/b, not 1", "power": "the derivative of x**n is n*x**(n-1), not 1"}
 
 
-@pytest.mark.parametrize(
-    "name", ["exp", "sqrt", "tanh", "arctan", "sinh", "erf", "log1p", "cbrt", "gammaln", "divide", "hypot", "power"]
+@for_rows(
+    "name",
+    ["exp", "sqrt", "tanh", "arctan", "sinh", "erf", "log1p", "cbrt", "gammaln", "divide", "hypot", "power"],
+    parts=2,
 )
 def test_a_derivative_that_is_missing_is_named_on_its_line(name: str) -> None:
     f, source = (binary, "y = fun(u, v)") if name in _OF_TWO else (unary, "y = fun(u)")
@@ -199,14 +204,14 @@ def test_a_derivative_that_is_missing_is_named_on_its_line(name: str) -> None:
     on_line(found, f, source)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("rule", "kind", "says"),
     [
         (omitted, "left-out", "the gradient through `fun(u)` is missing: treated as a constant"),
         (negated, "negated", "the derivative on this line has the wrong sign"),
     ],
 )
-@pytest.mark.parametrize("name", ["tanh", "exp", "erf", "cbrt"])
+@for_rows("name", ["tanh", "exp", "erf", "cbrt"])
 def test_what_is_left_out_or_negated_on_one_line_is_named(name: str, rule: Any, kind: str, says: str) -> None:
     f = forked(PRIMITIVES[name])
     right, wrong = with_planted(f, AT, name, 0, lambda line: rule(line[0].rule(0)), "y = fun(u)")

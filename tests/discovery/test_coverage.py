@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.discovery.reading import found
+from tests.rows import for_rows
 
 LOSSES = """import numpy as np
 def focal(z, g=2.0): return np.sum(z**g)
@@ -83,7 +84,7 @@ COVERED = [  # a target, its claims, and what they cover
 # fmt: on
 
 
-@pytest.mark.parametrize(("check", "covers"), COVERED, ids=lambda x: " ".join(x) if isinstance(x, tuple) else "")
+@for_rows(("check", "covers"), COVERED, ids=lambda x: " ".join(x) if isinstance(x, tuple) else "")
 def test_a_check_covers_what_it_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: tuple, covers: set
 ) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.discovery.reading import found, names
+from tests.rows import for_rows
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,7 @@ TORCH = [
 ]
 
 
-@pytest.mark.parametrize("head", TORCH)
+@for_rows("head", TORCH)
 def test_functions_of_torch(tmp_path: Path, head: str) -> None:
     assert names(tmp_path, head + BODY) == [("Twice", "backward", None, "torch")]
 
@@ -75,7 +76,7 @@ OTHERS = {
 # fmt: on
 
 
-@pytest.mark.parametrize("text", JAX, ids=range(len(JAX)))
+@for_rows("text", JAX, ids=range(len(JAX)))
 def test_custom_rules_of_jax(tmp_path: Path, text: str) -> None:
     name, kind = JAX[text]
     assert names(tmp_path, text) == [(name, kind, "f", "jax")]

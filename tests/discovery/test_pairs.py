@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.discovery.reading import names
+from tests.rows import for_rows
 
 
 @pytest.fixture(autouse=True)
@@ -53,12 +54,12 @@ SPELLINGS = [  # the function, its gradient, which derivative
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "g", "kind"), SPELLINGS, ids=lambda text: text)
+@for_rows(("f", "g", "kind"), SPELLINGS, ids=lambda text: text)
 def test_a_pair_is_found(tmp_path: Path, f: str, g: str, kind: str) -> None:
     assert names(tmp_path, F.format(f=f) + G.format(g=g)) == [(g, kind, f, "name")]
 
 
-@pytest.mark.parametrize(("f", "g", "kind"), SPELLINGS, ids=lambda text: text)
+@for_rows(("f", "g", "kind"), SPELLINGS, ids=lambda text: text)
 def test_a_pair_of_methods_is_found(tmp_path: Path, f: str, g: str, kind: str) -> None:
     text = "class Model:\n" + "".join(
         f"    {line}\n" if line else "\n"
@@ -67,7 +68,7 @@ def test_a_pair_of_methods_is_found(tmp_path: Path, f: str, g: str, kind: str) -
     assert names(tmp_path, text) == [(f"Model.{g}", kind, f"Model.{f}", "name")]
 
 
-@pytest.mark.parametrize(("f", "g", "kind"), SPELLINGS[:4], ids=lambda text: text)
+@for_rows(("f", "g", "kind"), SPELLINGS[:4], ids=lambda text: text)
 def test_a_pair_inside_a_function_is_found(tmp_path: Path, f: str, g: str, kind: str) -> None:
     inner = (F.format(f=f) + G.format(g=g)).replace("\n", "\n    ")
     assert names(tmp_path, f"def fit(data):\n    {inner}\n    return data\n") == [
@@ -75,7 +76,7 @@ def test_a_pair_inside_a_function_is_found(tmp_path: Path, f: str, g: str, kind:
     ]
 
 
-@pytest.mark.parametrize("mark", ["@staticmethod", "@classmethod", "@jit", "@jit(nopython=True)"])
+@for_rows("mark", ["@staticmethod", "@classmethod", "@jit", "@jit(nopython=True)"])
 def test_decorated_methods_are_found(tmp_path: Path, mark: str) -> None:
     first = "" if mark == "@staticmethod" else "self, "
     text = f"class A:\n    {mark}\n    def loss({first}w):\n        return w @ w\n\n    {mark}\n    def grad({first}w):\n        return 2 * w\n"
@@ -117,7 +118,7 @@ TRAPS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", TRAPS)
+@for_rows("case", TRAPS)
 def test_no_gradient_is_seen(tmp_path: Path, case: str) -> None:
     assert [found for found in names(tmp_path, TRAPS[case]) if not found[0].startswith("build.")] == []
 
@@ -151,7 +152,7 @@ BOTH = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", BOTH)
+@for_rows("case", BOTH)
 def test_a_function_that_returns_both_is_found(tmp_path: Path, case: str) -> None:
     ((_, kind, of, by),) = names(tmp_path, BOTH[case])
     assert (kind, of, by) == ("value-and-grad", None, "name")

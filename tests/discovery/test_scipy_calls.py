@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.discovery.reading import HEAD, found, names
+from tests.rows import for_rows
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +64,7 @@ IMPORTS = (
 )
 
 
-@pytest.mark.parametrize("call", PASSED)
+@for_rows("call", PASSED)
 def test_what_is_passed_is_found(tmp_path: Path, call: str) -> None:
     text = IMPORTS + DEFINED + f"def fit(x0, t, given, problem, fast):\n    return {call}\n"
     name, kind, of = PASSED[call]
@@ -72,7 +73,7 @@ def test_what_is_passed_is_found(tmp_path: Path, call: str) -> None:
     assert names(tmp_path, text) == [expected]
 
 
-@pytest.mark.parametrize("call", NOTHING)
+@for_rows("call", NOTHING)
 def test_what_is_passed_through_or_differentiated_is_not_found(tmp_path: Path, call: str) -> None:
     text = IMPORTS + DEFINED + f"def fit(x0, t, given, problem, fast):\n    return {call}\n"
     assert names(tmp_path, text) == []

@@ -93,6 +93,12 @@ def read(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
+def sections(text: str) -> dict[str, str]:
+    """Return the sections of a page by their headings; what stands before the first has the heading ""."""
+    parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    return {part.partition("\n")[0] if part.startswith("## ") else "": part for part in parts}
+
+
 def to_run(page: str) -> list[Block]:
     """Return the blocks of a page that are run."""
     return [block for block in blocks(read(page)) if block.kind == "console" or block.is_doctest]

@@ -9,6 +9,7 @@ NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _ERROR = re.compile(r"\de[-+]\d+")
 _DIGITS = re.compile(r"\d{1,2}\.\d")  # right digits
 _CHART = re.compile(r"^.*[\u2800-\u28ff].*\n", re.MULTILINE)  # dots whose place the last digits decide
+_PROGRESS = re.compile(r"^.*: \d+ s so far; .*\n", re.MULTILINE)  # of a command that a busy machine makes long
 _TIME = re.compile(r"~?(?<![\w.])[\d.,]+ ?(ms|s|us|µs)\b( \(\d:\d\d:\d\d\))?")
 _EVALUATIONS = re.compile(r"[\d,]+(?= evaluations of f\.)")  # which the noise of f decides
 _VERSION = re.compile(r"(?<=\btorch )\d[\w.+]*|(?<=\bjax )\d[\w.+]*|(?<=\btensorflow )\d[\w.+]*|(?<=\bmlx )\d[\w.+]*")
@@ -16,7 +17,13 @@ _VERSION = re.compile(r"(?<=\btorch )\d[\w.+]*|(?<=\bjax )\d[\w.+]*|(?<=\btensor
 
 def steady(text: str) -> str:
     """Return an output without what differs between runs or machines: charts, times, evaluations, versions of frameworks."""
-    for pattern, word in ((_CHART, ""), (_TIME, "TIME"), (_EVALUATIONS, "SOME"), (_VERSION, "VERSION")):
+    for pattern, word in (
+        (_CHART, ""),
+        (_PROGRESS, ""),
+        (_TIME, "TIME"),
+        (_EVALUATIONS, "SOME"),
+        (_VERSION, "VERSION"),
+    ):
         text = pattern.sub(word, text)
     return text
 
@@ -41,7 +48,7 @@ def alike(a: str, b: str) -> bool:
 def differs(shown: str, printed: str) -> str | None:
     """Return how an output differs from the one that is shown, or None."""
     try:
-        mine = shown_part(shown, printed)
+        mine = shown_part(shown, _PROGRESS.sub("", printed))
     except LookupError as error:
         return str(error)
     a, b = steady(shown), steady(mine)

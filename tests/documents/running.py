@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.conftest import process
-from tests.documents.blocks import ROOT, Block, blocks, read
+from tests.documents.blocks import ROOT, Block, blocks, read, sections
 from tests.documents.comparing import differs, shown_part
 
 EXAMPLES = ROOT / "examples"
@@ -31,6 +31,7 @@ class Page:
     """The run of a page.
 
     folder    The folder that its commands run in: a new one, with a copy of `examples` where the page names it.
+    text      The text of the page, or of the one section that is run.
     wrong     What is not as it is shown, in sentences.
     renewed   The text of the page with the outputs of now.
     changed   Files of `examples` that its commands wrote otherwise.
@@ -44,10 +45,10 @@ class Page:
     changed: list[Path] = field(default_factory=list)
 
 
-def run(name: str, folder: Path, available: frozenset[str]) -> Page:
-    """Run a page: the blocks that need nothing but what is available."""
-    page = Page(name, folder, read(name))
-    if "examples" in page.text:
+def run(name: str, folder: Path, available: frozenset[str], section: str | None = None) -> Page:
+    """Run a page, or one section of it: the blocks that need nothing but what is available."""
+    page = Page(name, folder, read(name) if section is None else sections(read(name))[section])
+    if "examples" in read(name):
         shutil.copytree(EXAMPLES, folder / "examples", ignore=_ASIDE)
     shell, names, at, parts = Shell(folder), {}, 0, []
     for block in blocks(page.text):

@@ -9,11 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents.blocks import ROOT, blocks, pages, read, to_run
+from tests.documents.blocks import ROOT, blocks, pages, read, sections, to_run
 from tests.documents.drawn import apart
 from tests.documents.running import EXAMPLES, Page, run
+from tests.rows import for_rows
 
-HERE = [page for page in pages() if any(not block.needs for block in to_run(page))]
+IN_SECTIONS = {"examples/README.md"}  # pages whose sections do not need each other
+HERE = [
+    (page, section)
+    for page in pages()
+    if any(not block.needs for block in to_run(page))
+    for section in (sections(read(page)) if page in IN_SECTIONS else [None])
+]
 PLAIN = re.compile(r"pip|pipx|uv|python3? -m (venv|pip)|source|git|cd|sudo|pre-commit")
 
 
@@ -27,18 +34,21 @@ def check(page: Page, update: bool) -> None:
             shutil.copy(folder / path, EXAMPLES / path)
         wrong += [f"examples/{path}: {line}" for line in differences[:5]]
     if update and page.renewed != page.text:
-        (ROOT / page.name).write_text(page.renewed, encoding="utf-8")
+        (ROOT / page.name).write_text(read(page.name).replace(page.text, page.renewed), encoding="utf-8")
     if not update:
         assert not wrong, f"{page.name}: --update-docs rewrites it\n\n" + "\n\n".join(wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.repairs
-@pytest.mark.parametrize("page", HERE)
-def test_a_page_shows_what_its_commands_print(page: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    check(run(page, tmp_path, frozenset()), request.config.getoption("--update-docs"))
+@pytest.mark.parametrize(("page", "section"), HERE, ids=lambda words: words or "whole")
+def test_a_page_shows_what_its_commands_print(
+    page: str, section: str | None, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    check(run(page, tmp_path, frozenset(), section), request.config.getoption("--update-docs"))
 
 
-@pytest.mark.parametrize("page", pages())
+@for_rows("page", pages())
 def test_what_is_not_run_is_no_command_of_gradcli(page: str) -> None:
     for block in blocks(read(page)):
         if block.kind in ("", "sh", "bash", "shell"):
@@ -46,7 +56,7 @@ def test_what_is_not_run_is_no_command_of_gradcli(page: str) -> None:
             assert not words, f"{words[0]}: a command that can be run is in a console block"
 
 
-@pytest.mark.parametrize("page", pages())
+@for_rows("page", pages())
 def test_python_that_is_shown_compiles(page: str) -> None:
     for block in blocks(read(page)):
         if block.kind == "python" and not block.is_doctest:

@@ -13,6 +13,7 @@ import pytest
 from gradcli.testing import assert_gradient
 from tests.documents.blocks import ROOT, blocks, read
 from tests.documents.running import environment
+from tests.rows import for_rows
 
 FOLDER = ROOT / "examples"
 FRAMEWORKS = FOLDER / "frameworks"
@@ -51,7 +52,7 @@ def status_of(example: Path) -> int:
     return int(stated[1]) if stated else 0
 
 
-@pytest.mark.parametrize(("folder", "example"), ALL, ids=lambda path: path.name)
+@for_rows(("folder", "example"), ALL, ids=lambda path: path.name)
 def test_an_example_has_its_command_and_its_status(folder: Path, example: Path) -> None:
     (block,) = blocks(dict(SECTION.findall(readme(folder)))[example.name])
     lines = {found.line: found.shown for found in block.commands()}
@@ -67,7 +68,7 @@ def test_a_readme_lists_every_example_and_no_other(folder: Path) -> None:
     assert sorted(dict(SECTION.findall(readme(folder)))) == sorted(path.name for path in examples)
 
 
-@pytest.mark.parametrize("example", [path for path in HERE if path.suffix == ".sh"], ids=lambda path: path.name)
+@for_rows("example", [path for path in HERE if path.suffix == ".sh"], ids=lambda path: path.name)
 def test_a_script_is_short_and_says_what_it_shows(example: Path) -> None:
     lines = example.read_text(encoding="utf-8").splitlines()
     assert 3 <= len(lines) <= 12
@@ -75,6 +76,7 @@ def test_a_script_is_short_and_says_what_it_shows(example: Path) -> None:
     assert re.match(r"# \w.{40,}", lines[1])
 
 
+@pytest.mark.slow
 def test_the_workflow_is_in_the_readme_and_its_check_passes(tmp_path: Path) -> None:
     assert f"({WORKFLOW.relative_to(FOLDER).as_posix()})" in readme(FOLDER)
     checks = re.findall(r"^ +- run: (gradcli .*)$", WORKFLOW.read_text(encoding="utf-8"), re.MULTILINE)

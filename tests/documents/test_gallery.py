@@ -4,9 +4,8 @@ import itertools
 import shlex
 from pathlib import Path
 
-import pytest
-
 from tests.documents.blocks import ROOT, blocks, read
+from tests.rows import for_rows
 
 FOLDER = ROOT / "examples" / "pages"
 DRAWN = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".html", ".svg"))
@@ -24,7 +23,7 @@ def written() -> set[str]:
     return {Path(b).name for found in words for a, b in itertools.pairwise(found) if a in ("-o", "--plot")}
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@for_rows("name", DRAWN)
 def test_it_is_shown_and_a_command_makes_it(name: str) -> None:
     assert f"](../examples/pages/{name})" in read("docs/gallery.md")
     assert name in written()

@@ -4,10 +4,9 @@ import doctest
 import inspect
 import re
 
-import pytest
-
 import gradcli
 from tests.documents.blocks import read
+from tests.rows import for_rows
 
 NAMES = sorted(set(gradcli.__all__) - {"__version__"})
 
@@ -17,7 +16,7 @@ def test_every_public_name_is_on_the_page() -> None:
     assert sorted(listed) == NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_rows("name", NAMES)
 def test_the_example_of_a_docstring_holds(name: str) -> None:
     thing = getattr(gradcli, name)
     test = doctest.DocTestParser().get_doctest(

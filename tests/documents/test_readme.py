@@ -6,6 +6,7 @@ import pytest
 
 from gradcli.words import Exit
 from tests.documents.blocks import ROOT, blocks, pages, read
+from tests.rows import for_rows
 
 
 def test_the_readme_is_short() -> None:
@@ -24,7 +25,7 @@ def test_every_exit_status_is_there(page: str) -> None:
     assert stated <= {int(status) for status in Exit}
 
 
-@pytest.mark.parametrize("page", pages())
+@for_rows("page", pages())
 def test_links_to_files_lead_to_files(page: str) -> None:
     folder = (ROOT / page).parent
     prose = re.sub(r"^```.*?^```$", "", read(page), flags=re.MULTILINE | re.DOTALL)

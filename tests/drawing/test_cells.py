@@ -1,9 +1,9 @@
 """Matrices in few cells, and cells in levels."""
 
 import numpy as np
-import pytest
 
 from gradcli.drawing.cells import LEVELS, coarse, ends, levels
+from tests.rows import for_rows
 
 
 def test_a_cell_is_the_entry_of_largest_size() -> None:
@@ -17,7 +17,7 @@ def test_what_is_no_number_is_not_hidden_in_a_cell() -> None:
     assert np.isnan(coarse(matrix, 2, np.abs)[0][0, 0])
 
 
-@pytest.mark.parametrize(("cells", "found"), [
+@for_rows(("cells", "found"), [
     ([0.0, 1.0, 2.0], [0, 4, 8]), ([5.0, 5.0], [0, 0]), ([np.nan, 1.0, np.inf, 2.0], [-1, 0, -1, 8]),
     ([-1.7e308, 0.0, 1.7e308], [0, 4, 8]), ([np.nan, np.inf], [-1, -1]),
 ])  # fmt: skip

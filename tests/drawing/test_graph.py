@@ -9,6 +9,7 @@ import pytest
 import gradcli
 from gradcli.drawing.graph import Drawing, brief, draw
 from tests.forms.test_html import SAID
+from tests.rows import for_rows
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -86,7 +87,7 @@ def test_hostile_names_are_text() -> None:
     assert {element.tag for element in found.iter()} == {f"{SVG}{tag}" for tag in ("svg", "g", "path", "rect", "text")}
 
 
-@pytest.mark.parametrize(("x", "says"), [
+@for_rows(("x", "says"), [
     (1 / 3, "0.33333"), (np.float64("nan"), "nan"), (np.array([3.0, 4.0]), "(2,) ‖5‖"), (np.zeros((0, 2)), "(0,2) ‖0‖"),
     (np.ones((2, 2)), "(2,2) ‖2‖"),
 ])  # fmt: skip
@@ -94,6 +95,7 @@ def test_values_are_brief(x: object, says: str) -> None:
     assert brief(x) == says
 
 
+@pytest.mark.slow
 def test_a_graph_of_many_edges_has_fewer_boxes() -> None:
     def stacked(x: float) -> object:
         made = [x]

@@ -12,6 +12,7 @@ from gradcli.drawing.layers import Layout, layered
 from gradcli.drawing.ordering import ordered
 from gradcli.drawing.proper import proper
 from gradcli.drawing.ranks import ranks
+from tests.rows import for_rows
 
 BETWEEN, APART = 40.0, 12.0
 Spot = tuple[float, float]
@@ -70,7 +71,7 @@ EXAMPLES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@for_rows("name", EXAMPLES)
 def test_the_least_number_of_crossings_is_reached(name: str) -> None:
     boxes, edges, least = EXAMPLES[name]
     assert drawn(boxes, edges).crossings == least
@@ -156,6 +157,7 @@ def test_boxes_of_a_layer_are_apart_and_inside_the_picture(graph: Graph) -> None
         assert (2 * x, 2 * y) == (round(2 * x), round(2 * y))
 
 
+@pytest.mark.slow
 @given(graphs())
 def test_a_route_runs_rightwards_from_its_box_to_its_box(graph: Graph) -> None:
     sizes, edges = graph
@@ -236,6 +238,7 @@ def test_an_edge_over_several_layers_bends_only_in_its_first_and_last_gap(graph:
         assert all(len({y for _, y in route}) <= 3 for route in layout.routes)
 
 
+@pytest.mark.slow
 @given(graphs())
 def test_equal_graphs_have_equal_layouts(graph: Graph) -> None:
     assert laid(graph) == laid(graph)

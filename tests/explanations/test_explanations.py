@@ -15,6 +15,7 @@ from gradcli.options import ROWS
 from gradcli.reports.explain import GROUPS, Explanation
 from gradcli.words import ALLOWED, DiagnosisKind, Kind
 from tests.explanations.running import assert_it_shows
+from tests.rows import for_rows
 
 SOURCES = sorted((Path(__file__).resolve().parents[2] / "gradcli").rglob("*.py"))
 HERE = [row for row in ALL if row.example is not None and row.example.needs is None]
@@ -56,6 +57,7 @@ def test_groups_follow_each_other() -> None:
     assert groups == sorted(groups, key=list(GROUPS).index)
 
 
+@pytest.mark.slow
 def test_what_informs_prevents_nothing() -> None:
     found = severities()
     assert len(found) > 40
@@ -68,7 +70,7 @@ def test_what_allow_accepts_prevents_a_pass() -> None:
     assert set(ALLOWED) <= {row.kind for row in ALL if row.group == "prevents a pass"}
 
 
-@pytest.mark.parametrize("row", ALL, ids=name)
+@for_rows("row", ALL, ids=name)
 def test_the_option_that_accepts_a_kind_is_named_where_there_is_one(row: Explanation) -> None:
     wanted = row.group == "prevents a pass" and row.kind in ALLOWED
     assert (f"--allow {row.kind}" in row.do) is wanted
@@ -79,12 +81,12 @@ def options() -> Iterator[str]:
         yield from (word for flag in row.flags for word in flag.split("/"))
 
 
-@pytest.mark.parametrize("row", ALL, ids=name)
+@for_rows("row", ALL, ids=name)
 def test_options_and_kinds_in_a_text_exist(row: Explanation) -> None:
     assert set(WORDS.findall(row.meaning + row.do)) <= set(options())
 
 
-@pytest.mark.parametrize("row", ALL, ids=name)
+@for_rows("row", ALL, ids=name)
 def test_a_text_is_short(row: Explanation) -> None:
     assert len(row.summary) <= 50 and not row.summary.endswith(".")
     sentences = re.findall(r"[^.]+(?:\.(?=\S)[^.]+)*\.", row.meaning)
@@ -92,6 +94,7 @@ def test_a_text_is_short(row: Explanation) -> None:
     assert row.do.endswith(".") and len(row.meaning) <= 480 and len(row.do) <= 320
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", HERE, ids=name)
 def test_an_example_shows_its_kind(
     row: Explanation, gradcli: Callable[..., Any], process: Callable[..., Any], tmp_path: Path

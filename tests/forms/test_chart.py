@@ -22,6 +22,7 @@ from gradcli.forms.figure import drawn, left_out, own_settings, refuse_large
 from gradcli.options import Options
 from gradcli.reports.blocks import Bars, Block, Chart, HeatMap, Picture, Series
 from gradcli.world import World
+from tests.rows import for_rows
 
 H = [10.0**-k for k in range(17)]
 FORWARD = Series("forward", tuple((h, h + 1e-16 / h) for h in H), "o")
@@ -134,7 +135,7 @@ def test_lines_are_braille_without_blank_patterns() -> None:
 LEFT_OUT = [0.0, -1.0, math.nan, math.inf, -math.inf]
 
 
-@pytest.mark.parametrize("bad", LEFT_OUT)
+@for_rows("bad", LEFT_OUT)
 def test_what_is_not_positive_and_finite_is_left_out(bad: float) -> None:
     good = ((1e-3, 1e-3), (1.0, 1.0))
     assert text(one(good[0], (bad, 1.0), (1.0, bad), good[1]), Page(60, False, "ascii")) == text(
@@ -142,13 +143,13 @@ def test_what_is_not_positive_and_finite_is_left_out(bad: float) -> None:
     )
 
 
-@pytest.mark.parametrize("bad", LEFT_OUT)
+@for_rows("bad", LEFT_OUT)
 def test_a_line_breaks_where_a_point_is_left_out(bad: float) -> None:
     whole, broken = one((1e-3, 1e-3), (1.0, 1.0)), one((1e-3, 1e-3), (0.1, bad), (1.0, 1.0))
     assert len(BRAILLE.findall(text(whole))) > 20 > len(BRAILLE.findall(text(broken)))
 
 
-@pytest.mark.parametrize("bad", LEFT_OUT)
+@for_rows("bad", LEFT_OUT)
 def test_a_series_without_a_point_is_not_in_the_legend(bad: float) -> None:
     shown = text(Chart("", "", "", (Series("gone", ((1.0, bad),), "x"), FORWARD)))
     assert "gone" not in shown and "o forward" in shown
@@ -192,7 +193,7 @@ def test_series_with_one_mark_get_marks_of_their_own() -> None:
     assert "o a   x b   + c" in shown
 
 
-@pytest.mark.parametrize("mark", ["", "ab", "\x1b", "\n", "●"])
+@for_rows("mark", ["", "ab", "\x1b", "\n", "●"])
 def test_a_mark_that_cannot_be_shown_is_replaced(mark: str) -> None:
     assert "o f" in text(Chart("", "", "", (Series("f", ((1.0, 1.0),), mark),)), Page(60, False, "ascii"))
 
@@ -207,7 +208,7 @@ def test_no_series_is_hidden_behind_an_equal_one(encoding: str) -> None:
 # Names from outside
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@for_rows("name", HOSTILE)
 def test_no_name_acts_in_a_terminal_or_in_markdown(name: str) -> None:
     chart = Chart(name, name, name, (Series(name, ((1.0, 1.0), (2.0, 3.0))),))
     for encoding in ("utf-8", "ascii"):
@@ -224,6 +225,7 @@ def test_no_name_acts_in_a_terminal_or_in_markdown(name: str) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_name_acts_in_a_picture(name: str) -> None:
     pictures = (
@@ -256,6 +258,7 @@ def drawn_words(*pictures: Picture) -> set[str]:
     return set(re.findall("<!-- (.*?) -->", as_file("svg", Drawn(pictures)).decode()))
 
 
+@pytest.mark.slow
 def test_all_pictures_are_in_one_file() -> None:
     words = drawn_words(CHART, BARS, HEAT)
     assert {
@@ -272,6 +275,7 @@ def test_all_pictures_are_in_one_file() -> None:
     } <= words
 
 
+@pytest.mark.slow
 def test_a_png_is_one_and_grows_with_its_pictures() -> None:
     def height(*pictures: Picture) -> int:
         image = as_file("png", Drawn(pictures))
@@ -281,6 +285,7 @@ def test_a_png_is_one_and_grows_with_its_pictures() -> None:
     assert height(CHART) < height(CHART, BARS) < height(CHART, BARS, HEAT) < 2000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", PICTURES)
 def test_the_same_report_gives_the_same_bytes(form: str) -> None:
     first = as_file(form, Drawn((CHART, BARS, HEAT)))
@@ -288,12 +293,14 @@ def test_the_same_report_gives_the_same_bytes(form: str) -> None:
     assert not re.search(rb"20\d\d-\d\d-\d\d", first)
 
 
+@pytest.mark.slow
 def test_a_pdf_is_one_with_its_fonts_as_truetype() -> None:
     image = as_file("pdf", Drawn((CHART, BARS, HEAT)))
     assert image.startswith(b"%PDF-") and b"/FontFile2" in image and b"/Type3" not in image
     assert b"CreationDate" not in image and b"Producer" not in image
 
 
+@pytest.mark.slow
 def test_a_picture_has_the_size_that_is_asked_for() -> None:
     page = Page(size=(3.5, 2.5), dpi=200)
     png = as_file("png", Drawn((CHART,)), page)
@@ -345,6 +352,7 @@ DRAWN_AT = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), DRAWN_AT, ids=str)
 def test_nothing_is_cut(name: str, size: tuple[float, float] | None) -> None:
     with own_settings():
@@ -376,6 +384,7 @@ def shown_words(axes: Any) -> list[Any]:
     return [text for text in (axes.xaxis.label, axes.yaxis.label, *axes.texts, *legend, *ticks) if text.get_text()]
 
 
+@pytest.mark.slow
 def test_letters_are_as_large_as_fit() -> None:
     def letters(size: tuple[float, float]) -> float:
         (axes,) = figure_of((CHART,), size).axes
@@ -385,12 +394,14 @@ def test_letters_are_as_large_as_fit() -> None:
     assert 7.0 <= letters((3.5, 2.5)) <= 9.0 and letters((1.0, 1.0)) < 4.0
 
 
+@pytest.mark.slow
 def test_pictures_go_side_by_side_where_that_makes_them_larger() -> None:
     wide, high = (figure_of((CHART, CHART), size) for size in ((10.0, 3.0), (4.0, 8.0)))
     assert wide.subfigs[0].bbox.y0 == wide.subfigs[1].bbox.y0
     assert high.subfigs[0].bbox.x0 == high.subfigs[1].bbox.x0
 
 
+@pytest.mark.slow
 def test_every_scheme_and_every_format_is_drawn_and_in_the_legend() -> None:
     (axes,) = figure_of((SEVERAL,)).axes
     assert {*SCHEMES, *DTYPES} <= drawn_words(SEVERAL)
@@ -404,6 +415,7 @@ def test_every_scheme_and_every_format_is_drawn_and_in_the_legend() -> None:
     assert [str(entries[name].get_marker()) for name in DTYPES] == list(dict.fromkeys(mark for _, mark in looks))
 
 
+@pytest.mark.slow
 def test_lines_over_one_another_have_marks_at_other_points_and_a_lone_point_has_one() -> None:
     same = tuple(Series(name, FORWARD.points * 3) for name in "abc")
     (axes,) = figure_of((Chart("", "", "", same),)).axes
@@ -414,6 +426,7 @@ def test_lines_over_one_another_have_marks_at_other_points_and_a_lone_point_has_
     assert 7 in axes.lines[1].get_markevery()
 
 
+@pytest.mark.slow
 def test_settings_of_the_user_change_nothing_and_are_kept() -> None:
     import matplotlib
 
@@ -423,6 +436,7 @@ def test_settings_of_the_user_change_nothing_and_are_kept() -> None:
         assert matplotlib.rcParams["font.size"] == 30
 
 
+@pytest.mark.slow
 def test_pyplot_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     assert as_file("png", Drawn((CHART, BARS, HEAT)))
@@ -451,12 +465,14 @@ BARS_OF = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", BARS_OF)
 @pytest.mark.parametrize("log", [False, True])
 def test_any_bars_can_be_drawn(values: tuple[float, ...], log: bool) -> None:
     assert as_file("png", Drawn((Bars("t", "s", tuple((f"b{k}", v) for k, v in enumerate(values)), log),)))
 
 
+@pytest.mark.slow
 def test_more_bars_than_can_be_read_are_counted() -> None:
     bars = Bars("t", "s", tuple((f"b{k}", 1.0) for k in range(200)))
     assert {"b0", "b49"} <= drawn_words(bars) and "b50" not in drawn_words(bars)
@@ -470,7 +486,7 @@ MATRICES: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("values", MATRICES, ids=str)
+@for_rows("values", MATRICES, ids=str, parts=4)
 def test_any_matrix_can_be_drawn(values: Any) -> None:
     assert as_file("png", Drawn((HeatMap("t", "u", values, ((0, 0), (-1, 5))),)))
 
@@ -506,6 +522,7 @@ def planned(
     return output(FORMS, options, World(environ={}), pictures=pictures)
 
 
+@pytest.mark.slow
 def test_plot_and_out_write_pictures(tmp_path: Path) -> None:
     to = planned(out=(f"{tmp_path}/a.svg",), plot=(f"{tmp_path}/b.png", f"{tmp_path}/c.SVG"))
     assert [form for form, _ in to.files] == ["svg", "png", "svg"]
@@ -514,6 +531,7 @@ def test_plot_and_out_write_pictures(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "c.SVG").read_bytes() == as_file("svg", Drawn((CHART,)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quiet", [False, True])
 def test_what_is_not_drawn_is_said_on_standard_error(tmp_path: Path, quiet: bool) -> None:
     stderr = io.StringIO()
@@ -538,7 +556,7 @@ REFUSED = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("asked", "what", "do"), REFUSED)
+@for_rows(("asked", "what", "do"), REFUSED)
 def test_what_cannot_be_drawn_is_refused_before_the_work(asked: dict[str, Any], what: str, do: str) -> None:
     with pytest.raises(BadOption) as caught:
         planned(**asked)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gradcli.forms import ENDINGS, rendered
+from tests.rows import for_rows
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
 NASTY = "x**2 # [red]x[/red] </script> \x1b[31m \u202e \u2028 é"
@@ -57,7 +58,7 @@ def test_json_and_ndjson_hold_the_same(gradcli: Callable[..., Any]) -> None:
 FORMULAS = ["=1+1", "+x", "-x", "@SUM(A1)", "\tx"]
 
 
-@pytest.mark.parametrize("text", FORMULAS)
+@for_rows("text", FORMULAS)
 def test_no_text_in_csv_is_a_formula(text: str) -> None:
     assert cell(text)[0] == "'"
 
@@ -77,7 +78,7 @@ PLAIN = [
 ]
 
 
-@pytest.mark.parametrize(("x", "shown"), PLAIN)
+@for_rows(("x", "shown"), PLAIN)
 def test_csv_cells_read_back(x: object, shown: str) -> None:
     assert cell(x) == shown
 
@@ -119,7 +120,7 @@ CSV = [
 ]
 
 
-@pytest.mark.parametrize(("argv", "count"), CSV)
+@for_rows(("argv", "count"), CSV)
 def test_every_table_has_its_columns_in_every_row(gradcli: Callable[..., Any], argv: tuple, count: int) -> None:
     rows = table(gradcli(*argv, "--format", "csv").stdout)
     assert len(rows) == count

@@ -11,6 +11,7 @@ import pytest
 from gradcli.forms import rendered
 from gradcli.forms.markdown import escaped
 from gradcli.reports.blocks import Code, Graph, Headline, Paragraph, Table
+from tests.rows import for_rows
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
 SAID = "[red]x[/red] </script><b>&amp; 50% a:b,c | `q` $y$ @me \"z\" 'w' \\ ]]>"
@@ -40,12 +41,12 @@ def as_markdown_shows(text: str) -> str:
     return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", text)
 
 
-@pytest.mark.parametrize("text", [SAID, "# not a heading", "- no list", "1. x", "a_b_c *d* ~e~", "![i](http://h)"])
+@for_rows("text", [SAID, "# not a heading", "- no list", "1. x", "a_b_c *d* ~e~", "![i](http://h)"])
 def test_markdown_shows_text_as_it_is(text: str) -> None:
     assert as_markdown_shows(escaped(text)) == text
 
 
-@pytest.mark.parametrize("sign", [*"`*_[]<>#|~$&@\\!"])
+@for_rows("sign", [*"`*_[]<>#|~$&@\\!"])
 def test_markdown_signs_are_escaped(sign: str) -> None:
     assert escaped(f"a{sign}b") == f"a\\{sign}b"
 
@@ -157,7 +158,7 @@ def graph(label: str) -> Page:
     return Page((Graph((("0", label), ("1", "plain")), (("0", "1", label),)),))
 
 
-@pytest.mark.parametrize("label", LABELS)
+@for_rows("label", LABELS)
 def test_dot_labels_are_one_quoted_string(label: str) -> None:
     quoted = r'"(?:[^"\\\n]|\\.)*"'
     lines = rendered("dot", graph(label)).split("\n")
@@ -173,7 +174,7 @@ def test_dot_labels_read_back() -> None:
     assert r'n0 [label="a\"b\\c\nd"];' in shown
 
 
-@pytest.mark.parametrize("label", LABELS)
+@for_rows("label", LABELS)
 def test_mermaid_labels_are_one_quoted_string(label: str) -> None:
     safe = r'"(?:[\w .,=+\-\u2400-\u2421\ufffd]|#\d+;|<br/>)*"'
     lines = rendered("mermaid", graph(label)).strip().split("\n")

@@ -14,6 +14,7 @@ import pytest
 import gradcli as gradcli_package
 from gradcli.forms import rendered
 from gradcli.reports.blocks import Code, Heading, Headline, Mathematics, Paragraph, Piece, Table
+from tests.rows import for_rows
 
 SAID = "[red]x[/red] </script><b>&amp; 50% a:b,c | `q` $y$ \"z\" 'w' \\ ]]> <!-- --> </style></title>"
 HIDDEN = "\x1b[31m\x07\x00\u202e\u2066\x9b"
@@ -53,7 +54,7 @@ BLOCKS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+@for_rows("block", BLOCKS)
 def test_no_text_acts_in_a_page(block: Any) -> None:
     page = rendered("html", Page((block,)))
     found = parsed(page)
@@ -81,11 +82,11 @@ def test_what_may_be_wider_than_the_page_has_a_name_and_takes_the_focus(block: A
     assert wide and all(e.get("tabindex") == "0" and e.get("role") and e.get("aria-label") for e in wide)
 
 
-@pytest.mark.parametrize(("f", "options"), [
+@for_rows(("f", "options"), [
     ("log(det(S)) + x@inv(S)@x", ("--shapes", "S: n n; x: n")), ("sum(a<b)*x # </script>", ("--shapes", "a: n; b: n")),
     ("sum(W**3)", ("--shapes", "W: m n", "--order", "2")), ("softmax(z)", ("--shapes", "z: n")), ("max(x)", ("--shapes", "x: n")),
     ("norm(W@x)", ("--at", "W=randn(2,3), x=randn(3)")),
-])  # fmt: skip
+], parts=2)  # fmt: skip
 def test_derivations_are_pages(gradcli: Callable[..., Any], f: str, options: tuple[str, ...]) -> None:
     page = gradcli("derive", f, *options, "--format", "html").stdout
     found = parsed(page)
@@ -138,7 +139,7 @@ def test_python_gets_a_page(tmp_path: Path) -> None:
     assert repr(page) == "HtmlPage()"
 
 
-@pytest.mark.parametrize("report", [
+@for_rows("report", [
     lambda: gradcli_package.trace("x*y", {"x": 1.0, "y": 2.0}), lambda: gradcli_package.sweep("sin(x)", {"x": 1.0}),
     lambda: gradcli_package.compare_modes("sin(x)", {"x": 1.0}, modes="certified,reverse"),
     lambda: gradcli_package.derive("sum(x**2)", {"x": "n"}),
@@ -151,9 +152,7 @@ def test_every_report_is_a_page_that_is_well_formed(report: Callable[[], Any]) -
     assert len(ids) == len(set(ids))
 
 
-@pytest.mark.parametrize(
-    "at", ["x=[1,2,3,4,5,6,inf]", "x=[nan,1,2,3,4,5,6,7]", "x=[1e308,-1.7e308,0,1,2,3,4,5]", "x=[]"]
-)
+@for_rows("at", ["x=[1,2,3,4,5,6,inf]", "x=[nan,1,2,3,4,5,6,7]", "x=[1e308,-1.7e308,0,1,2,3,4,5]", "x=[]"])
 def test_values_that_are_not_finite_have_pages(gradcli: Callable[..., Any], at: str) -> None:
     page = gradcli("trace", "sum(x*x)", "--at", at, "--format", "html")
     assert page.exit_status == 0 and parsed(page.stdout) is not None

@@ -11,6 +11,7 @@ import pytest
 
 from gradcli.forms.latex import _table, escaped
 from gradcli.reports.blocks import Table
+from tests.rows import for_rows
 
 RUNS = [
     ("0.5*sum((W_out@x - y2)**2)", "W_out: m n; x: n; y2: m"),
@@ -22,7 +23,7 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "shown"), [
+@for_rows(("text", "shown"), [
     ("a_b & 50% #1 $x$ {y}", r"a\_b \& 50\% \#1 \$x\$ \{y\}"), ("x**2 ^ ~", r"x**2 \textasciicircum{} \textasciitilde{}"),
     ("\\input{x}", r"\textbackslash{}input\{x\}"), ("λ", r"\(\lambda\)"), ("Φ", r"\(\Phi\)"), ("☃", "?"), ("a\x1b[31m", None), ("", ""),
 ])  # fmt: skip
@@ -32,7 +33,7 @@ def test_signs_are_escaped(text: str, shown: str | None) -> None:
     assert shown is None or found == shown
 
 
-@pytest.mark.parametrize(("f", "shapes"), RUNS)
+@for_rows(("f", "shapes"), RUNS)
 def test_documents_are_whole(gradcli: Callable[..., Any], f: str, shapes: str) -> None:
     text = gradcli("derive", f, "--shapes", shapes, "--format", "latex").stdout
     assert text.startswith(r"\documentclass") and text.rstrip().endswith(r"\end{document}")

@@ -20,6 +20,7 @@ from gradcli.reports.common import Printed, Target
 from gradcli.reports.encode import encode
 from gradcli.reports.lecture import Lecture
 from gradcli.reports.suite import SuiteReport, counts_of, row_of
+from tests.rows import for_rows
 
 QUICK = "certified,reverse,finite-difference"
 SAID = "[red]x[/red] </script><b>&amp; 50% a:b,c | `q` $y$ \"z\" 'w' \\ ]]> <!-- --> </style></title></div>"
@@ -129,8 +130,8 @@ def rgb(text: str) -> tuple[float, ...]:
     return tuple(int(text[k : k + 2], 16) / 255 for k in (1, 3, 5))
 
 
-@pytest.mark.parametrize(("words", "behind"), [("#000000", "#ffffff"), ("#1f2328", "#ffffff"), ("#e6edf3", "#0d1117"), ("#d4d4d4", "#1e1e1e"), ("#ffffff", "#111111")])  # fmt: skip
-@pytest.mark.parametrize("tone", ["good", "bad", "unsure"])
+@for_rows(("words", "behind"), [("#000000", "#ffffff"), ("#1f2328", "#ffffff"), ("#e6edf3", "#0d1117"), ("#d4d4d4", "#1e1e1e"), ("#ffffff", "#111111")])  # fmt: skip
+@for_rows("tone", ["good", "bad", "unsure"])
 def test_tones_can_be_read_on_light_and_on_dark(tone: str, words: str, behind: str) -> None:
     found = re.fullmatch(r"color:color-mix\(in srgb,currentColor (\d+)%,(#[0-9a-f]{6})\)", notebook._STYLES[tone])
     assert found is not None
@@ -161,7 +162,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("block", HOSTILE)
+@for_rows("block", HOSTILE)
 def test_no_text_acts(block: Any) -> None:
     bundle = Blocks((block,))._repr_mimebundle_()
     found = parsed(bundle["text/html"])
@@ -175,6 +176,7 @@ def test_a_hostile_target_is_text_on_one_line() -> None:
     assert {e.tag for e in parsed(report._repr_mimebundle_()["text/html"]).iter()} <= TAGS
 
 
+@pytest.mark.slow
 def test_a_report_that_is_too_large_says_what_is_left_out() -> None:
     """A trace of several thousand nodes: its first rows, and a sentence."""
     report = gradcli.trace(lambda x: sum(np.sin(k * x) for k in range(1000)), 2.0)
@@ -197,6 +199,7 @@ LARGE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 20])
 @pytest.mark.parametrize("block", LARGE)
 def test_html_is_small_whatever_is_large(block: Any, count: int) -> None:

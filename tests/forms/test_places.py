@@ -52,6 +52,7 @@ def sarif(gradcli: Gradcli, *argv: str) -> list[dict[str, Any]]:
     return list(document["runs"][0]["results"])
 
 
+@pytest.mark.slow
 @pytest.mark.repairs
 def test_they_point_at_the_edit_and_have_it_in_their_text(gradcli: Gradcli, project: Path) -> None:
     Path("slips.py").write_text(FILE.format(result=SLIP))
@@ -64,6 +65,7 @@ def test_they_point_at_the_edit_and_have_it_in_their_text(gradcli: Gradcli, proj
     assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("code/slips.py", 10)
 
 
+@pytest.mark.slow
 @pytest.mark.repairs
 def test_where_a_function_returns_both_it_is_the_edit_too(gradcli: Gradcli, project: Path) -> None:
     Path("pairs.py").write_text(FILE.format(result=SLIP))

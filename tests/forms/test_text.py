@@ -18,6 +18,7 @@ from gradcli.modes.workers import WORKERS
 from gradcli.reports.blocks import Table
 from gradcli.reports.common import detail_of
 from gradcli.world import World
+from tests.rows import for_rows
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
 ANSI = re.compile("\x1b\\[")
@@ -67,14 +68,14 @@ def fitting(text: str) -> list[str]:
     return [line for line in text.split("\n") if not line.startswith("  gradcli ")]
 
 
-@pytest.mark.parametrize("case", REPORTS)
+@for_rows("case", REPORTS)
 def test_no_line_is_wider_than_the_page(gradcli: Callable[..., Any], case: str) -> None:
     report = report_of(gradcli, case)
     for width in (80, 60):
         assert max(map(len, fitting(rendered("text", report, Page(width))))) <= width
 
 
-@pytest.mark.parametrize("case", REPORTS)
+@for_rows("case", REPORTS)
 def test_a_narrow_page_loses_no_character(gradcli: Callable[..., Any], case: str) -> None:
     report = report_of(gradcli, case)
     whole = Counter("".join(rendered("text", report, Page(400)).split()))
@@ -82,7 +83,7 @@ def test_a_narrow_page_loses_no_character(gradcli: Callable[..., Any], case: str
         assert not whole - Counter("".join(rendered("text", report, Page(width)).split()))
 
 
-@pytest.mark.parametrize("case", REPORTS)
+@for_rows("case", REPORTS)
 def test_colour_changes_no_character(gradcli: Callable[..., Any], case: str) -> None:
     report = report_of(gradcli, case)
     plain, coloured = (rendered("text", report, Page(80, color)) for color in (False, True))
@@ -91,12 +92,12 @@ def test_colour_changes_no_character(gradcli: Callable[..., Any], case: str) -> 
     assert [line.rstrip() for line in stripped.split("\n")] == plain.split("\n")
 
 
-@pytest.mark.parametrize("case", REPORTS)
+@for_rows("case", REPORTS)
 def test_an_ascii_page_gets_ascii(gradcli: Callable[..., Any], case: str) -> None:
     assert rendered("text", report_of(gradcli, case), Page(80, False, "ascii")).isascii()
 
 
-@pytest.mark.parametrize(("case", "word"), WORDS.items())
+@for_rows(("case", "word"), WORDS.items())
 def test_the_verdict_is_the_first_word(gradcli: Callable[..., Any], case: str, word: str) -> None:
     assert gradcli(*REPORTS[case]).stdout.split()[0] == word
 
@@ -121,7 +122,7 @@ COLOURS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("options", "environ", "coloured"), COLOURS)
+@for_rows(("options", "environ", "coloured"), COLOURS)
 def test_colour_is_on_only_where_it_is_wanted(
     gradcli: Callable[..., Any], options: tuple, environ: dict[str, str], coloured: bool
 ) -> None:
@@ -129,7 +130,7 @@ def test_colour_is_on_only_where_it_is_wanted(
     assert bool(ANSI.search(stdout)) is coloured
 
 
-@pytest.mark.parametrize(("options", "environ", "coloured"), COLOURS)
+@for_rows(("options", "environ", "coloured"), COLOURS)
 def test_errors_follow_the_same_rule(
     gradcli: Callable[..., Any], options: tuple, environ: dict[str, str], coloured: bool
 ) -> None:
@@ -157,8 +158,8 @@ def test_colour_goes_by_the_stream_written_to() -> None:
     assert not ANSI.search(world.stderr.getvalue())
 
 
-@pytest.mark.parametrize(("command", "argv"), [("check", QUICK), ("compare-modes", QUICK)])
-@pytest.mark.parametrize("color", ["--color", "--no-color"])
+@for_rows(("command", "argv"), [("check", QUICK), ("compare-modes", QUICK)])
+@for_rows("color", ["--color", "--no-color"])
 def test_targets_are_shown_as_they_are_and_drive_nothing(
     gradcli: Callable[..., Any], command: str, argv: tuple, color: str
 ) -> None:

@@ -73,6 +73,7 @@ def _cases() -> list[Any]:
     return [derived(*case) for case in (*CASES, *((f, {}, {}, wrt, order) for f, wrt, order in NUMBERS))]
 
 
+@pytest.mark.slow
 @BOTH
 def test_it_passes_its_self_test(name: str, cases: list[Any], tmp_path: Path) -> None:
     here = of(name)

@@ -15,6 +15,7 @@ from gradcli.errors import NotSupported, Undecided
 from gradcli.interpreters.ball import Ball, error_of, nearest, precision, radius
 from gradcli.lowering.arb import ENTRIES, equal
 from tests.primitives.references import REFERENCES
+from tests.rows import for_rows
 
 V = np.array([1.5, -2.25, 3.0])
 DIGITS = 60
@@ -44,8 +45,8 @@ def points(name: str) -> Any:
     return POINTS[name] if name in POINTS else row.on[0].sample(np.random.default_rng(len(name)), 5)
 
 
-@pytest.mark.parametrize("bits", [53, 128])
-@pytest.mark.parametrize("name", UNARY)
+@for_rows("bits", [53, 128], parts=2)
+@for_rows("name", UNARY)
 def test_a_function_of_a_ball_encloses_what_mpmath_has(name: str, bits: int) -> None:
     for x in points(name):
         with mpmath.workdps(DIGITS + 20):
@@ -73,7 +74,7 @@ def wide(middle: float, by: float = 0.5) -> Ball:
     return Ball(arb(middle, by))
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("compare", "near", "far"),
     [
         (np.less, Undecided, True), (np.less_equal, Undecided, True), (np.greater, Undecided, False),
@@ -98,7 +99,7 @@ def test_truths_are_compared_with_numbers_and_with_truths() -> None:
         equal(True, arb(1, 0.5))
 
 
-@pytest.mark.parametrize("name", ["sign", "floor", "ceil", "trunc", "rint"])
+@for_rows("name", ["sign", "floor", "ceil", "trunc", "rint"])
 def test_steps_inside_a_ball_are_undecided(name: str) -> None:
     with pytest.raises(Undecided):
         PRIMITIVES[name](wide(0.25, 1.0))

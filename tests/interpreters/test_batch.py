@@ -17,6 +17,7 @@ from tests.primitives import test_decompositions, test_fourier, test_functions, 
 from tests.primitives.agreement import EPS, Function, Shapes, drawn
 from tests.primitives.test_numpy_special import TABLE as SPECIAL
 from tests.primitives.test_rules import CASES, ROWS, points
+from tests.rows import for_rows
 
 LANES = 5
 ULPS = 4 * EPS  # arrays and scalars may go different ways in numpy
@@ -53,15 +54,15 @@ def lanes_are_as_alone(f: Function, lanes: Sequence[Sequence[Any]], moves: Seque
     return apart
 
 
-@pytest.mark.parametrize(("row", "params"), CASES)
+@for_rows(("row", "params"), CASES)
 def test_a_row_has_the_same_values_on_lanes(row: Primitive, params: Params) -> None:
     for moves in [range(len(row.rules))] if len(row.rules) == 1 else [[0], [1], range(len(row.rules))]:
         apart = lanes_are_as_alone(lambda *xs: row(*xs, **params), points(row, LANES), moves, ULPS)
         assert not np.any(apart)
 
 
-@pytest.mark.parametrize(("row", "params"), [case for case in CASES if len(case.values[0].rules) == 2])
-@pytest.mark.parametrize("shapes", [((3,), (2, 3)), ((), (3,)), ((2, 1), (1, 3))], ids=str)
+@for_rows(("row", "params"), [case for case in CASES if len(case.values[0].rules) == 2], parts=2)
+@for_rows("shapes", [((3,), (2, 3)), ((), (3,)), ((2, 1), (1, 3))], ids=str)
 def test_operands_of_different_ranks_are_spread_as_numpy_spreads_them(row: Any, params: Params, shapes: Shapes) -> None:
     rng = np.random.default_rng(len(row.name))
     lanes = [
@@ -72,14 +73,14 @@ def test_operands_of_different_ranks_are_spread_as_numpy_spreads_them(row: Any, 
         lanes_are_as_alone(lambda *xs: row(*xs, **params), lanes, moves, ULPS)
 
 
-@pytest.mark.parametrize(("f", "shapes"), [pytest.param(f, shapes, id=name) for name, f, shapes in LINEAR])
+@for_rows(("f", "shapes"), [pytest.param(f, shapes, id=name) for name, f, shapes in LINEAR], parts=3)
 def test_a_function_of_arrays_has_the_same_values_on_lanes(f: Function, shapes: Shapes) -> None:
     lanes = [drawn(seed, shapes) for seed in range(1, LANES + 1)]
     for moves in (range(len(shapes)), *([k] for k in range(len(shapes)))):
         lanes_are_as_alone(f, lanes, moves, ROUNDING)
 
 
-@pytest.mark.parametrize(("f", "shapes"), [pytest.param(f, shapes, id=name) for name, f, shapes in NUMPY])
+@for_rows(("f", "shapes"), [pytest.param(f, shapes, id=name) for name, f, shapes in NUMPY], parts=2)
 def test_lanes_that_stay_on_the_branch_have_the_same_values(f: Function, shapes: Shapes) -> None:
     """Sorted, selected and counted values decide much: those near the recorded point keep its order."""
     near = [[x + 1e-7 * seed for x in drawn(1, shapes)] for seed in range(LANES)]
@@ -89,7 +90,7 @@ def test_lanes_that_stay_on_the_branch_have_the_same_values(f: Function, shapes:
         lanes_are_as_alone(f, far, range(len(shapes)), ROUNDING)
 
 
-@pytest.mark.parametrize(("f", "xs"), [pytest.param(f, xs, id=name) for name, f, xs in SPECIAL])
+@for_rows(("f", "xs"), [pytest.param(f, xs, id=name) for name, f, xs in SPECIAL])
 def test_special_functions_have_the_same_values_on_lanes(f: Function, xs: Sequence[Any]) -> None:
     lanes_are_as_alone(f, [[x * (1 + 1e-3 * k) for x in xs] for k in range(LANES)], range(len(xs)), ROUNDING)
 
@@ -120,7 +121,7 @@ def written(x: Any, v: Any, index: Any) -> Any:
     return y
 
 
-@pytest.mark.parametrize("index", INDICES, ids=str)
+@for_rows("index", INDICES, ids=str)
 def test_every_kind_of_index_reads_and_writes_as_in_numpy(index: Any) -> None:
     rng = np.random.default_rng(0)
     lanes = [[rng.normal(size=X.shape), rng.normal(size=np.shape(X[index]))] for _ in range(LANES)]
@@ -131,7 +132,7 @@ def test_every_kind_of_index_reads_and_writes_as_in_numpy(index: Any) -> None:
         lanes_are_as_alone(lambda x, v: written(x, v, index), numbers, moves, 0)
 
 
-@pytest.mark.parametrize("index", [([0, 1], slice(None), [2, 3]), (0, slice(None), [1, 2]), (slice(None), [0, 1], [2, 3]), (1, Ellipsis, [0, 3])], ids=str)  # fmt: skip
+@for_rows("index", [([0, 1], slice(None), [2, 3]), (0, slice(None), [1, 2]), (slice(None), [0, 1], [2, 3]), (1, Ellipsis, [0, 3])], ids=str)  # fmt: skip
 def test_arrays_of_indices_apart_from_each_other_move_their_axes_as_in_numpy(index: Any) -> None:
     rng = np.random.default_rng(0)
     lanes = [[rng.normal(size=K.shape), rng.normal(size=np.shape(K[index]))] for _ in range(LANES)]
@@ -139,7 +140,7 @@ def test_arrays_of_indices_apart_from_each_other_move_their_axes_as_in_numpy(ind
     lanes_are_as_alone(lambda x, v: written(x, v, index), lanes, [0, 1], 0)
 
 
-@pytest.mark.parametrize("f", [
+@for_rows("f", [
     lambda x: np.max(x, axis=0), lambda x: np.max(x), lambda x: np.max(x, axis=(0, 2), keepdims=True),
     lambda x: np.sum(x, axis=-1), lambda x: np.transpose(x, (2, 0, 1)), lambda x: np.reshape(x, (6, 4)),
     lambda x: np.broadcast_to(x[0], (5, 3, 4)), lambda x: np.einsum("ijk,ilk->jl", x, x), lambda x: np.einsum("ijj->i", x[:, :, :3]),
@@ -173,7 +174,7 @@ BRANCHES: list[tuple[Any, list[float], list[bool]]] = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "xs", "expected"), BRANCHES)
+@for_rows(("f", "xs", "expected"), BRANCHES)
 def test_lanes_that_take_another_branch_are_told(f: Any, xs: list[float], expected: list[bool]) -> None:
     found, apart, alone = lanes_of(f, [[np.float64(x)] for x in xs], [0])
     assert list(apart) == expected
@@ -195,9 +196,7 @@ def test_a_result_that_does_not_move_is_the_same_in_all_lanes() -> None:
     assert not np.any(apart)
 
 
-@pytest.mark.parametrize(
-    "f", [lambda z: z * z + 1, np.sin, lambda z: np.exp(z) / z, lambda z: np.sqrt(1 + z) ** 3, np.log]
-)
+@for_rows("f", [lambda z: z * z + 1, np.sin, lambda z: np.exp(z) / z, lambda z: np.sqrt(1 + z) ** 3, np.log])
 def test_complex_lanes_have_the_values_of_complex_calls(f: Function) -> None:
     made = record(f, [np.float64(1.2)])
     z = 1.2 + 1j * 10.0 ** -np.arange(0, 40, 4)
@@ -226,16 +225,16 @@ def in_format(f: Function, dtype: str) -> Any:
     return run(made, {0: form.rounded(A), 1: form.rounded(B)}, form)[0]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "longdouble"])
-@pytest.mark.parametrize("name", [*OPERATIONS, *FUNCTIONS])
+@for_rows("dtype", ["float32", "longdouble"])
+@for_rows("name", [*OPERATIONS, *FUNCTIONS])
 def test_numpys_own_formats_give_numpys_own_results(name: str, dtype: str) -> None:
     f, kind = (OPERATIONS | FUNCTIONS)[name], np.dtype(dtype).type
     np.testing.assert_array_equal(in_format(f, dtype), f(A.astype(kind), B.astype(kind)))
     assert in_format(f, dtype).dtype == kind
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
-@pytest.mark.parametrize("name", OPERATIONS)
+@for_rows("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+@for_rows("name", OPERATIONS)
 def test_narrow_formats_round_correctly(name: str, dtype: str) -> None:
     """A sum, product, quotient or root rounded to 24 bits, then to 11 or fewer, is as if rounded once."""
     kind = np.float16 if dtype == "float16" else getattr(pytest.importorskip("ml_dtypes"), dtype)
@@ -266,7 +265,7 @@ def program(shape: tuple[int, ...], length: int) -> Program:
     return record(f, [np.zeros(shape)])
 
 
-@pytest.mark.parametrize(("shape", "length"), [((), 1), ((), 3000), ((10,), 5), ((300, 300), 1), ((LINE,), 2), ((2 * LINE,), 2), ((40,), 2000)], ids=str)  # fmt: skip
+@for_rows(("shape", "length"), [((), 1), ((), 3000), ((10,), 5), ((300, 300), 1), ((LINE,), 2), ((2 * LINE,), 2), ((40,), 2000)], ids=str)  # fmt: skip
 def test_memory_is_bounded(shape: tuple[int, ...], length: int) -> None:
     most, each = lanes_at_once(program(shape, length)), max(1, int(np.prod(shape)))
     assert most >= 1

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 from gradcli.core.blocks import BLOCK, part_of
 from gradcli.interpreters.blockwise import blockwise
 from gradcli.interpreters.program import record
+from tests.rows import for_rows
 
 N = BLOCK + 500
 C = np.random.default_rng(1).uniform(1.0, 2.0, N)
@@ -37,7 +37,7 @@ def inputs(count: int, shape: tuple[int, ...] = (N,)) -> list[Any]:
     return [rng.uniform(0.2, 1.0, shape) for _ in range(count)]
 
 
-@pytest.mark.parametrize(("f", "count", "levels"), FUNCTIONS.values(), ids=FUNCTIONS)
+@for_rows(("f", "count", "levels"), FUNCTIONS.values(), ids=FUNCTIONS)
 def test_blocks_give_the_value_of_the_function(f: Callable[..., Any], count: int, levels: int) -> None:
     xs = inputs(count)
     prepared = blockwise(record(f, xs))
@@ -54,7 +54,7 @@ def test_matrices_that_meet_entry_by_entry_run_in_blocks_too() -> None:
     assert np.isclose(prepared.run(lambda part: [[part_of(x, part) for x in xs]])[0], f(*xs), rtol=1e-12)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "f",
     [
         lambda x: np.sum(np.cumsum(x)),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gradcli.core import levels
 from gradcli.interpreters.dual import Dual, jvp
+from tests.rows import for_rows
 
 EPS = float(np.finfo(np.float64).eps)
 ONE, TWO = np.float64(1), np.float64(2)
@@ -45,7 +46,7 @@ def test_the_chain_rule(x: Any, xdot: Any) -> None:
     assert (z, zdot) == jvp(lambda x: np.sin(x) * np.exp(np.sin(x)), [x], [xdot])
 
 
-@pytest.mark.parametrize("f", [lambda x: 5.0, lambda x: np.floor(x), lambda x: np.sign(x) * 3, lambda x: x < V])
+@for_rows("f", [lambda x: 5.0, lambda x: np.floor(x), lambda x: np.sign(x) * 3, lambda x: x < V])
 def test_what_does_not_move_has_a_zero_tangent_of_its_shape(f: Any) -> None:
     y, ydot = jvp(f, [TWO], [ONE])
     assert np.shape(ydot) == np.shape(y)

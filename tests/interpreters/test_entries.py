@@ -11,6 +11,7 @@ from gradcli.interpreters import batch
 from gradcli.interpreters.entries import Entries, EntryLanes, Mixed
 from gradcli.interpreters.program import record
 from gradcli.lowering.floats import FLOAT64, format_of
+from tests.rows import for_rows
 
 RNG = np.random.default_rng(3)
 N = 12
@@ -58,8 +59,8 @@ def both(f: Callable[[Any], Any], form: Any = FLOAT64, aside: complex = 0.0) -> 
     return by_entries, batch.run(program, {0: whole}, form)
 
 
-@pytest.mark.parametrize("line", [batch.LINE, 5], ids=["in one piece", "in pieces"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@for_rows("line", [batch.LINE, 5], ids=["in one piece", "in pieces"])
+@for_rows("name", FUNCTIONS)
 def test_entries_give_what_whole_arrays_give(name: str, line: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch, "LINE", line * N)
     found, expected = both(FUNCTIONS[name])
@@ -73,7 +74,7 @@ def test_other_branches_are_told_apart(name: str) -> None:
     assert np.any(found[1]) and not np.all(found[1])
 
 
-@pytest.mark.parametrize("name", ["elementwise", "slices", "after the sum", "backwards"])
+@for_rows("name", ["elementwise", "slices", "after the sum", "backwards"])
 def test_steps_may_be_complex(name: str) -> None:
     found, expected = both(FUNCTIONS[name], aside=1e-3j)
     assert np.iscomplexobj(found[0])
@@ -98,7 +99,7 @@ def test_every_operation_is_rounded_to_a_format(name: str) -> None:
     assert np.array_equal(found[0], expected[0])
 
 
-@pytest.mark.parametrize("name", MIXED)
+@for_rows("name", MIXED)
 def test_what_mixes_entries_is_left_to_whole_arrays(name: str) -> None:
     with pytest.raises(Mixed):
         both(MIXED[name])

@@ -14,6 +14,7 @@ from gradcli.interpreters.liveness import read_by_rules, without
 from gradcli.interpreters.program import record, value_and_pulled
 from gradcli.interpreters.tape import Recorded, held_bytes
 from gradcli.primitives.kinds import Partial
+from tests.rows import for_rows
 
 M, V = np.arange(6.0).reshape(2, 3) / 7 + 0.3, np.array([0.2, 0.5, 0.9])
 ELEMENTWISE = [
@@ -40,7 +41,7 @@ def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(Recorded, name, getattr(Tracer, name))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@for_rows("name", PROGRAMS)
 def test_the_fast_path_gives_what_the_long_way_gives(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     f, xs = PROGRAMS[name], [np.array(M), np.array(V)]
     y, bars = value_and_pulled(lambda *xs: f(*xs), xs, np.ones_like)
@@ -63,7 +64,7 @@ def test_the_fast_path_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fast != slow  # the long way keeps lists, the fast one tuples
 
 
-@pytest.mark.parametrize("primitive", ELEMENTWISE, ids=lambda p: p.name)
+@for_rows("primitive", ELEMENTWISE, ids=lambda p: p.name)
 def test_what_is_forgotten_is_not_read(primitive: Primitive) -> None:
     rng = np.random.default_rng(0)
     xs = [domain.sample(rng, 6) for domain in primitive.on]

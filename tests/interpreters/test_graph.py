@@ -7,6 +7,7 @@ import pytest
 
 from gradcli.interpreters import graph
 from gradcli.interpreters.graph import Graph, NotStraight
+from tests.rows import for_rows
 
 
 def names(x: Any) -> Any:
@@ -23,7 +24,7 @@ def test_a_program_becomes_nodes() -> None:
     assert made.value == np.exp(6.0) + np.sin(2.0)
 
 
-@pytest.mark.parametrize(("f", "right"), [
+@for_rows(("f", "right"), [
     (lambda A, x: A @ x, ("matmul",)), (lambda A, x: np.linalg.inv(A), ("inv",)), (lambda A, x: np.linalg.det(A), ("det",)),
     (lambda A, x: np.sum(A, axis=0), ("sum",)), (lambda A, x: A.T, ("transpose",)), (lambda A, x: np.linalg.solve(A, x), ("solve",)),
 ])  # fmt: skip

@@ -11,6 +11,7 @@ from gradcli.core import levels
 from gradcli.interpreters.ball import Ball, precision
 from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.program import vjp
+from tests.rows import for_rows
 
 ONE, TWO = np.float64(1), np.float64(2)
 EPS = float(np.finfo(np.float64).eps)
@@ -29,26 +30,26 @@ PAIRS = list(itertools.product(SWEEPS, repeat=2))
 TRIPLES = list(itertools.product(SWEEPS, repeat=3))
 
 
-@pytest.mark.parametrize(("outer", "inner"), PAIRS)
+@for_rows(("outer", "inner"), PAIRS)
 def test_perturbations_are_not_confused(outer: str, inner: str) -> None:
     """d/dx (x d/dy (x + y)) = 1, the example of Siskind and Pearlmutter (2005)."""
     f = SWEEPS[outer](lambda x: x * SWEEPS[inner](lambda y: x + y)(ONE))
     assert f(ONE) == 1.0
 
 
-@pytest.mark.parametrize(("outer", "inner"), PAIRS)
+@for_rows(("outer", "inner"), PAIRS)
 def test_an_inner_derivative_may_depend_on_the_outer_variable(outer: str, inner: str) -> None:
     f = SWEEPS[outer](lambda x: SWEEPS[inner](lambda y: x * x * y**3)(TWO))  # 12 x^2
     assert f(np.float64(5)) == 24 * 5.0
 
 
-@pytest.mark.parametrize(("outer", "inner"), PAIRS)
+@for_rows(("outer", "inner"), PAIRS)
 def test_an_inner_derivative_at_the_outer_variable(outer: str, inner: str) -> None:
     f = SWEEPS[outer](lambda x: x * SWEEPS[inner](lambda y: y * y * x)(x))  # x (2 x x) = 2 x^3
     assert f(TWO) == 6 * 4.0
 
 
-@pytest.mark.parametrize("order", TRIPLES, ids="-".join)
+@for_rows("order", TRIPLES, ids="-".join)
 def test_third_derivatives_in_every_order_of_sweeps(order: tuple[str, ...]) -> None:
     f: Any = lambda x: np.exp(2 * x) * x
     for name in order:
@@ -57,7 +58,7 @@ def test_third_derivatives_in_every_order_of_sweeps(order: tuple[str, ...]) -> N
     assert f(np.float64(0.25)) == pytest.approx(right, rel=16 * EPS)  # a sum of a dozen positive terms
 
 
-@pytest.mark.parametrize("order", TRIPLES, ids="-".join)
+@for_rows("order", TRIPLES, ids="-".join)
 def test_third_derivatives_in_balls(order: tuple[str, ...]) -> None:
     f: Any = lambda x: np.tanh(x)
     for name in order:

@@ -8,6 +8,7 @@ import pytest
 from gradcli.interpreters.program import Program, record
 from gradcli.interpreters.shake import SIZE, Shake, shaken
 from gradcli.primitives.kinds import Partial
+from tests.rows import for_rows
 
 EPS = float(np.finfo(np.float64).eps)
 ONE = np.float64(1)
@@ -38,7 +39,7 @@ def test_a_run_with_its_own_rules_gives_its_own_gradient() -> None:
         np.testing.assert_array_equal(gradient(run.with_rules(rules)), gradient(run))
 
 
-@pytest.mark.parametrize("name", ["tanh", "sin", "exp", "multiply"])
+@for_rows("name", ["tanh", "sin", "exp", "multiply"])
 def test_a_rule_that_is_replaced_is_replaced_on_its_lines_alone(name: str) -> None:
     run = record(program, [X, Z])
     before, names = gradient(run), [line[0] for line in run.lines]

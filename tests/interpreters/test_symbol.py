@@ -9,6 +9,7 @@ import sympy as sp
 from gradcli.core.primitive import PRIMITIVES, Primitive
 from gradcli.errors import NotSupported
 from gradcli.interpreters.symbol import Symbol
+from tests.rows import for_rows
 
 V = np.array([0.5, 1.5])
 
@@ -33,7 +34,7 @@ def test_small_integers_are_exact() -> None:
     assert Symbol.entry(-1000) == sp.Integer(-1000)
 
 
-@pytest.mark.parametrize("number", [0.1, 1001.0, 1e300, -2.5])
+@for_rows("number", [0.1, 1001.0, 1e300, -2.5])
 def test_other_numbers_are_symbols_that_remember_their_value(number: float) -> None:
     made = Symbol.entry(number)
     assert made.is_Symbol
@@ -61,7 +62,7 @@ def test_variables_are_real_and_their_own() -> None:
     assert len({*x.value.tolist(), variable("x").value, variable("y").value, Symbol.entry(0.3), Symbol.entry(0.3)}) == 6
 
 
-@pytest.mark.parametrize("name", ["maximum", "heaviside", "floor", "remainder"])
+@for_rows("name", ["maximum", "heaviside", "floor", "remainder"])
 def test_branches_are_not_symbolic(name: str) -> None:
     row = PRIMITIVES[name]
     operands = [variable()] * (1 if name == "floor" else 2)

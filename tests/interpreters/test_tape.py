@@ -13,6 +13,7 @@ from gradcli.errors import TraceEnded
 from gradcli.interpreters.program import record, vjp
 from gradcli.interpreters.tape import CONSTANT, Recorded, Tape, transpose
 from gradcli.numerics.jacobians import by_rows as jacobian
+from tests.rows import for_rows
 
 ONE, TWO, THREE = np.float64(1), np.float64(2), np.float64(3)
 V = np.array([0.5, -1.0, 2.0])
@@ -60,7 +61,7 @@ def test_unused_inputs_get_zeros_of_their_shape() -> None:
     assert type(zbar) is np.float64
 
 
-@pytest.mark.parametrize("f", [lambda x: 5.0, lambda x: np.floor(x) * 2.0, lambda x: (x > 1) * 1.0, lambda x: V])
+@for_rows("f", [lambda x: 5.0, lambda x: np.floor(x) * 2.0, lambda x: (x > 1) * 1.0, lambda x: V])
 def test_a_constant_function_has_a_zero_gradient(f: Any) -> None:
     y, pull = vjp(f, [TWO])
     np.testing.assert_array_equal(y, f(TWO))

@@ -2,15 +2,15 @@
 
 from fractions import Fraction
 
-import pytest
 from flint import arb
 
 from gradcli.interpreters.ball import precision
 from gradcli.lowering.arb import integer_power
+from tests.rows import for_rows
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 8, 21, -1, -2, -7])
-@pytest.mark.parametrize("x", [1.25, -0.3, 7.0])
+@for_rows("n", [0, 1, 2, 3, 5, 8, 21, -1, -2, -7])
+@for_rows("x", [1.25, -0.3, 7.0])
 def test_a_power_contains_the_exact_one(x: float, n: int) -> None:
     exact = Fraction(x) ** n
     with precision(53):
@@ -25,6 +25,6 @@ def test_a_ball_around_zero_has_powers() -> None:
     assert found.contains(arb(0)) and found.contains(arb("0.25")) and found.is_finite()
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3])
+@for_rows("n", [0, 1, 2, 3])
 def test_a_truth_counts_as_a_number(n: int) -> None:
     assert isinstance(integer_power(True, n=n), arb) and integer_power(True, n=n) == 1

@@ -8,6 +8,7 @@ import pytest
 
 from gradcli.errors import BadOption, Installed
 from gradcli.lowering.devices import DEVICES, Devices, find_device
+from tests.rows import for_rows
 
 INSTALL = {"cuda": "pip install -U thing-cuda"}
 
@@ -17,7 +18,7 @@ def thing(*names: str, built_for: tuple[str, ...] = (), **more: Any) -> Mapping[
     return {"thing": Devices("numpy", lambda: ["cpu", *names], str, lambda: frozenset(built_for), INSTALL, **more)}
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("name", "full"),
     [("cpu", "cpu"), ("cpu:0", "cpu"), ("cpu:1", "cpu:1"), ("cuda", "cuda:0"), ("cuda:1", "cuda:1"), ("gpu", "cuda:0"),
      ("gpu:1", "cuda:1"), ("mps", "mps"), ("mps:0", "mps")],
@@ -41,7 +42,7 @@ MISSING = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "there", "built_for", "do"), MISSING)
+@for_rows(("name", "there", "built_for", "do"), MISSING)
 def test_what_where_and_what_to_do(
     monkeypatch: pytest.MonkeyPatch, name: str, there: tuple[str, ...], built_for: tuple[str, ...], do: str
 ) -> None:

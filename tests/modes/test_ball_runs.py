@@ -16,6 +16,7 @@ from gradcli.modes.mode import Contradiction, Question
 from gradcli.point import Point
 from gradcli.primitives.kinds import Partial
 from gradcli.source.expression import Expression
+from tests.rows import for_rows
 
 TEXTS = (
     "sin(x)", "x*tanh(x)/y", "x**0.3 + y**x", "log2(x) + log10(y) + exp2(x)", "1/(1 + 25*x**2) - y", "x**3*y**-2", "sigmoid(x) + gelu(y)",
@@ -37,8 +38,8 @@ def quickly(q: Question) -> Any:
     return None if code is None else Certified()._by_code(q, code, exact_constants)
 
 
-@pytest.mark.parametrize("at", POINTS)
-@pytest.mark.parametrize("text", TEXTS)
+@for_rows("at", POINTS)
+@for_rows("text", TEXTS)
 def test_both_ways_prove_the_same(text: str, at: tuple[float, float], monkeypatch: pytest.MonkeyPatch) -> None:
     q = question(text, *at)
     found = quickly(q)
@@ -69,7 +70,7 @@ def test_the_code_is_written_once_and_serves_every_point() -> None:
     assert np.allclose([found.value["x"], found.value["y"]], [3.0 * np.cos(2.0), np.sin(2.0)], rtol=1e-15)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "x"),
     [("abs(x)", 1.0), ("x if x > 0 else -x", 1.0), ("floor(x)*x", 1.5), ("sqrt(x)", 0.0), ("1/x", 0.0), ("log(x)", -1.0), ("1/x", 1e-160)],
 )  # fmt: skip

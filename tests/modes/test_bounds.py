@@ -13,6 +13,7 @@ from gradcli.modes.finite_difference import FiniteDifference
 from gradcli.modes.mode import Question
 from gradcli.point import Point
 from gradcli.source.expression import Expression
+from tests.rows import for_rows
 
 
 def logistic_map(x: Any) -> Any:
@@ -45,8 +46,8 @@ def question(text: str, at: dict[str, Any], kind: type[Question] = Question) -> 
     return kind(Expression(text, frozenset(at)), Point(at), tuple(at))
 
 
-@pytest.mark.parametrize("kind", [Question, WithoutBalls], ids=["balls", "shaken"])
-@pytest.mark.parametrize(("text", "at"), CASES)
+@for_rows("kind", [Question, WithoutBalls], ids=["balls", "shaken"])
+@for_rows(("text", "at"), CASES)
 def test_the_bound_contains_what_rounding_did(text: str, at: dict[str, Any], kind: type[Question]) -> None:
     found = rounding_of(question(text, at, kind), kernels=True)
     bound, by_balls = found.errors, found.proved
@@ -86,8 +87,8 @@ def test_a_shaken_run_moves_every_operation_by_a_rounding() -> None:
         assert 0 < np.max(relative) < 1e-14
 
 
-@pytest.mark.parametrize("n", [3, 4, 5, 6])
-@pytest.mark.parametrize("nodes", [(0.1, 1.0), (-1.0, 1.0), (1.0, 9.0)], ids=str)
+@for_rows("n", [3, 4, 5, 6], parts=4)
+@for_rows("nodes", [(0.1, 1.0), (-1.0, 1.0), (1.0, 9.0)], ids=str)
 def test_where_a_matrix_is_factored_the_bound_is_that_of_lapack(n: int, nodes: tuple[float, float]) -> None:
     x = np.linspace(*nodes, n)
     whole = gradcli.check("det(V)", {"V": np.vander(x)}, grad="det(V)*inv(V).T", modes="certified,forward,reverse,fd")
@@ -103,7 +104,7 @@ def test_an_entry_that_cancels_widens_no_other() -> None:
     assert not by_balls and np.max(bound["V"]) < 1e-12 * np.max(np.abs(q.slopes["V"]))
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "kernels"),
     [
         ("x*y + exp(x)", False), ("sin(x)/y - x**3", False), ("log1p(x)*sqrt(y)", False), ("hypot(x, y)", False),
@@ -145,6 +146,7 @@ def test_a_right_claim_is_granted_the_rounding_of_its_inputs(size: float, seed: 
         assert gradcli.check(bending, {"x": x}, grad=lambda x, w=wrong: w * slope_of_bending(x)).verdict == "fail"
 
 
+@pytest.mark.slow
 def test_hard_points_call_no_right_claim_wrong_whose_rounding_is_large() -> None:
     x = 1e6 * (1 + 0.3 * np.arange(5.0))
     report = gradcli.check(bending, {"x": x}, grad=slope_of_bending, stress=True)

@@ -12,6 +12,7 @@ from gradcli.modes.mode import Question
 from gradcli.numerics.rounding import rounding_bounds
 from gradcli.point import Point
 from gradcli.source.expression import Expression
+from tests.rows import for_rows
 
 N = 1_500
 
@@ -39,8 +40,8 @@ def test_entries_that_lose_all_their_digits_take_more() -> None:
     np.testing.assert_allclose(found.value["x"], 1e-25 * np.cos(1.0), rtol=1e-15)
 
 
-@pytest.mark.parametrize("v", [1.5, -3e300, 1e-300, 5e-324, 0.0])
-@pytest.mark.parametrize("halvings", [42, 300, 1365])
+@for_rows("v", [1.5, -3e300, 1e-300, 5e-324, 0.0])
+@for_rows("halvings", [42, 300, 1365])
 def test_steps_are_exact(v: float, halvings: int) -> None:
     with precision(4096):
         exact = Ball.lift(np.array([v])) / Ball.lift(2) ** halvings
@@ -60,8 +61,8 @@ def test_what_rounding_found_serves_the_test_of_the_trace() -> None:
 PI = "3.1415926535897932384626433832795028"  # to the last digit that 128 bits are sure of
 
 
-@pytest.mark.parametrize("text", ["pi*x", "x*pi/2*2", "sum(pi*stack([x, 2*x]))/3", "(sin(pi/2) - 1 + sqrt(pi))**2*x"])
-@pytest.mark.parametrize("shape", [(), (2,)])
+@for_rows("text", ["pi*x", "x*pi/2*2", "sum(pi*stack([x, 2*x]))/3", "(sin(pi/2) - 1 + sqrt(pi))**2*x"])
+@for_rows("shape", [(), (2,)])
 def test_pi_is_exact(text: str, shape: tuple[int, ...]) -> None:
     written = Certified().gradient(question(f"sum({text})", x=np.ones(shape))).decimals
     assert written is not None

@@ -81,6 +81,7 @@ def test_slopes_that_all_vanish_have_no_direction_to_certify() -> None:
     assert report.verdict == "pass" and Kind.WEAK in [finding.kind for finding in report.points[0].findings]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_balls_that_are_wider_than_float64s_difference_confirm_nothing_more() -> None:
     def logistic(x: Any) -> Any:

@@ -9,6 +9,7 @@ import pytest
 from gradcli.errors import BadOption
 from gradcli.modes.registry import FRAMEWORKS, MODES, OWN, chosen
 from gradcli.point import Witness
+from tests.rows import for_rows
 
 NAMES = ("torch", "jax", "tensorflow", "mlx")
 
@@ -84,7 +85,7 @@ def test_all_and_nothing_mean_gradclis_own_modes() -> None:
     assert chosen("mlx,jax,reverse") == ("reverse", "jax", "mlx")
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("word", "mode"),
     [("for", "forward"), ("rev", "reverse"), ("fin", "finite-difference"), ("cer", "certified"), ("s", "symbolic"),
      ("com", "complex-step"), ("to", "torch"), ("te", "tensorflow"), ("j", "jax"), ("m", "mlx")],

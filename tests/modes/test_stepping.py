@@ -14,6 +14,7 @@ from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.point import Estimate, Point
 from gradcli.source.expression import Expression
 from gradcli.verify.witness import directional
+from tests.rows import for_rows
 
 INF = float("inf")
 EDGES = Stepping(edges={"x": (0.0, 2.0), "y": (-INF, 1.0)})
@@ -40,7 +41,7 @@ INSIDE = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("names", "xs", "inside"), INSIDE)
+@for_rows(("names", "xs", "inside"), INSIDE)
 def test_values_are_inside_where_every_entry_is(names: tuple[str, ...], xs: tuple[Any, ...], inside: bool) -> None:
     assert EDGES.inside(names, xs) is inside
 
@@ -71,7 +72,7 @@ MOVED = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("edges", "inside", "outside", "moved"), MOVED)
+@for_rows(("edges", "inside", "outside", "moved"), MOVED)
 def test_drawn_values_are_moved_inside(edges: tuple[float, float], inside: Any, outside: Any, moved: Any) -> None:
     stepping = Stepping(edges={"x": edges})
     found = stepping.moved_inside("x", np.array([*inside, *outside]))
@@ -96,8 +97,8 @@ ON_EDGES = {"x": np.array([0.0, 1.0, 2.0])}
 EVERY = "certified,reverse,forward,complex-step,fd"
 
 
-@pytest.mark.parametrize("modes", ["reverse,fd", EVERY])
-@pytest.mark.parametrize("more", [{}, {"h": 1e-3}, {"budget": 3}, {"mutate": True}], ids=str)
+@for_rows("modes", ["reverse,fd", EVERY])
+@for_rows("more", [{}, {"h": 1e-3}, {"budget": 3}, {"mutate": True}], ids=str)
 def test_the_function_is_never_called_beyond_its_edges(modes: str, more: dict[str, Any]) -> None:
     f = Watched()
     gradcli.check(f, ON_EDGES, bounds={"x": (0.0, 2.0)}, modes=modes, **more)
@@ -133,7 +134,7 @@ SIDES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "x", "edges", "slope", "relative"), SIDES)
+@for_rows(("text", "x", "edges", "slope", "relative"), SIDES)
 def test_at_an_edge_differences_are_one_sided(
     text: str, x: float, edges: tuple[float, float], slope: float, relative: float
 ) -> None:
@@ -201,16 +202,16 @@ def counted(text: str, at: dict[str, float], budget: int) -> tuple[Question, lis
 UNTAMED = ["sin(1e6*x)*y", "sin(1e6*y)*sin(1e6*x)", "sqrt(2 - x)**5 + y", "1e8 + x*y", "abs(x - 2)*y"]
 
 
-@pytest.mark.parametrize("budget", [2 * CALLS, 50, 60, 80, 200])
-@pytest.mark.parametrize("text", UNTAMED)
+@for_rows("budget", [2 * CALLS, 50, 60, 80, 200])
+@for_rows("text", UNTAMED)
 def test_what_one_entry_leaves_of_the_budget_is_for_the_others(text: str, budget: int) -> None:
     q, calls = counted(text, {"x": 2.0, "y": 1.0}, budget)
     assert len(calls) < FiniteDifference().gradient(q).cost.evaluations <= budget
     assert len(calls) <= budget
 
 
-@pytest.mark.parametrize("budget", [1, 5, 6, 10, 30, 60])
-@pytest.mark.parametrize("text", UNTAMED)
+@for_rows("budget", [1, 5, 6, 10, 30, 60])
+@for_rows("text", UNTAMED)
 def test_the_difference_along_a_direction_keeps_the_budget(text: str, budget: int) -> None:
     q, calls = counted(text, {"x": 2.0, "y": 1.0}, budget)
     _ = q.trace_test, q.kinks  # which have been looked at before, whatever the budget of differences
@@ -253,7 +254,7 @@ REFUSED = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("options", "says"), REFUSED)
+@for_rows(("options", "says"), REFUSED)
 def test_python_refuses_what_the_command_line_refuses(options: dict[str, Any], says: str) -> None:
     with pytest.raises(BadOption) as error:
         gradcli.check("x**2", {"x": 3.0}, modes="reverse,fd", **options)

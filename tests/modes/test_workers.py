@@ -33,6 +33,7 @@ def question(text: str = "sin(x)") -> Question:
     return Question(Expression(text), Point({"x": np.float64(1.0)}), ("x",))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 def test_a_forked_process_asks_a_process_of_its_own() -> None:
     assert gradcli.check("sin(x)", {"x": 1.0}, modes=["symbolic", "fd"]).exit_status == 0
@@ -56,6 +57,7 @@ def test_a_forked_process_asks_a_process_of_its_own() -> None:
     assert gradcli.check("tan(x)", {"x": 1.0}, modes=["symbolic", "fd"]).exit_status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processes are not stopped here")
 def test_a_process_that_reads_nothing_is_late(worker: Worker) -> None:
     os.kill(worker.process.pid, signal.SIGSTOP)
@@ -66,6 +68,7 @@ def test_a_process_that_reads_nothing_is_late(worker: Worker) -> None:
         worker.receive(0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_", [b"x", LARGE])
 def test_a_process_that_has_ended_answers_nothing_and_can_be_stopped(worker: Worker, request_: bytes) -> None:
     worker.process.kill()
@@ -75,6 +78,7 @@ def test_a_process_that_has_ended_answers_nothing_and_can_be_stopped(worker: Wor
     worker.stop()
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_there_is_taken_though_its_time_is_over(worker: Worker) -> None:
     worker.send(pickle.dumps((None, MEMORY_BYTES)))  # what is no question is answered with an error
     while not worker.process.stdout.peek(1):  # type: ignore[union-attr]
@@ -82,6 +86,7 @@ def test_an_answer_that_is_there_is_taken_though_its_time_is_over(worker: Worker
     assert pickle.loads(worker.receive(0.0))[0] == "error"
 
 
+@pytest.mark.slow
 def test_an_error_of_another_mode_ends_the_process_and_stays_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = []
 

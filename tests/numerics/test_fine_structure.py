@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gradcli
+from tests.rows import for_rows
 from tests.source.test_loading import written
 from tests.verify.test_check import checked, kinds
 
@@ -46,12 +47,12 @@ EVEN = [
 # fmt: on
 
 
-@pytest.mark.parametrize("f", [pytest.param(f, id=name) for name, f in SYMMETRIC])
+@for_rows("f", [pytest.param(f, id=name) for name, f in SYMMETRIC])
 def test_zero_by_symmetry_confirms_nothing(f: Black) -> None:
     assert verdict(f, 0.0, 0.0) == ("inconclusive", ["kink"])
 
 
-@pytest.mark.parametrize("f", [pytest.param(f, id=name) for name, f in EVEN])
+@for_rows("f", [pytest.param(f, id=name) for name, f in EVEN])
 def test_a_smooth_even_function_has_the_slope_zero(f: Black) -> None:
     assert verdict(f, 0.0, 0.0) == ("pass", [])
 
@@ -90,7 +91,7 @@ WAVES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "x", "small", "large"), WAVES)
+@for_rows(("f", "x", "small", "large"), WAVES, parts=2)
 def test_a_claim_is_compared_with_both_slopes(f: Black, x: float, small: float, large: float) -> None:
     assert verdict(f, x, small)[0] == "pass"
     assert verdict(f, x, large) == ("inconclusive", ["fine-structure"])
@@ -119,7 +120,7 @@ def test_jumps_of_rounding_are_no_fine_structure_where_f_is_level_between_them()
         assert verdict(f, 0.7, 2.0)[0] == "fail"
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("f", "wide"),
     [
         (lambda x: (np.float32(2) * np.float32(x) ** 2).__float__() + x,    4 * 0.7 + 1),
@@ -166,6 +167,7 @@ def drawn(kind: str, seed: int) -> tuple[Black, float, float, float | None]:
 KINDS = ("tame", "wave", "bump", "bend", "bump beside", "kink beside")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_functions_never_make_right_claims_fail_nor_wrong_ones_pass(kind: str) -> None:
     passed = 0

@@ -10,6 +10,7 @@ from gradcli.core.primitive import PRIMITIVES
 from gradcli.interpreters.program import record
 from gradcli.interpreters.tape import Recorded
 from gradcli.numerics.kinks import Mark, first_not_finite, kinks
+from tests.rows import for_rows
 
 ONE = np.float64(1)
 EYE = [[1, 0], [0, 1]]
@@ -72,7 +73,7 @@ NONE: list[tuple[str, Any, tuple[Any, ...]]] = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "at", "says", "reach"), [pytest.param(*rest, id=name) for name, *rest in FOUND])
+@for_rows(("f", "at", "says", "reach"), [pytest.param(*rest, id=name) for name, *rest in FOUND])
 def test_a_kink_is_found_and_says_what_it_reaches(f: Any, at: Any, says: str, reach: Any) -> None:
     found = marks(f, *at)
     assert len(found) == 1
@@ -93,7 +94,7 @@ def test_a_kink_is_told_with_its_convention(f: Any, at: Any, says: str) -> None:
     assert [mark.says for mark in marks(f, *at)] == [says]
 
 
-@pytest.mark.parametrize(("f", "at"), [pytest.param(*rest, id=name) for name, *rest in NONE])
+@for_rows(("f", "at"), [pytest.param(*rest, id=name) for name, *rest in NONE])
 def test_what_is_no_kink_is_left_alone(f: Any, at: Any) -> None:
     assert marks(f, *at) == []
 
@@ -122,7 +123,7 @@ LOST: list[tuple[str, Any, tuple[Any, ...], str | None]] = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "at", "says"), [pytest.param(*rest, id=name) for name, *rest in LOST])
+@for_rows(("f", "at", "says"), [pytest.param(*rest, id=name) for name, *rest in LOST])
 def test_the_operation_that_lost_finiteness_is_named(f: Any, at: Any, says: str | None) -> None:
     values = [np.float64(x) if np.ndim(x) == 0 else np.array(x) for x in at]
     with np.errstate(all="ignore"):
@@ -147,7 +148,7 @@ POLES = [  # where the function has no value
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "at"), [*FAR, *POLES])
+@for_rows(("text", "at"), [*FAR, *POLES])
 def test_overflow_is_not_taken_for_a_point_outside_the_domain(gradcli: Callable[..., Any], text: str, at: str) -> None:
     ran = gradcli("check", text, "--at", at, "--modes", "forward,reverse", "--json")
     finding = next(f for f in ran.json["points"][0]["findings"] if f["kind"] == "non-finite")

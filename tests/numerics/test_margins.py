@@ -8,6 +8,7 @@ import pytest
 from gradcli.core.primitive import PRIMITIVES
 from gradcli.interpreters.program import record
 from gradcli.numerics.margins import Nearby, nearest
+from tests.rows import for_rows
 
 relu = PRIMITIVES["relu"]
 ONE = np.float64(1)
@@ -46,7 +47,7 @@ NONE: list[tuple[str, Any, tuple[Any, ...]]] = [
 # fmt: on
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("f", "at", "primitive", "distance", "number", "entry"), [pytest.param(*rest, id=name) for name, *rest in DISTANCES]
 )
 def test_the_distance_to_the_nearest_kink(
@@ -59,12 +60,12 @@ def test_the_distance_to_the_nearest_kink(
     assert (found.number, found.at) == (number, entry)
 
 
-@pytest.mark.parametrize(("f", "at"), [pytest.param(*rest, id=name) for name, *rest in NONE])
+@for_rows(("f", "at"), [pytest.param(*rest, id=name) for name, *rest in NONE])
 def test_where_no_kink_is_near_none_is_found(f: Any, at: Any) -> None:
     assert near(f, *at) is None
 
 
-@pytest.mark.parametrize("distance", [1e-2, 1e-5, 3e-7, 1e-9])
+@for_rows("distance", [1e-2, 1e-5, 3e-7, 1e-9])
 def test_moving_by_the_distance_reaches_the_kink(distance: float) -> None:
     rng = np.random.default_rng(2)
     W, x = rng.normal(size=(4, 3)), rng.normal(size=3)

@@ -1,9 +1,9 @@
 """The noise of a function is found also where it can be called on one side only."""
 
 import numpy as np
-import pytest
 
 from gradcli.numerics.noise import noise, spacing
+from tests.rows import for_rows
 
 SIGMA = 1e-10
 
@@ -13,8 +13,8 @@ def rough(t: float) -> float:
     return 3 * t + SIGMA * np.sqrt(2) * np.sin(1e15 * t)
 
 
-@pytest.mark.parametrize("low", [-np.inf, 0.0])
-@pytest.mark.parametrize("high", [np.inf, 0.0])
+@for_rows("low", [-np.inf, 0.0])
+@for_rows("high", [np.inf, 0.0])
 def test_samples_beyond_the_domain_are_taken_on_the_other_side(low: float, high: float) -> None:
     found = noise(lambda t: rough(t) if low <= t <= high else np.nan, 1.0)
     if low == high:
@@ -42,7 +42,7 @@ SPACINGS = [  # values, and their spacing
 # fmt: on
 
 
-@pytest.mark.parametrize(("values", "wanted"), SPACINGS)
+@for_rows(("values", "wanted"), SPACINGS)
 def test_the_spacing_of_values_is_that_of_their_format(values: object, wanted: float) -> None:
     assert spacing(values) == wanted
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 from gradcli.numerics.redraw import redraw_inputs, resize_inputs
+from tests.rows import for_rows
 
 RNG = np.random.default_rng(5)
 SHARES = RNG.dirichlet(np.ones(4), 3)
@@ -18,7 +18,7 @@ def redrawn(x: Any, seed: int = 0, wrt: tuple[str, ...] = ()) -> Any:
     return redraw_inputs({"x": x}, wrt, np.random.default_rng(seed))["x"]
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("x", "keeps"),
     [
         (np.array([0.5, -1.5, 2.5]), lambda a, b: np.array_equal(np.sign(a), np.sign(b))),
@@ -47,7 +47,7 @@ def test_real_numbers_move_and_keep_their_structure(x: Any, keeps: Callable[[Any
     assert not np.array_equal(found, x, equal_nan=True) and keeps(x, found)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("x", "keeps"),
     [
         (np.array([3, 1, 2, 0]), lambda a, b: sorted(a) == sorted(b)),

@@ -12,6 +12,7 @@ from gradcli.interpreters.program import record
 from gradcli.numerics.jacobians import by_rows as jacobian
 from gradcli.numerics.jacobians import stacked
 from gradcli.numerics.rounding import FUNCTION_ERROR, contribution, rounding_bounds
+from tests.rows import for_rows
 
 A = np.array([[4.0, 1.0, 0.3], [0.2, 3.0, 1.0], [1.0, 0.5, 5.0]])
 V = np.array([0.3, -1.1, 2.2])
@@ -28,7 +29,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@for_rows("name", PROGRAMS)
 def test_the_float_gradient_is_inside_its_radius(name: str) -> None:
     f, xs = PROGRAMS[name]
     made = record(f, xs)
@@ -80,8 +81,8 @@ def test_rows_of_the_jacobian_are_in_the_outputs_order() -> None:
     np.testing.assert_array_equal(full[1], np.diag(2 * V))
 
 
-@pytest.mark.parametrize("size", [1.0, 1e-170, 1e170, 0.0])
-@pytest.mark.parametrize("holes", [(), (np.nan, np.inf, -np.inf)])
+@for_rows("size", [1.0, 1e-170, 1e170, 0.0])
+@for_rows("holes", [(), (np.nan, np.inf, -np.inf)])
 def test_a_contribution_is_the_sum_and_the_norm_of_what_is_finite(size: float, holes: tuple[float, ...]) -> None:
     bar, y = np.array([3.0, -4.0, *np.ones(len(holes))]), np.array([size, size, *holes])
     assert np.allclose(contribution(bar, y), (7 * size, 5 * size), rtol=1e-15, atol=0)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 from gradcli.numerics.rounding_errors import errors_change, loses_as_many_digits
+from tests.rows import for_rows
 
 EPS = 2.0**-7
 X = np.random.default_rng(0).normal(size=40)
@@ -32,7 +32,7 @@ ERRORS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("off", "expected"), ERRORS)
+@for_rows(("off", "expected"), ERRORS)
 def test_whether_errors_change(off: Callable[[Any], Any], expected: bool | None) -> None:
     found = errors_change(lambda values: off(values["x"]), {"x": X, "n": 3}, ("x",), 0, EPS)
     assert found is expected
@@ -50,7 +50,7 @@ def test_points_are_numbers_of_the_format() -> None:
     assert all(x[2] == 0 and x[0] != narrow(1.7) for x in seen)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("error", "wide", "expected"),
     [
         (1e-2, 3e-16, True),

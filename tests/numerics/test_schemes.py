@@ -12,6 +12,7 @@ from flint import acb, arb
 from gradcli.errors import BadOption
 from gradcli.interpreters.ball import precision
 from gradcli.numerics.schemes import ONE_SIDED, SCHEMES, STENCILS, USUAL, Scheme, schemes_of
+from tests.rows import for_rows
 
 REAL = [pytest.param(scheme, id=scheme.name) for scheme in SCHEMES if not scheme.imaginary]
 ALL = [pytest.param(scheme, id=scheme.name) for scheme in SCHEMES]
@@ -36,14 +37,14 @@ def estimate(scheme: Scheme, f: Callable[[Fraction], Fraction], at: Fraction, h:
     return Fraction(scheme.quotient(values, h, lambda x: Fraction(x)))
 
 
-@pytest.mark.parametrize("scheme", REAL)
+@for_rows("scheme", REAL)
 def test_a_scheme_is_exact_on_polynomials_of_its_order(scheme: Scheme) -> None:
     for k in range(scheme.order + 1):
         slope = k * AT ** (k - 1) if k else 0
         assert estimate(scheme, lambda x, k=k: x**k, AT, H) == slope
 
 
-@pytest.mark.parametrize("scheme", REAL)
+@for_rows("scheme", REAL)
 def test_and_on_the_next_power_it_errs_by_its_constant(scheme: Scheme) -> None:
     n = scheme.derivative
     assert n == scheme.order + 1
@@ -51,7 +52,7 @@ def test_and_on_the_next_power_it_errs_by_its_constant(scheme: Scheme) -> None:
     assert error == exact(scheme.c) * math.factorial(n) * H**scheme.order
 
 
-@pytest.mark.parametrize("scheme", REAL)
+@for_rows("scheme", REAL)
 def test_the_worst_rounding_of_values_is_the_other_constant(scheme: Scheme) -> None:
     weights = {o: estimate(scheme, lambda x, o=o: Fraction(x == AT + Fraction(o) * H), AT, H) for o in scheme.offsets}
     worst = sum(abs(w) for w in weights.values())  # every value off by 1, with the sign that adds
@@ -81,8 +82,8 @@ SLOPES = {"exp": arb.exp, "sin": arb.cos, "1/x": lambda x: -1 / x**2, "log": lam
 # fmt: on
 
 
-@pytest.mark.parametrize("name", SMOOTH)
-@pytest.mark.parametrize("scheme", REAL)
+@for_rows("name", SMOOTH)
+@for_rows("scheme", REAL)
 def test_truncation_in_high_precision_is_the_law(scheme: Scheme, name: str) -> None:
     f, sizes = SMOOTH[name]
     with precision(900):
@@ -92,8 +93,8 @@ def test_truncation_in_high_precision_is_the_law(scheme: Scheme, name: str) -> N
         assert float(error / h**scheme.order) == pytest.approx(scheme.c * sizes[scheme.derivative], rel=1e-9)
 
 
-@pytest.mark.parametrize("name", SMOOTH)
-@pytest.mark.parametrize("order", STENCILS)
+@for_rows("name", SMOOTH)
+@for_rows("order", STENCILS)
 def test_stencils_in_high_precision_are_derivatives(order: int, name: str) -> None:
     f, sizes = SMOOTH[name]
     with precision(900):
@@ -102,7 +103,7 @@ def test_stencils_in_high_precision_are_derivatives(order: int, name: str) -> No
         assert abs(float(total / h**order)) == pytest.approx(sizes[order], rel=1e-9)
 
 
-@pytest.mark.parametrize("order", STENCILS)
+@for_rows("order", STENCILS)
 def test_stencils_are_exact(order: int) -> None:
     for k in range(order + 2):
         total = sum(Fraction(w) * Fraction(o) ** k for o, w in enumerate(STENCILS[order], -4))
@@ -113,8 +114,8 @@ def test_there_is_a_stencil_for_every_derivative_that_decides() -> None:
     assert {scheme.derivative for scheme in SCHEMES} == set(STENCILS)
 
 
-@pytest.mark.parametrize("scheme", REAL)
-@pytest.mark.parametrize(("e", "size"), [(1e-16, 1.0), (6e-8, 0.8), (1e-10, 1e6), (1e-34, 1e-9)])
+@for_rows("scheme", REAL)
+@for_rows(("e", "size"), [(1e-16, 1.0), (6e-8, 0.8), (1e-10, 1e6), (1e-34, 1e-9)])
 def test_the_step_predicted_has_the_least_error_of_the_law(scheme: Scheme, e: float, size: float) -> None:
     def law(h: float) -> float:
         return scheme.c * size * h**scheme.order + scheme.r * e / h
@@ -156,7 +157,7 @@ LAWS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("name", "law"), LAWS)
+@for_rows(("name", "law"), LAWS)
 def test_the_formula_is_the_prediction(name: str, law: str) -> None:
     (scheme,) = schemes_of(name)
     assert scheme.law() == law
@@ -166,7 +167,7 @@ def test_the_formula_is_the_prediction(name: str, law: str) -> None:
     assert found[0] == pytest.approx((inside * 1e-16 / 2.0) ** (1 / (scheme.order + 1)), rel=1e-3)
 
 
-@pytest.mark.parametrize("scheme", REAL)
+@for_rows("scheme", REAL)
 def test_every_operation_of_a_quotient_is_rounded(scheme: Scheme) -> None:
     """In two digits, what comes out has two digits, and differs from the quotient that is rounded once."""
     seen: list[float] = []
@@ -182,7 +183,7 @@ def test_every_operation_of_a_quotient_is_rounded(scheme: Scheme) -> None:
     assert len(seen) == len(scheme.terms) + scaled + len(scheme.terms) - 1 + 1 + (scheme.over != 1)
 
 
-@pytest.mark.parametrize("scheme", REAL)
+@for_rows("scheme", REAL)
 def test_quotients_of_many_steps_are_those_of_each(scheme: Scheme) -> None:
     h = 10.0 ** -np.arange(5)
     values = {o: np.exp(1 + o * h) if o else np.exp([1.0]) for o in scheme.offsets}
@@ -206,12 +207,12 @@ UNKNOWN = [("c", "there is no scheme 'c'"), ("forwards", "there is no scheme 'fo
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "names"), LISTS)
+@for_rows(("text", "names"), LISTS)
 def test_lists_of_schemes(text: str | None, names: list[str]) -> None:
     assert [scheme.name for scheme in schemes_of(text)] == names
 
 
-@pytest.mark.parametrize(("text", "what"), UNKNOWN)
+@for_rows(("text", "what"), UNKNOWN)
 def test_an_unknown_scheme_gets_the_list(text: str, what: str) -> None:
     with pytest.raises(BadOption) as error:
         schemes_of(text)
@@ -223,7 +224,7 @@ def test_the_usual_schemes_are_all_but_backward() -> None:
     assert set(ONE_SIDED) < set(NAMES)
 
 
-@pytest.mark.parametrize("scheme", ALL)
+@for_rows("scheme", ALL)
 def test_one_sided_schemes_look_to_one_side(scheme: Scheme) -> None:
     sides = {np.sign(o) for o in scheme.offsets} - {0.0}
     assert (len(sides) == 1) is (scheme.name in ONE_SIDED)

@@ -8,6 +8,7 @@ import pytest
 
 from gradcli.numerics.screening import screen
 from gradcli.numerics.screening_result import Limits, ScreeningResult
+from tests.rows import for_rows
 
 Problem = tuple[Any, Callable[[Any], float], Any]
 BASE, EACH = 60, 10  # calls: 60 (k log2(n) + 10)
@@ -99,6 +100,7 @@ def test_a_flipped_sign_of_the_smallest_entry_is_found() -> None:
         assert indices(s) == [n // 2] and s.complete and cheap(s, 1)
 
 
+@pytest.mark.slow
 @PROBLEMS
 @SIZES
 def test_many_wrong_entries_do_not_cost_a_search_for_each(problem: Any, n: int) -> None:
@@ -124,6 +126,7 @@ def test_several_wrong_entries_are_all_found(problem: Any) -> None:
     assert indices(s) == sorted(ks.tolist()) and s.complete and cheap(s, 8)
 
 
+@pytest.mark.slow
 @PROBLEMS
 @pytest.mark.parametrize("n", [10, 1_000, 20_000])
 def test_noise_hides_what_it_says_it_hides(problem: Any, n: int) -> None:
@@ -210,7 +213,7 @@ def complex_case(seed: int) -> tuple[Any, Any, Any]:
     return lambda step: np.sum(np.sin(c * (x + step) ** 2)), 2 * c * x * np.cos(c * x * x), x
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_rows("seed", range(5))
 def test_complex_steps_confirm_a_right_claim_by_two_dozen_calls(seed: int) -> None:
     f, claim, x = complex_case(seed)
     found = screen(f, claim, x, seed=seed, complex_phi=f, phi_at_zero=float(f(0.0)))
@@ -218,7 +221,7 @@ def test_complex_steps_confirm_a_right_claim_by_two_dozen_calls(seed: int) -> No
     assert np.median(found.detectable / np.abs(claim)) < 1e-8
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_rows("seed", range(5))
 def test_complex_steps_find_one_entry_wrong_by_1e_8(seed: int) -> None:
     f, claim, x = complex_case(seed)
     wrong = claim * (1 + 1e-8 * (np.arange(1000) == seed))
@@ -228,7 +231,7 @@ def test_complex_steps_find_one_entry_wrong_by_1e_8(seed: int) -> None:
     assert abs(found.wrong[0].measured / claim[seed] - 1) < 1e-11
 
 
-@pytest.mark.parametrize("seed", range(6))
+@for_rows("seed", range(6))
 def test_complex_steps_find_one_entry_among_many_that_is_wrong_by_less_than_their_rounding(seed: int) -> None:
     rng = np.random.default_rng(seed)
     x, c = rng.uniform(0.5, 1.5, (2, 40_000))
@@ -241,7 +244,7 @@ def test_complex_steps_find_one_entry_among_many_that_is_wrong_by_less_than_thei
     assert (found.agrees, [suspect.index for suspect in found.wrong]) == (False, [k])
 
 
-@pytest.mark.parametrize("seed", range(8))
+@for_rows("seed", range(8))
 def test_a_right_claim_that_is_inexact_in_every_entry_is_not_flagged_by_one_of_them(seed: int) -> None:
     rng = np.random.default_rng(seed)
     x, d = rng.uniform(0.5, 1.5, (2, 6_000))

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from gradcli.numerics.slopes import log_slope, neighbours
+from tests.rows import for_rows
 
 H = 10.0 ** -np.arange(0, 10, 1 / 3)
 
 
-@pytest.mark.parametrize("p", [-1.0, 0.0, 0.5, 1.0, 2.0, 6.0])
-@pytest.mark.parametrize("size", [1e-200, 1.0, 1e100])
+@for_rows("p", [-1.0, 0.0, 0.5, 1.0, 2.0, 6.0])
+@for_rows("size", [1e-200, 1.0, 1e100])
 def test_the_exponent_of_a_power_is_found(p: float, size: float) -> None:
     assert log_slope(H, size * H**p) == pytest.approx(p, abs=1e-10)
 
@@ -22,7 +23,7 @@ def test_noise_of_a_factor_two_moves_it_little() -> None:
     assert max(abs(slope - 2) for slope in found) < 0.1
 
 
-@pytest.mark.parametrize("far", [1e-30, 1e-9, 1e9, 1e30])
+@for_rows("far", [1e-30, 1e-9, 1e9, 1e30])
 def test_a_few_points_off_the_line_do_not_move_it(far: float) -> None:
     y = H**2
     y[[3, 11, 12, 20, 29]] *= far
@@ -44,7 +45,7 @@ FEW: list[tuple[Any, Any, float | None]] = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("x", "y", "expected"), FEW)
+@for_rows(("x", "y", "expected"), FEW)
 def test_fewer_than_three_points_have_no_slope(x: Any, y: Any, expected: float | None) -> None:
     with np.errstate(divide="ignore"):
         assert log_slope(x, y) == (None if expected is None else pytest.approx(expected))
@@ -62,7 +63,7 @@ CURVES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("curve", "expected"), CURVES)
+@for_rows(("curve", "expected"), CURVES)
 def test_no_lucky_point_counts(curve: list[float], expected: list[float]) -> None:
     np.testing.assert_array_equal(neighbours(np.array(curve)), expected)
 

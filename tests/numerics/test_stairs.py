@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 from gradcli.core.primitive import PRIMITIVES
 from gradcli.errors import NotSupported
 from gradcli.interpreters.program import record
 from gradcli.numerics.kinks import Mark
 from gradcli.numerics.stairs import at_jumps, staircases
+from tests.rows import for_rows
 
 ONE = np.float64(1)
 TWO = np.array([1.3, -2.2])
@@ -33,7 +33,7 @@ def jumps(f: Callable[..., Any], *xs: Any) -> list[Mark]:
     return at_jumps(f, program, bars)
 
 
-@pytest.mark.parametrize("name", STEPS)
+@for_rows("name", STEPS)
 def test_an_entry_that_reaches_the_result_through_a_step_alone(name: str) -> None:
     (found,) = stairs(lambda x, y: STEPS[name](x * 2) * y, ONE, ONE)
     assert found.says == f"{name} is a step function: its slope is 0 although its value changes"
@@ -79,7 +79,7 @@ THROUGH_STEPS = [
 ]
 
 
-@pytest.mark.parametrize(("f", "xs", "reach"), THROUGH_STEPS)
+@for_rows(("f", "xs", "reach"), THROUGH_STEPS)
 def test_whichever_step_it_is(f: Callable[..., Any], xs: Any, reach: Any) -> None:
     found = stairs(f, *xs)
     assert found
@@ -87,7 +87,7 @@ def test_whichever_step_it_is(f: Callable[..., Any], xs: Any, reach: Any) -> Non
     assert [np.asarray(mask).tolist() for mask in masks] == reach
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("f", "xs"),
     [
         (lambda x: x > 1e6, (ONE,)),  # where it was moved to, nothing changes
@@ -110,7 +110,7 @@ def test_a_constant_step_is_none(f: Callable[..., Any], xs: Any) -> None:
     assert stairs(f, *xs) == []
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("f", "x"),
     [
         (lambda x: x - np.floor(x), 2.0),
@@ -126,7 +126,7 @@ def test_a_step_at_its_jump(f: Callable[..., Any], x: float) -> None:
     assert found.says.endswith("is at its jump") and found.reach == (np.True_,)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("f", "x"),
     [
         (lambda x: x - np.floor(x), 2.001),

@@ -9,6 +9,7 @@ import pytest
 
 from gradcli.numerics.noise import noise
 from gradcli.numerics.steps import SAFETY, Line, Noise, derivative
+from tests.rows import for_rows
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -88,14 +89,14 @@ def right(f: Any, x: float) -> float:
         return float((f(mpmath, t + h) - f(mpmath, t - h)) / (2 * h))
 
 
-@pytest.mark.parametrize(("f", "x", "digits"), CASES)
+@for_rows(("f", "x", "digits"), CASES)
 def test_the_bound_holds(f: Any, x: float, digits: int) -> None:
     with np.errstate(all="ignore"):
         found = derivative(Line(lambda t: f(np, np.float64(x + t)), x), 1.0)
     assert abs(found.value - right(f, x)) <= found.bound
 
 
-@pytest.mark.parametrize(("f", "x", "digits"), [case for case in CASES if case.values[-1]])
+@for_rows(("f", "x", "digits"), [case for case in CASES if case.values[-1]])
 def test_the_bound_says_something(f: Any, x: float, digits: int) -> None:
     with np.errstate(all="ignore"):
         found = derivative(Line(lambda t: f(np, np.float64(x + t)), x), 1.0)

@@ -13,6 +13,7 @@ import pytest
 import gradcli
 from gradcli.errors import GradcliError, TraceDiffers
 from gradcli.reports.check import CheckReport
+from tests.rows import for_rows
 
 X = np.array([0.3, 0.7, 1.9])
 WEIGHTS = [1.0, 1e-3, 1e-6]
@@ -70,8 +71,8 @@ def kinds(report: CheckReport) -> set[str]:
     return {f.kind for f in point(report).findings}
 
 
-@pytest.mark.parametrize("weight", WEIGHTS)
-@pytest.mark.parametrize("how", MEMOISED)
+@for_rows("weight", WEIGHTS)
+@for_rows("how", MEMOISED)
 def test_a_claim_that_leaves_out_what_is_cached_fails(how: str, weight: float) -> None:
     f = MEMOISED[how](weight)
     f(X)
@@ -80,8 +81,8 @@ def test_a_claim_that_leaves_out_what_is_cached_fails(how: str, weight: float) -
     assert point(report).reference == "finite-difference" and point(report).trace_test.agrees is False
 
 
-@pytest.mark.parametrize("weight", WEIGHTS)
-@pytest.mark.parametrize("how", MEMOISED)
+@for_rows("weight", WEIGHTS)
+@for_rows("how", MEMOISED)
 def test_the_right_claim_for_a_cached_function_passes_by_function_values(how: str, weight: float) -> None:
     report = gradcli.check(MEMOISED[how](weight), {"x": X}, grad=lambda x: 2 * x + 3 * weight * np.cos(3 * x))
     assert report.exit_status == 0 and "kink" not in kinds(report)
@@ -89,7 +90,7 @@ def test_the_right_claim_for_a_cached_function_passes_by_function_values(how: st
     assert says.startswith("checked by function values alone: the trace differs from the function: ")
 
 
-@pytest.mark.parametrize("how", MEMOISED)
+@for_rows("how", MEMOISED)
 def test_without_a_claim_a_cached_function_is_not_confirmed(how: str) -> None:
     assert gradcli.check(MEMOISED[how](1e-6), {"x": X}).exit_status == 3
 
@@ -108,7 +109,7 @@ FAITHFUL: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", FAITHFUL)
+@for_rows("name", FAITHFUL)
 def test_a_function_that_is_as_it_seems_keeps_its_trace(name: str) -> None:
     report = gradcli.check(FAITHFUL[name], {"x": X}, modes="certified,reverse,fd")
     assert "untraced" not in kinds(report), point(report).findings
@@ -157,10 +158,8 @@ def raising_once() -> Callable[..., Any]:
     return f
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: raising_beside, lambda: raising_away, lambda: other_shape_beside, raising_once]
-)
-@pytest.mark.parametrize("claim", [None, lambda x: 2 * x])
+@for_rows("make", [lambda: raising_beside, lambda: raising_away, lambda: other_shape_beside, raising_once])
+@for_rows("claim", [None, lambda x: 2 * x])
 def test_what_goes_wrong_beside_the_point_alone_is_no_pass(make: Callable[[], Any], claim: Any) -> None:
     report = gradcli.check(make(), {"x": X}, grad=claim)
     assert report.exit_status == 3
@@ -188,7 +187,7 @@ def test_a_function_that_keeps_count_is_said_to_depend_on_earlier_calls() -> Non
     assert kinds(report) & {"depends-on-earlier-calls", "not-deterministic"}
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_rows("seed", range(40), parts=3)
 def test_a_function_that_uses_values_of_earlier_calls_gets_a_report(seed: int) -> None:
     draw, kept = random.Random(seed), []
     rate = draw.choice([0.2, 0.5, 0.9])
@@ -204,8 +203,8 @@ def test_a_function_that_uses_values_of_earlier_calls_gets_a_report(seed: int) -
     assert report.exit_status == 1 or any(finding.severity == "inconclusive" for finding in point(report).findings)
 
 
-@pytest.mark.parametrize("how", MEMOISED)
-@pytest.mark.parametrize("derivative", [gradcli.grad, gradcli.value_and_grad])
+@for_rows("how", MEMOISED)
+@for_rows("derivative", [gradcli.grad, gradcli.value_and_grad])
 def test_a_gradient_from_python_is_refused_at_the_first_call(how: str, derivative: Any) -> None:
     f = MEMOISED[how](0.1)
     f(X)
@@ -214,7 +213,7 @@ def test_a_gradient_from_python_is_refused_at_the_first_call(how: str, derivativ
     assert np.all(np.isfinite(gradcli.grad(f, verify=False)(X)))
 
 
-@pytest.mark.parametrize("name", FAITHFUL)
+@for_rows("name", FAITHFUL)
 def test_a_gradient_from_python_of_a_pure_function_is_not_refused(name: str) -> None:
     assert np.all(np.isfinite(gradcli.grad(FAITHFUL[name])(X)))
 
@@ -251,7 +250,7 @@ DERIVATIVES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("derivative", DERIVATIVES)
+@for_rows("derivative", DERIVATIVES)
 def test_a_function_that_was_refused_is_refused_at_every_call(derivative: str) -> None:
     drawn = iter([1.0, 2.0])
 

@@ -9,6 +9,7 @@ from gradcli.errors import NoRule, TraceEnded
 from gradcli.interpreters.program import record, vjp
 from gradcli.primitives.pairs import Pair
 from tests.primitives.agreement import Function, Shapes, check_function, drawn
+from tests.rows import for_rows
 
 ROUNDING = 1e-13
 S, V, M, K = (), (3,), (2, 3), (3, 3)
@@ -118,7 +119,7 @@ TABLE: tuple[tuple[str, Function, Shapes], ...] = (
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "shapes"), [pytest.param(f, shapes, id=name) for name, f, shapes in TABLE])
+@for_rows(("f", "shapes"), [pytest.param(f, shapes, id=name) for name, f, shapes in TABLE], parts=5)
 def test_every_witness_agrees(f: Function, shapes: Shapes) -> None:
     check_function(f, shapes, ROUNDING)
 
@@ -139,7 +140,7 @@ FACTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("f", "right"), FACTS)
+@for_rows(("f", "right"), FACTS)
 def test_a_pair_says_of_itself_what_numpy_would(f: Function, right: Any) -> None:
     assert looked_at(f) == right
 
@@ -163,7 +164,7 @@ REFUSED: list[tuple[str, Function, str]] = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "says"), [pytest.param(*rest, id=name) for name, *rest in REFUSED])
+@for_rows(("f", "says"), [pytest.param(*rest, id=name) for name, *rest in REFUSED])
 def test_what_has_no_rule_is_refused_by_name(f: Function, says: str) -> None:
     with pytest.raises(NoRule) as refused:
         vjp(lambda x: f(x + 0.0), drawn(1, (V,)))

@@ -16,6 +16,7 @@ from tests.primitives import test_decompositions, test_fourier
 from tests.primitives.test_functions import TABLE, drawn
 from tests.primitives.test_numpy_functions import CALCULUS
 from tests.primitives.test_rules import ROWS, check_row, points
+from tests.rows import for_rows
 
 MOVING = ("linear", "bilinear")  # they run on arrays of any objects
 SOLVED = {"solution"}  # by the user's functions: no balls and no formula; tests/corpus/test_solvers.py exercises it
@@ -69,7 +70,7 @@ def test_every_differentiable_primitive_is_in_the_sympy_table_or_a_stated_gap() 
     assert gaps == NOT_IN_SYMPY, f"an entry in lowering/sympy.py, or a name in NOT_IN_SYMPY: {gaps ^ NOT_IN_SYMPY}"
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "row", [pytest.param(row, id=row.name) for row in PRIMITIVES.values() if row.kind == "elementwise" and row.on]
 )
 def test_a_row_takes_complex_numbers_or_says_that_it_does_not(row: Primitive) -> None:
@@ -82,7 +83,7 @@ def test_a_row_takes_complex_numbers_or_says_that_it_does_not(row: Primitive) ->
     assert takes or not row.analytic, f"{row.name} takes no complex numbers: analytic=False"
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "row", [pytest.param(r, id=r.name) for r in PRIMITIVES.values() if r.kind == "elementwise" and r.on and r.analytic]
 )
 def test_the_complex_step_of_an_analytic_row_is_its_slope(row: Primitive) -> None:
@@ -151,8 +152,8 @@ PLANTED = [
 ]
 
 
-@pytest.mark.parametrize("slip", SLIPS)
-@pytest.mark.parametrize(("row", "i"), PLANTED)
+@for_rows("slip", SLIPS, parts=8)
+@for_rows(("row", "i"), PLANTED)
 def test_a_wrong_rule_is_objected_to(row: Primitive, i: int, slip: str) -> None:
     params = PARAMS.get(row.name, ({},))[0]
     with np.errstate(all="ignore"), pytest.raises(AssertionError):
@@ -160,7 +161,7 @@ def test_a_wrong_rule_is_objected_to(row: Primitive, i: int, slip: str) -> None:
             check_row(wrong(row, i, SLIPS[slip]), params, xs)
 
 
-@pytest.mark.parametrize("name", sorted(FLAT))
+@for_rows("name", sorted(FLAT))
 def test_a_wrong_rule_of_a_flat_row_is_objected_to(name: str) -> None:
     row = PRIMITIVES[name]
     params = {"n": 2} if name == "integer_power" else {}

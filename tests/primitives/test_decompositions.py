@@ -17,6 +17,7 @@ from gradcli.interpreters.program import record, vjp
 from gradcli.numerics.kinks import kinks
 from gradcli.primitives.kinds import Differential
 from tests.primitives.agreement import EPS, Function, Shapes, check_function, drawn, in_balls
+from tests.rows import for_rows
 
 L = np.linalg
 ONE = np.float64(1)
@@ -158,7 +159,7 @@ TABLE: tuple[tuple[str, Function, Shapes], ...] = (
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "shapes"), [pytest.param(f, shapes, id=name) for name, f, shapes in TABLE])
+@for_rows(("f", "shapes"), [pytest.param(f, shapes, id=name) for name, f, shapes in TABLE], parts=8)
 def test_every_witness_agrees(f: Function, shapes: Shapes) -> None:
     check_function(f, shapes, ROUNDING)
 
@@ -181,8 +182,8 @@ SLIPS: dict[str, Callable[[Any], Any]] = {
 # fmt: on
 
 
-@pytest.mark.parametrize("slip", SLIPS)
-@pytest.mark.parametrize("name", PREPARED)
+@for_rows("slip", SLIPS, parts=3)
+@for_rows("name", PREPARED)
 def test_a_wrong_differential_is_objected_to(name: str, slip: str) -> None:
     row, (prepare, shapes, params) = PRIMITIVES[name], PREPARED[name]
     right: Any = row.rules[0]
@@ -202,8 +203,8 @@ LAPACK: dict[str, Function] = {
 # fmt: on
 
 
-@pytest.mark.parametrize("n", [2, 4, 9, 12])
-@pytest.mark.parametrize("name", LAPACK)
+@for_rows("n", [2, 4, 9, 12], parts=2)
+@for_rows("name", LAPACK)
 def test_balls_of_53_bits_allow_for_what_lapack_rounds(name: str, n: int) -> None:
     f, decided = LAPACK[name], 0
     for seed in range(12):
@@ -229,7 +230,7 @@ NAMED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("function", "fields"), NAMED)
+@for_rows(("function", "fields"), NAMED)
 def test_results_are_numpys_named_tuples(function: Function, fields: tuple[str, ...]) -> None:
     found: list[Any] = []
     vjp(lambda a: np.sum(found.append(function(a)) or a), [np.eye(2) + 1.0])
@@ -249,7 +250,7 @@ TRIANGLES: list[tuple[str, Function, Callable[..., Any]]] = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "other"), [pytest.param(*rest, id=name) for name, *rest in TRIANGLES])
+@for_rows(("f", "other"), [pytest.param(*rest, id=name) for name, *rest in TRIANGLES])
 def test_the_triangle_that_numpy_does_not_read_has_slope_zero(f: Function, other: Any) -> None:
     a = drawn(3, (S3,))[0] + np.diag([5.0, 7.0, 9.0])
     a = np.where(other(np.ones_like(a), 1 if other is np.triu else -1) > 0, np.nan, a)
@@ -266,7 +267,7 @@ def singular(n: int, rank: int) -> Any:
     return (rng.integers(-2, 3, (n, rank)) @ rng.integers(-2, 3, (rank, n))).astype(float)
 
 
-@pytest.mark.parametrize(("n", "rank"), [(1, 0), (2, 1), (3, 2), (3, 1), (4, 3), (5, 4), (5, 3), (6, 5), (7, 5)])
+@for_rows(("n", "rank"), [(1, 0), (2, 1), (3, 2), (3, 1), (4, 3), (5, 4), (5, 3), (6, 5), (7, 5)])
 def test_det_of_singular_matrices_has_the_cofactors_for_slopes(n: int, rank: int) -> None:
     a = singular(n, rank)
     right = np.array(sp.Matrix(a.astype(int)).adjugate().T.tolist(), dtype=float)
@@ -314,7 +315,7 @@ KINKS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "at"), [pytest.param(*rest, id=name) for name, *rest in KINKS])
+@for_rows(("f", "at"), [pytest.param(*rest, id=name) for name, *rest in KINKS])
 def test_a_point_without_derivative_is_marked_and_balls_do_not_decide_it(f: Function, at: Any) -> None:
     assert any("has a kink where" in says for says in marks(f, at))
     y = f(at)
@@ -371,7 +372,7 @@ REFUSED: list[tuple[str, Function, str]] = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "says"), [pytest.param(*rest, id=name) for name, *rest in REFUSED])
+@for_rows(("f", "says"), [pytest.param(*rest, id=name) for name, *rest in REFUSED])
 def test_what_has_no_rule_is_refused_by_name(f: Function, says: str) -> None:
     with pytest.raises(NoRule) as refused:
         vjp(f, drawn(1, (S3,)))
@@ -385,7 +386,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("f", WRONG)
+@for_rows("f", WRONG)
 def test_what_numpy_refuses_is_refused(f: Function) -> None:
     a = drawn(1, (S3,))[0]
     with pytest.raises(ValueError):  # np.linalg.LinAlgError is one

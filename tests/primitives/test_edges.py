@@ -10,6 +10,7 @@ from gradcli.core.primitive import PRIMITIVES
 from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.program import vjp
 from gradcli.primitives import composites, reductions
+from tests.rows import for_rows
 
 INF, NAN, ONE = np.inf, np.nan, np.float64(1)
 relu, expit = PRIMITIVES["relu"], PRIMITIVES["expit"]
@@ -86,7 +87,7 @@ def at_point(values: Any) -> list[Any]:
     return [np.float64(x) if np.ndim(x) == 0 else np.array(x, dtype=float) for x in values]
 
 
-@pytest.mark.parametrize(("f", "at", "gradient"), [pytest.param(*rest, id=name) for name, *rest in EDGES])
+@for_rows(("f", "at", "gradient"), [pytest.param(*rest, id=name) for name, *rest in EDGES])
 def test_gradient_at_the_edge(f: Any, at: Any, gradient: Any) -> None:
     xs = at_point(at)
     with np.errstate(all="ignore"):
@@ -102,7 +103,7 @@ FORWARD = [
 ]
 
 
-@pytest.mark.parametrize(("f", "at", "gradient"), FORWARD)
+@for_rows(("f", "at", "gradient"), FORWARD)
 def test_forward_mode_has_the_same_conventions(f: Any, at: Any, gradient: Any) -> None:
     xs = at_point(at)
     xdots = [np.cos(np.arange(1.0, 1 + np.size(x))).reshape(np.shape(x))[()] for x in xs]
@@ -127,7 +128,7 @@ AT_ZERO: list[tuple[str, Callable[[Any], Any], list[float]]] = [
 ]
 
 
-@pytest.mark.parametrize(("f", "right"), [pytest.param(f, right, id=name) for name, f, right in AT_ZERO])
+@for_rows(("f", "right"), [pytest.param(f, right, id=name) for name, f, right in AT_ZERO])
 def test_repeated_derivatives_at_zero(f: Any, right: list[float]) -> None:
     found = []
     with np.errstate(all="ignore"):

@@ -11,6 +11,7 @@ from gradcli.interpreters.program import record, vjp
 from gradcli.interpreters.symbol import Symbol
 from gradcli.primitives import fourier
 from tests.primitives.agreement import Function, Shapes, check_function, drawn
+from tests.rows import for_rows
 
 F = np.fft
 ROUNDING = 1e-13  # transforms of at most 24 entries
@@ -85,7 +86,7 @@ TABLE: tuple[tuple[str, Function, Shapes], ...] = (
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "shapes"), [pytest.param(f, shapes, id=name) for name, f, shapes in TABLE])
+@for_rows(("f", "shapes"), [pytest.param(f, shapes, id=name) for name, f, shapes in TABLE], parts=3)
 def test_every_witness_agrees(f: Function, shapes: Shapes) -> None:
     check_function(f, shapes, ROUNDING)
 
@@ -94,8 +95,8 @@ def test_every_public_function_of_fft_is_declared_or_takes_no_values() -> None:
     assert {name for name in F.__all__ if getattr(F, name) not in HANDLERS} == {"fftfreq", "rfftfreq"}
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 8])
-@pytest.mark.parametrize("row", [fourier.DFT_COS, fourier.DFT_SIN])
+@for_rows("n", [1, 2, 3, 8])
+@for_rows("row", [fourier.DFT_COS, fourier.DFT_SIN])
 def test_the_matrices_are_symmetric_and_symbols_have_them_exactly(row: Any, n: int) -> None:
     matrix = np.stack([row(e, axis=0) for e in np.eye(n)])
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-15 * n)
@@ -117,7 +118,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("f", "error", "says"), REFUSED)
+@for_rows(("f", "error", "says"), REFUSED)
 def test_what_is_refused_says_why(f: Function, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         vjp(f, drawn(1, (M,)))

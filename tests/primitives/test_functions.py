@@ -11,6 +11,7 @@ from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.program import record, vjp
 from gradcli.numerics.steps import Line, derivative
 from gradcli.primitives import composites, reductions, shaping
+from tests.rows import for_rows
 
 EPS = float(np.finfo(np.float64).eps)
 Function = Callable[..., Any]
@@ -203,7 +204,7 @@ def inner(a: Sequence[Any], b: Sequence[Any]) -> tuple[float, float]:
     return float(np.sum(terms)), float(np.sum(np.abs(terms)))
 
 
-@pytest.mark.parametrize(("f", "shapes"), CASES)
+@for_rows(("f", "shapes"), CASES)
 def test_traced_value_and_shape_are_numpys(f: Function, shapes: Shapes) -> None:
     xs = drawn(np.random.default_rng(1), shapes)
     y, _ = jvp(f, xs, xs)
@@ -212,7 +213,7 @@ def test_traced_value_and_shape_are_numpys(f: Function, shapes: Shapes) -> None:
     np.testing.assert_allclose(y, expected, rtol=64 * EPS, atol=64 * EPS)  # sums of up to 24 terms in another order
 
 
-@pytest.mark.parametrize(("f", "shapes"), CASES)
+@for_rows(("f", "shapes"), CASES)
 def test_pull_is_the_adjoint_of_push(f: Function, shapes: Shapes) -> None:
     rng = np.random.default_rng(2)
     xs, xdots = drawn(rng, shapes), drawn(rng, shapes)
@@ -225,7 +226,7 @@ def test_pull_is_the_adjoint_of_push(f: Function, shapes: Shapes) -> None:
     assert abs(left - right) <= 64 * EPS * (left_size + right_size)  # two sums of up to 60 terms
 
 
-@pytest.mark.parametrize(("f", "shapes"), CASES)
+@for_rows(("f", "shapes"), CASES)
 def test_forward_agrees_with_differences(f: Function, shapes: Shapes) -> None:
     rng = np.random.default_rng(3)
     xs, xdots = drawn(rng, shapes), drawn(rng, shapes)
@@ -235,7 +236,7 @@ def test_forward_agrees_with_differences(f: Function, shapes: Shapes) -> None:
     assert np.all(np.abs(found.value - ydot) <= found.bound)
 
 
-@pytest.mark.parametrize(("f", "shapes"), CASES)
+@for_rows(("f", "shapes"), CASES, parts=3)
 def test_forward_over_reverse_agrees_with_differences_of_the_gradient(f: Function, shapes: Shapes) -> None:
     rng = np.random.default_rng(4)
     xs, xdots = drawn(rng, shapes), drawn(rng, shapes)
@@ -257,7 +258,7 @@ def pulled_in_balls(f: Function, xs: Sequence[Any], ybar: Any, bits: int) -> lis
         return [Ball(Ball.objects(xbar)) for xbar in tape.pull(y, Ball.lift(ybar), inputs)]
 
 
-@pytest.mark.parametrize(("f", "shapes"), CASES)
+@for_rows(("f", "shapes"), CASES)
 def test_balls_enclose(f: Function, shapes: Shapes) -> None:
     rng = np.random.default_rng(5)
     xs = drawn(rng, shapes)

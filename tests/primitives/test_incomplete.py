@@ -9,6 +9,7 @@ from gradcli.core.primitive import PRIMITIVES
 from gradcli.interpreters.ball import Ball, precision
 from gradcli.primitives.incomplete_series import gammainc_ball
 from tests.primitives.references import mp
+from tests.rows import for_rows
 
 
 def gamma(n: int, a: Any, x: Any) -> Any:
@@ -40,6 +41,7 @@ ROWS = [
 CASES = [(name, f, orders, at) for name, f, orders, points in ROWS for at in points]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "reference", "orders", "at"), CASES)
 def test_a_derivative_by_an_order_is_mpmaths_and_in_its_ball(name: str, reference: Any, orders: Any, at: Any) -> None:
     with mp.workdps(150):
@@ -50,7 +52,7 @@ def test_a_derivative_by_an_order_is_mpmaths_and_in_its_ball(name: str, referenc
         assert abs(mp.mpf(ball.mid().str(40, radius=False)) / right - 1) < 1e-25
 
 
-@pytest.mark.parametrize("at", [(-1.0, 0.5), (0.0, 0.5), (2.0, -1.0), (2e6, 2e6), (np.nan, 1.0)])
+@for_rows("at", [(-1.0, 0.5), (0.0, 0.5), (2.0, -1.0), (2e6, 2e6), (np.nan, 1.0)])
 def test_outside_of_the_domain_there_is_no_number(at: Any) -> None:
     assert np.isnan(PRIMITIVES["gammainc_order"](*map(np.float64, at)))
     assert np.isnan(PRIMITIVES["betainc_order"](np.float64(at[0]), np.float64(at[1]), np.float64(1.5)))
@@ -65,12 +67,12 @@ def test_outside_of_the_domain_there_is_no_slope_either(name: str, at: Any) -> N
         assert all(np.isnan(rule.slope(row(*xs), xs, {})) for rule in row.rules)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("at", [(2.0, 2000.0), (700.0, 1e-3), (2e6, 3.0), (2.0, np.inf)])
+@for_rows("at", [(2.0, 2000.0), (700.0, 1e-3), (2e6, 3.0), (2.0, np.inf)])
 def test_what_is_too_small_for_a_float_is_zero(at: Any) -> None:
     assert PRIMITIVES["gammainc_order"](*map(np.float64, at)) == 0
 
 
-@pytest.mark.parametrize(("a", "x"), [(20000.0, 20001.0), (3000.0, 2800.0), (10.0, 11.0), (50.0, 200.0)])
+@for_rows(("a", "x"), [(20000.0, 20001.0), (3000.0, 2800.0), (10.0, 11.0), (50.0, 200.0)])
 def test_the_density_of_a_large_order_keeps_its_digits(a: float, x: float) -> None:
     with mp.workdps(40):
         right = mp.exp((a - 1) * mp.log(x) - x - mp.loggamma(a))

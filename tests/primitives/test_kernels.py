@@ -12,6 +12,7 @@ from gradcli.interpreters.ball import Ball, error_of, nearest, precision, radius
 from gradcli.interpreters.program import vjp
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.study.accuracy import worst_ulps
+from tests.rows import for_rows
 
 EPS = float(np.finfo(np.float64).eps)
 CLAIMED = 8.0  # ulps, of a row that states no reason for more
@@ -26,7 +27,7 @@ KERNELS = [
 ]
 
 
-@pytest.mark.parametrize(("row", "i"), KERNELS)
+@for_rows(("row", "i"), KERNELS)
 def test_a_kernel_is_its_partial_evaluated_in_balls(row: Primitive, i: int) -> None:
     rng = np.random.default_rng(i)
     rule: Any = row.rules[i]
@@ -38,9 +39,7 @@ def test_a_kernel_is_its_partial_evaluated_in_balls(row: Primitive, i: int) -> N
         assert error_of(right, slope) <= (1e-12 * abs(slope) if row.reason else CLAIMED * np.spacing(abs(slope)))
 
 
-@pytest.mark.parametrize(
-    ("row", "i"), [case for case in KERNELS if case.values[0].rules[case.values[1]].holds is not REAL]
-)
+@for_rows(("row", "i"), [case for case in KERNELS if case.values[0].rules[case.values[1]].holds is not REAL])
 def test_a_kernel_is_its_partial_all_over_where_it_holds(row: Primitive, i: int) -> None:
     """At tiny, huge and saturated arguments inside of the interval, and just outside of it, where the partial is used."""
     rule: Any = row.rules[i]
@@ -67,7 +66,7 @@ def exactly(row: Primitive, i: int, x: np.float64) -> Any:
     raise AssertionError(f"{row.name} is not known at {x}")
 
 
-@pytest.mark.parametrize(("row", "i"), KERNELS)
+@for_rows(("row", "i"), KERNELS)
 def test_a_kernel_takes_arrays_as_it_takes_numbers(row: Primitive, i: int) -> None:
     rng = np.random.default_rng(i)
     rule: Any = row.rules[i]
@@ -78,7 +77,7 @@ def test_a_kernel_takes_arrays_as_it_takes_numbers(row: Primitive, i: int) -> No
     np.testing.assert_allclose(together, alone, rtol=CLAIMED * EPS)  # numpy's loops over arrays differ by an ulp
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in ROWS if row.reason is None])
+@for_rows("row", [pytest.param(row, id=row.name) for row in ROWS if row.reason is None])
 def test_slopes_are_right_to_the_claimed_ulps_over_the_whole_domain(row: Primitive) -> None:
     assert worst_ulps(row) <= CLAIMED, f"{row.name} needs a domain, a kernel beside its partial, or a reason="
 
@@ -130,7 +129,7 @@ SATURATED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "xs"), SATURATED)
+@for_rows(("name", "xs"), SATURATED)
 def test_a_slope_survives_saturation(name: str, xs: tuple[float, ...]) -> None:
     right = reference(name, *xs)
     with np.errstate(under="ignore"):

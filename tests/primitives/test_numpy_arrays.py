@@ -14,6 +14,7 @@ from gradcli.interpreters.ball import Ball
 from gradcli.interpreters.dual import Dual
 from gradcli.interpreters.program import record, vjp
 from tests.primitives.test_numpy_functions import Function, Shapes, check, done, row
+from tests.rows import for_rows
 
 V, M, S, K = (4,), (2, 3), (3, 3), (2, 3, 2)
 MASK = np.array([[True, False, True], [False, True, True]])
@@ -163,7 +164,7 @@ def spread(shape: tuple[int, ...]) -> Any:
     return (np.sin(1.0 + 7 * np.arange(size)) * 1.3 + 0.07).reshape(shape)[()]
 
 
-@pytest.mark.parametrize(("f", "shapes"), CASES)
+@for_rows(("f", "shapes"), CASES)
 def test_every_witness_agrees(f: Function, shapes: Shapes) -> None:
     check(f, [spread(n) for n in shapes])
 
@@ -177,7 +178,7 @@ READ_ONLY: dict[str, Function] = {
 }
 
 
-@pytest.mark.parametrize("name", READ_ONLY)
+@for_rows("name", READ_ONLY)
 def test_a_read_only_view_cannot_be_written_and_sees_writes(name: str) -> None:
     x = np.arange(9.0).reshape(3, 3)
 
@@ -272,7 +273,7 @@ ENDS: dict[str, tuple[Function, type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", ENDS)
+@for_rows("name", ENDS)
 def test_what_cannot_be_traced_says_what_to_write(name: str) -> None:
     f, kind, says = ENDS[name]
     with pytest.raises(kind) as caught:

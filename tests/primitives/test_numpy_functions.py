@@ -11,6 +11,7 @@ from gradcli.core.tracer import plain
 from gradcli.interpreters.ball import Ball, error_of, precision, radius
 from gradcli.interpreters.dual import jvp
 from gradcli.interpreters.program import record, vjp
+from tests.rows import for_rows
 
 EPS = float(np.finfo(np.float64).eps)
 Function = Callable[..., Any]
@@ -337,7 +338,7 @@ CALCULUS: tuple[tuple[str, Function, Shapes], ...] = (
 CASES = [pytest.param(f, shapes, id=name) for name, f, shapes in MOVING + ORDER + SUMS + CALCULUS]
 
 
-@pytest.mark.parametrize(("f", "shapes"), CASES)
+@for_rows(("f", "shapes"), CASES, parts=3)
 def test_every_witness_agrees(f: Function, shapes: Shapes) -> None:
     check(f, drawn(shapes))
 

@@ -12,6 +12,7 @@ from gradcli.interpreters.ball import Ball, precision
 from gradcli.interpreters.program import record
 from gradcli.numerics.kinks import kinks
 from gradcli.numerics.stairs import staircases
+from tests.rows import for_rows
 
 KNOTS = np.array([0.0, 1.0, 3.0])
 Function = Callable[[Any], Any]
@@ -51,7 +52,7 @@ TIES: tuple[tuple[str, Function, list[float], list[float]], ...] = (
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "tie", "smooth"), [pytest.param(*rest, id=name) for name, *rest in TIES])
+@for_rows(("f", "tie", "smooth"), [pytest.param(*rest, id=name) for name, *rest in TIES])
 def test_a_tie_is_found_and_nothing_else(f: Function, tie: list[float], smooth: list[float]) -> None:
     assert found(f, tie)
     assert not found(f, smooth)
@@ -68,7 +69,7 @@ ORDERS: tuple[Function, ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("f", ORDERS)
+@for_rows("f", ORDERS)
 def test_an_order_that_balls_cannot_decide_is_undecided(f: Function) -> None:
     third = Ball.lift(1.0) / 3.0
     x = np.stack([Ball.lift(np.float64(0.1)), third, third * 1.0])  # equal, and neither is known exactly
@@ -85,9 +86,7 @@ def test_an_order_that_float64_cannot_see_is_undecided_and_never_wrong() -> None
             np.sort(x)
 
 
-@pytest.mark.parametrize(
-    "f", [np.floor, np.fix, np.rint, np.sign, lambda x: np.floor_divide(x, 0.3), lambda x: np.modf(x)[1]]
-)
+@for_rows("f", [np.floor, np.fix, np.rint, np.sign, lambda x: np.floor_divide(x, 0.3), lambda x: np.modf(x)[1]])
 def test_a_staircase_is_found(f: Function) -> None:
     xs = [np.array([0.4, 1.3])]
     program = record(lambda x: np.sum(f(x)), xs)

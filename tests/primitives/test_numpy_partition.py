@@ -11,6 +11,7 @@ from gradcli.core.bind import HANDLERS, handler
 from gradcli.errors import NoRule
 from gradcli.interpreters.program import vjp
 from gradcli.primitives.refused import CREATED, MODULES, NO_VALUES, REFUSED, STAND_INS, partition, public, refused
+from tests.rows import for_rows
 
 PLACES = {"primitive", "composite", "constant", "refused"}
 RAISING = {"linalg.eig", "linalg.eigvals"}  # their handler raises, and says more
@@ -46,7 +47,7 @@ def test_most_of_numpy_has_a_derivative() -> None:
     assert counts["refused"] < 60
 
 
-@pytest.mark.parametrize("name", sorted(refused()))
+@for_rows("name", sorted(refused()))
 def test_a_refused_function_says_why_and_what_to_write(name: str) -> None:
     prefix, _, last = name.rpartition(".")
     function = getattr(MODULES[prefix + "." if prefix else ""], last, None)
@@ -71,7 +72,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+@for_rows("name", CALLS)
 def test_a_refused_call_names_the_function(name: str) -> None:
     with pytest.raises(NoRule, match=f"{name} has no derivative rule: "):
         vjp(CALLS[name], [X])

@@ -10,6 +10,7 @@ from gradcli.core.primitive import PRIMITIVES
 from gradcli.errors import NoRule
 from gradcli.interpreters.program import vjp
 from tests.primitives.test_numpy_functions import Function, check
+from tests.rows import for_rows
 
 ORDERS = np.array([0.0, 1.0, 2.5])
 X = np.array([0.6, 1.7, 3.1])
@@ -87,7 +88,7 @@ TABLE: tuple[tuple[str, Function, tuple[Any, ...]], ...] = (
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "at"), [pytest.param(f, at, id=name) for name, f, at in TABLE])
+@for_rows(("f", "at"), [pytest.param(f, at, id=name) for name, f, at in TABLE])
 def test_every_witness_agrees(f: Function, at: tuple[Any, ...]) -> None:
     check(f, at, ulps=1024)  # scipy's functions lose some digits of their values
 

@@ -11,6 +11,7 @@ from gradcli.core.primitive import PRIMITIVES, Primitive
 from gradcli.errors import NoRule, TraceEnded
 from gradcli.interpreters.program import vjp
 from tests.primitives.test_numpy_functions import Function, Shapes, check, done, drawn, row
+from tests.rows import for_rows
 
 V, M, S = (4,), (2, 3), (3, 3)
 MASK = np.array([True, False, True, True])
@@ -87,7 +88,7 @@ TABLE: tuple[tuple[str, Function, Shapes], ...] = (
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "shapes"), [pytest.param(f, shapes, id=name) for name, f, shapes in TABLE])
+@for_rows(("f", "shapes"), [pytest.param(f, shapes, id=name) for name, f, shapes in TABLE])
 def test_every_witness_agrees(f: Function, shapes: Shapes) -> None:
     check(f, drawn(shapes))
 
@@ -96,7 +97,7 @@ def test_the_binary_ufuncs_are_those_with_two_rules() -> None:
     assert {"add", "subtract", "multiply", "divide", "power", "maximum", "arctan2", "hypot", "logaddexp"} <= set(BINARY)
 
 
-@pytest.mark.parametrize("name", sorted(TESTED))
+@for_rows("name", sorted(TESTED))
 def test_every_binary_ufunc_broadcasts_and_has_its_methods(name: str) -> None:
     ufunc: Any = getattr(np, name)
     exact = 256 if name in ("power", "float_power") else 64
@@ -118,7 +119,7 @@ UNARY = sorted(
 )
 
 
-@pytest.mark.parametrize("name", UNARY)
+@for_rows("name", UNARY)
 def test_every_unary_ufunc_takes_scalars_and_arrays(name: str) -> None:
     ufunc: Any = getattr(np, name)
     x = np.array([[0.31, 0.62], [0.13, 0.84]]) + (1.0 if name == "arccosh" else 0.0)
@@ -139,7 +140,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@for_rows("name", REFUSED)
 def test_what_is_refused_says_so(name: str) -> None:
     f, kind, says = REFUSED[name]
     with pytest.raises(kind, match=says):

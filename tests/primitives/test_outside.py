@@ -19,6 +19,7 @@ from gradcli.source.expression import Expression
 from gradcli.study.samples import PARAMS
 from tests.primitives.judging import Judgement, Place, as_function_has_it, judged, places
 from tests.primitives.references import REFERENCES, NoReference, mp, truth
+from tests.rows import for_rows
 
 ONE = np.float64(1)
 ROWS = [
@@ -166,8 +167,8 @@ PAIRS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "at", "slope"), POINTS, ids=lambda x: str(x))
-@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@for_rows(("text", "at", "slope"), POINTS, ids=lambda x: str(x))
+@for_rows("mode", ["forward", "reverse"])
 def test_slopes_of_expressions(text: str, at: dict[str, float], slope: float | None, mode: str) -> None:
     if slope is None:
         slope = float(truth(text.split("(")[0], 0, (at["x"],)).left)
@@ -175,7 +176,7 @@ def test_slopes_of_expressions(text: str, at: dict[str, float], slope: float | N
     np.testing.assert_allclose(MODES[mode].gradient(q).value["x"], slope, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("name", "i", "xs"), PAIRS)
+@for_rows(("name", "i", "xs"), PAIRS)
 def test_slopes_beside_poles_and_of_negative_arguments(name: str, i: int, xs: tuple[float, ...]) -> None:
     place = Place(PRIMITIVES[name], i, xs, {})
     slope, _ = SWEEPS["reverse"](place, np.float64(xs[i]))
@@ -192,7 +193,7 @@ def test_orders_of_which_scipy_has_no_values_are_refused(f: Primitive) -> None:
         f(np.float64(1.5), np.float64(0.7))
 
 
-@pytest.mark.parametrize(("a", "b"), [(3.46, 0.0), (0.3, -2.0), (1.001, 2.0), (1.99999, 3.0)])
+@for_rows(("a", "b"), [(3.46, 0.0), (0.3, -2.0), (1.001, 2.0), (1.99999, 3.0)])
 def test_hyperu_is_refused_where_scipys_values_are_wrong(a: float, b: float) -> None:
     with pytest.raises(NotSupported, match=r"hyperu\(.*scipy's values are wrong there"):
         PRIMITIVES["hyperu"](np.float64(a), np.float64(b), np.float64(1e-3))
@@ -206,7 +207,7 @@ FAR = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("name", "xs"), FAR)
+@for_rows(("name", "xs"), FAR)
 def test_values_that_scipy_has_not_or_has_wrong(name: str, xs: tuple[float, ...]) -> None:
     row = PRIMITIVES[name]
     reference = float(REFERENCES[name](*map(mp.mpf, xs)))

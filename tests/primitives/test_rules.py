@@ -17,6 +17,7 @@ from gradcli.lowering import sympy as lowering
 from gradcli.numerics.steps import Line, derivative
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.study.samples import PARAMS, samples
+from tests.rows import for_rows
 
 EPS = float(np.finfo(np.float64).eps)
 ONE = np.float64(1)
@@ -135,8 +136,8 @@ def test_every_witness_agrees_with_the_rule(row: Primitive, params: Params) -> N
             check_row(row, params, xs)
 
 
-@pytest.mark.parametrize(("a", "b"), SHAPES)
-@pytest.mark.parametrize("row", BINARY)
+@for_rows(("a", "b"), SHAPES)
+@for_rows("row", BINARY)
 def test_cotangents_of_broadcast_operands_are_summed(row: Primitive, a: Any, b: Any) -> None:
     rng = seeded(row.name)
     xs = [domain.sample(rng, int(np.prod(n))).reshape(n)[()] for domain, n in zip(row.on, (a, b), strict=True)]
@@ -154,7 +155,7 @@ def test_cotangents_of_broadcast_operands_are_summed(row: Primitive, a: Any, b: 
         )  # order of six additions
 
 
-@pytest.mark.parametrize("row", BINARY)
+@for_rows("row", BINARY)
 def test_tangents_of_broadcast_operands_are_spread(row: Primitive) -> None:
     rng = seeded(row.name)
     a, b = row.on[0].sample(rng, 2).reshape(2, 1), row.on[1].sample(rng, 3)

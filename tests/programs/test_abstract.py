@@ -9,6 +9,7 @@ import gradcli
 from gradcli.core.primitive import Params, Primitive
 from gradcli.errors import GradcliError
 from tests.primitives import test_functions, test_numpy_arrays, test_numpy_functions, test_rules
+from tests.rows import for_rows
 
 CASES = [*test_functions.CASES, *test_numpy_functions.CASES, *test_numpy_arrays.CASES]
 REFUSED = {  # a shape, an index or a decision of Python's that depends on values; a function passed to numpy's
@@ -59,7 +60,7 @@ def test_a_compiled_gradient_is_the_tapes(f: Any, shapes: Any, request: pytest.F
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("row", "params"), test_rules.CASES)
+@for_rows(("row", "params"), test_rules.CASES, parts=7)
 def test_a_rule_compiles_for_all_its_branches(row: Primitive, params: Params) -> None:
     points = test_rules.points(row, 8)
     g, names = of_named_arguments(lambda *xs: row(*xs, **params), len(row.rules))

@@ -18,6 +18,7 @@ import gradcli
 from gradcli.errors import BadPoint, BadShape, BadTarget, CannotCompile, FunctionFailed, GradcliError, TraceDiffers
 from gradcli.programs import memory, straight_line
 from tests.interpreters.test_fast_programs import BEGINNING, END, loaded, statement
+from tests.rows import for_rows
 
 RNG = np.random.default_rng(7)
 V, W, M = RNG.normal(size=5), RNG.normal(size=5), RNG.normal(size=(5, 5))
@@ -88,7 +89,7 @@ def is_that_of_the_tape(f: Callable[..., Any], example: tuple[Any, ...], *points
 
 
 @pytest.mark.usefixtures("_memory")
-@pytest.mark.parametrize("name", FUNCTIONS)
+@for_rows("name", FUNCTIONS, parts=2)
 def test_at_other_points_compiled_code_finds_what_the_tape_finds(name: str) -> None:
     f, names = FUNCTIONS[name], ("v", "w", "m")
     compiled = gradcli.compile(gradcli.value_and_grad(f, wrt=names), V, W, M)
@@ -111,9 +112,7 @@ def _owned(found: tuple[Any, ...], args: tuple[Any, ...]) -> None:
         assert not any(np.shares_memory(x, other) for other in (*found[:k], *args, DATA))
 
 
-@pytest.mark.parametrize(
-    "name", ["elementwise", "broadcast", "matrices", "views", "written over", "powers", "kinks", "sums of sums"]
-)
+@for_rows("name", ["elementwise", "broadcast", "matrices", "views", "written over", "powers", "kinks", "sums of sums"])
 def test_code_for_large_arrays_finds_what_the_tape_finds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(straight_line, "_LARGE", 4)  # entries, of which the first stands for all while it is traced
     monkeypatch.setattr(memory, "REUSED", 4)
@@ -124,6 +123,7 @@ def test_code_for_large_arrays_finds_what_the_tape_finds(name: str, monkeypatch:
     assert all(map(same, found[1], expected[1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_random_functions_that_write_and_alias(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "REUSED", 1)
@@ -213,7 +213,7 @@ IDIOMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", IDIOMS)
+@for_rows("name", IDIOMS)
 def test_ways_in_which_people_write_functions(name: str) -> None:
     f, more = IDIOMS[name]
     assert is_that_of_the_tape(f, (X, *more), (Y, *more), (-X, *more), (np.zeros(3), *more))
@@ -322,7 +322,7 @@ def test_what_is_captured_is_the_examples() -> None:
     assert np.array_equal(compiled(X), 2 * X * [1.0, 2.0, 3.0])
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("given", "message"),
     [
         (np.ones(4), r"x is float64 of shape \(4,\); the function was compiled for float64 of shape \(3,\)"),
@@ -381,7 +381,7 @@ def caught(x: Any) -> Any:
         return np.sum(x)
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@for_rows("name", REFUSED)
 def test_what_needs_a_plain_value_is_refused_with_its_line(name: str) -> None:
     f, message = REFUSED[name]
     with pytest.raises(GradcliError, match=message) as caught:
@@ -397,7 +397,7 @@ def generator(x: Any) -> Iterator[Any]:
     yield np.sum(x)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("f", "args", "error"),
     [
         (generator, (X,), BadTarget),

@@ -34,6 +34,7 @@ def contents(wheel: Path) -> tuple[list[str], Message, str]:
         return names, email.message_from_bytes(archive.read(metadata)), archive.read(entries).decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["repository", "sdist"])
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_wheel_has_what_it_must(name: str, source: str, tmp_path: Path) -> None:

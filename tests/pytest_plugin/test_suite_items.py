@@ -16,6 +16,7 @@ def outcomes(result: pytest.RunResult) -> dict[str, int]:
     return {name: n for name, n in result.parseoutcomes().items() if name not in ("seconds", "warnings")}
 
 
+@pytest.mark.slow
 def test_each_check_is_an_item_beside_the_tests(project: Project) -> None:
     result = project(A_TEST, "--gradcli", "-v", suite=GOOD_AND_BAD)
     assert outcomes(result) == {"passed": 2, "failed": 3}
@@ -26,6 +27,7 @@ def test_each_check_is_an_item_beside_the_tests(project: Project) -> None:
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.mark.slow
 def test_a_failure_shows_the_report_and_the_section(project: Project) -> None:
     result = project("", "--gradcli", suite="hinge: failed\n")
     result.stdout.fnmatch_lines(
@@ -59,6 +61,7 @@ CHOSEN = {
 # fmt: on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", CHOSEN)
 def test_checks_are_chosen(project: Project, pytester: pytest.Pytester, how: str) -> None:
     args, expected = CHOSEN[how]
@@ -99,6 +102,7 @@ def test_a_wrong_ini_value_is_an_error_of_usage(project: Project) -> None:
     result.stderr.fnmatch_lines(["ERROR: gradcli_inconclusive is one of fail, skip, xfail"])
 
 
+@pytest.mark.slow
 def test_under_xdist_all_is_the_same_and_each_process_has_one_thread(
     project: Project, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +124,7 @@ def test_threads(gradcheck):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_the_baseline_lists_is_expected_to_fail(pytester: pytest.Pytester) -> None:
     checks = "".join(
         f'[[check]]\nid = "{n}"\ntarget = "x**2"\ngrad = "{g}"\nat = "x=3"\n'

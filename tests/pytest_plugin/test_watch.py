@@ -29,6 +29,7 @@ def run(pytester: pytest.Pytester, factor: int, *options: str) -> pytest.RunResu
     return pytester.runpytest_subprocess("--gradcli-watch", *options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-n2",)])
 def test_gradients_that_tests_use_are_checked(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
     result = run(pytester, 4, *options)
@@ -38,6 +39,7 @@ def test_gradients_that_tests_use_are_checked(pytester: pytest.Pytester, options
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-n2",)])
 def test_a_wrong_gradient_fails_a_run_whose_tests_pass(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
     result = run(pytester, 5, *options)
@@ -46,6 +48,7 @@ def test_a_wrong_gradient_fails_a_run_whose_tests_pass(pytester: pytest.Pytester
     result.stdout.fnmatch_lines(["*FAIL*test_fit.py:9*loss_grad*wrong*", "*Likely mistake*"])
 
 
+@pytest.mark.slow
 def test_without_the_option_nothing_is_watched(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_fit=TEST.format(factor=5))
     result = pytester.runpytest_subprocess()

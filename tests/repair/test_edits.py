@@ -12,6 +12,7 @@ from gradcli.repair.edits import edits_of
 from gradcli.repair.place import Edit, Place
 from gradcli.repair.scope import Scope
 from gradcli.repair.text import Change, Text, changed, expressions, spans_of
+from tests.rows import for_rows
 
 X, Y = np.array([0.3, -1.2, 2.0]), np.array([1.5, 0.4, -0.7])
 NAMES = {"x": X, "y": Y, "n": 3, "lam": 0.7, "A": np.arange(9.0).reshape(3, 3), "np": np}
@@ -29,7 +30,7 @@ def edited(source: str) -> dict[str, Edit]:
     return {changed(source, edit.changes): edit for place in places(source) for edit in edits_of(place)}
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("wrong", "right", "kind"),
     [
         ("g = x + y", "g = x - y", "sign"),
@@ -82,6 +83,7 @@ operand = st.sampled_from(["x", "y", "lam", "2", "A @ x", "np.sin(x)", "(x + y)"
 sign = st.sampled_from(["+", "-", "*", "/"])
 
 
+@pytest.mark.slow
 @given(operand, sign, operand, sign, operand)
 def test_every_edited_text_is_an_expression_in_which_only_the_place_changed(
     a: str, first: str, b: str, second: str, c: str

@@ -13,6 +13,7 @@ from gradcli.repair.patch import slip_of
 from gradcli.repair.place import Edit
 from gradcli.repair.search import Repair
 from gradcli.repair.text import Change, changed
+from tests.rows import for_rows
 
 pytestmark = pytest.mark.repairs
 Gradcli = Callable[..., Any]
@@ -51,7 +52,7 @@ def check(gradcli: Gradcli, source: str, at: str, *more: str, names: str = "f,g"
     return diagnosis(gradcli("check", f"claimed.py:{f}", "--grad", g, "--at", at, "--json", *more))
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("f", "wrong", "right", "at"),
     [
         ("sum(tanh(x))", "1-tanh(x)**3", "1-tanh(x)**2", "x=[0.3,1.2,-0.5]"),
@@ -89,11 +90,13 @@ def g(x, y):
 """
 
 
+@pytest.mark.slow
 def test_a_term_that_is_missing_is_added(gradcli: Gradcli, here: Path) -> None:
     found = check(gradcli, LEFT_OUT, "x=[0.5, -1.2, 0.8], y=[2.1, 0.3, -0.4]")
     assert "x" in found["edits"][0]["after"] and found["patch"].count("\n+") == 2
 
 
+@pytest.mark.slow
 def test_two_edits_are_found_where_one_is_not_enough(gradcli: Gradcli) -> None:
     ran = gradcli(
         "check", "sin(x)*exp(y)", "--grad", "x=sin(x)*exp(y), y=sin(x)*exp(x)", "--at", "x=0.4, y=0.9", "--json"
@@ -102,6 +105,7 @@ def test_two_edits_are_found_where_one_is_not_enough(gradcli: Gradcli) -> None:
     assert found["replacement"] == "x=cos(x)*exp(y), y=sin(x)*exp(y)" and len(found["edits"]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
 def test_a_function_gets_a_patch_that_git_applies(gradcli: Gradcli, here: Path, ends: str) -> None:
     source = RIDGE.format(result="2 * X.T @ e + 2 * lam * w").replace("\n", ends)
@@ -121,6 +125,7 @@ def _fresh(folder: Path) -> bool:
     return subprocess.run(command, cwd=folder, capture_output=True, timeout=120, check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_several_targets_write_one_diff(gradcli: Gradcli, here: Path) -> None:
     for name in ("one", "two"):
         Path(f"{name}.py").write_text(RIDGE.format(result="2 * X.T @ e + 2 * lam * w"))
@@ -135,11 +140,13 @@ def test_several_targets_write_one_diff(gradcli: Gradcli, here: Path) -> None:
     assert (here / "fix.diff").read_text().count("--- a/") == 2
 
 
+@pytest.mark.slow
 def test_a_file_without_a_last_newline_keeps_it_that_way(gradcli: Gradcli, here: Path) -> None:
     found = check(gradcli, RIDGE.format(result="2 * X.T @ e + 2 * lam * w").rstrip(), AT, "--wrt", "w")
     assert found["patch"].count("\\ No newline at end of file") == 2
 
 
+@pytest.mark.slow
 def test_the_report_shows_the_lines_of_the_edit(gradcli: Gradcli, here: Path) -> None:
     Path("claimed.py").write_text(RIDGE.format(result="2 / n * X.T @ e - 2 * lam * w"))
     text = gradcli("check", "claimed.py:f", "--grad", "g", "--at", AT, "--wrt", "w").stdout
@@ -221,6 +228,7 @@ def g(x):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "names", "after"),
     [
@@ -254,12 +262,14 @@ def g(x):
 """
 
 
+@pytest.mark.slow
 def test_what_f_uses_is_never_edited(gradcli: Gradcli, here: Path) -> None:
     found = check(gradcli, SHARED, "x=[0.5, -1.2]")
     assert found["patch"] is None or "@@ -1" not in found["patch"].split("def g")[0].replace("@@ -10", "")
     assert all(edit["line"] >= 12 for edit in found.get("edits", []))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -303,11 +313,13 @@ def g(x):
 """
 
 
+@pytest.mark.slow
 def test_no_other_function_is_called_that_does_more_than_compute(gradcli: Gradcli, here: Path) -> None:
     check(gradcli, HARMFUL, "x=[0.5, -1.2]")
     assert not (here / "wiped").exists()  # it has the arity of `slope`, in whose place it could be tried
 
 
+@pytest.mark.slow
 def test_an_edit_that_does_not_end_is_given_up(gradcli: Gradcli, here: Path) -> None:
     source = (
         "import numpy as np\n\ndef f(x):\n    return np.sum(x**2)\n\ndef g(x):\n    k = 0\n    while k < 3:\n        k = k + 1\n"
@@ -316,6 +328,7 @@ def test_an_edit_that_does_not_end_is_given_up(gradcli: Gradcli, here: Path) -> 
     assert check(gradcli, source, "x=[0.5, -1.2]")["edits"][0]["after"] in ("return 2 * x", "return (k - 1) * x")
 
 
+@pytest.mark.slow
 def test_a_claim_outside_the_project_gets_no_patch(
     gradcli: Gradcli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +340,7 @@ def test_a_claim_outside_the_project_gets_no_patch(
     assert diagnosis(ran)["patch"] is None and "outside the project" in diagnosis(ran)["no_patch"]
 
 
+@pytest.mark.slow
 def test_where_no_edit_helps_the_closed_form_is_shown(gradcli: Gradcli, here: Path) -> None:
     ran = gradcli("check", "x**2*y", "--grad", "x=gamma(x)*7, y=x**2", "--at", "x=1.5, y=0.4", "--json")
     assert diagnosis(ran)["closed_form"]["x"] in ("2*x*y", "2*y*x") and "replacement" not in diagnosis(ran)
@@ -344,6 +358,7 @@ def test_a_right_claim_has_no_diagnosis(gradcli: Gradcli, here: Path) -> None:
     assert "nothing is wrong" in ran.stderr and not (here / "fix.diff").exists()
 
 
+@pytest.mark.slow
 def test_two_runs_give_the_same_patch(gradcli: Gradcli, here: Path) -> None:
     source = RIDGE.format(result="2 * X.T @ e + 2 * lam * w")
     first, second = (json.dumps(check(gradcli, source, AT, "--wrt", "w")) for _ in range(2))
@@ -376,6 +391,7 @@ START = {"params": {"A": 1.5, "k": 0.5, "c": 0.1}}
 """
 
 
+@pytest.mark.slow
 def test_no_repair_reads_memory_that_nothing_has_written(gradcli: Gradcli, here: Path) -> None:
     Path("claimed.py").write_text(FIT)
     found = diagnosis(gradcli("check", "claimed.py:FIT.residual", "--jac", "FIT.jacobian", "--at", "START", "--json"))
@@ -427,6 +443,7 @@ def g(w, x):
 """
 
 
+@pytest.mark.slow
 def test_an_edit_that_is_right_for_the_signs_of_the_point_alone_is_no_repair(gradcli: Gradcli, here: Path) -> None:
     Path("claimed.py").write_text(TAIL_SUMS)
     found = diagnosis(gradcli("check", "claimed.py:f", "--grad", "g", "--at", "AT", "--wrt", "b", "--json"))
@@ -447,11 +464,13 @@ def test_a_named_size_may_stand_in_a_repair(gradcli: Gradcli) -> None:
     assert diagnosis(ran)["replacement"] == "x=2*x / n"
 
 
+@pytest.mark.slow
 def test_a_number_that_is_a_size_by_accident_is_left_out(gradcli: Gradcli, here: Path) -> None:
     found = check(gradcli, LAYER, "w=[0.5, -1.2, 0.8, 2.1, 0.3, -0.4], x=[1.5, 0.2, -0.8, 0.7, 1.1, 0.6]", "--wrt", "w")
     assert [e["after"] for e in found["edits"]] == ["return self.x * dy"]
 
 
+@pytest.mark.slow
 def test_a_closed_form_that_holds_at_one_size_alone_is_not_shown(gradcli: Gradcli, here: Path) -> None:
     source = (
         "import numpy as np\n\ndef f(x, w):\n    a, b, c, d = x\n    return a * w[0] + b * c\n\n"
@@ -461,6 +480,7 @@ def test_a_closed_form_that_holds_at_one_size_alone_is_not_shown(gradcli: Gradcl
     assert "closed_form" not in found and found["patch"] is None
 
 
+@pytest.mark.slow
 def test_a_claim_may_assign_to_attributes_of_its_layer(gradcli: Gradcli, here: Path) -> None:
     source = (
         "import numpy as np\n\nclass Linear:\n    def forward(self, x):\n        self.x = x\n        return self.W @ x\n\n"
@@ -473,6 +493,7 @@ def test_a_claim_may_assign_to_attributes_of_its_layer(gradcli: Gradcli, here: P
     assert [e["after"] for e in found["edits"]] == ["return np.outer(dy, self.x)"]
 
 
+@pytest.mark.slow
 def test_labels_and_masks_are_redrawn_as_what_they_are(gradcli: Gradcli, here: Path) -> None:
     source = (
         "import numpy as np\n\ndef f(z, y):\n    return np.sum(np.log(np.sum(np.exp(z), 1)) - np.sum(y * z, 1))\n\n"
@@ -503,6 +524,7 @@ MODEL = Logit(8.0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wrong", "right"), [("p @ X - X[0]", "p @ Xs - Xs[0]"), ("Xs[0] - p @ Xs", "p @ Xs - Xs[0]")])
 def test_a_function_that_returns_both_is_repaired_where_its_value_stays(
     gradcli: Gradcli, here: Path, wrong: str, right: str
@@ -537,7 +559,7 @@ def g(w, A):
     assert found["message"] == "an axis is wrong: `axis=1` should be `axis=0`"
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("kind", "before", "change", "says"),
     [
         ("name", "g += X[c] - p @ X", [(5, 6, "Xs"), (16, 17, "Xs")], "a name is wrong: `X` should be `Xs`"),

@@ -1,11 +1,10 @@
 """Names of targets as verdict lines have them."""
 
-import pytest
-
 from gradcli.reports.escape import cut
+from tests.rows import for_rows
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "width", "shown"),
     [
         ("sin(x*y)", 40, "sin(x*y)"),

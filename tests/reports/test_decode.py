@@ -14,13 +14,14 @@ from gradcli.reports.decode import NotADocument, Summarised, decoded
 from gradcli.reports.encode import encode
 from gradcli.reports.suite import row_of
 from tests.conftest import gradcli
+from tests.rows import for_rows
 
 FOLDER = Path(__file__).parents[1] / "goldens"
 LINES = [shlex.split(line) for line in (FOLDER / "commands.txt").read_text().splitlines() if line and line[0] != "#"]
 CHECKS = [(words[0], words[1:]) for words in LINES if words[1] == "check" and "--json" in words]
 
 
-@pytest.mark.parametrize(("name", "words"), CHECKS, ids=lambda x: x if isinstance(x, str) else "")
+@for_rows(("name", "words"), CHECKS, ids=lambda x: x if isinstance(x, str) else "", parts=7)
 def test_a_document_read_back_is_the_same_report(name: str, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FOLDER)
     ran = gradcli(*words)
@@ -35,7 +36,7 @@ def test_a_document_read_back_is_the_same_report(name: str, words: list[str], mo
         assert rendered("text", report).split() == told.split()
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "change",
     [
         {"verdict": "maybe"}, {"points": 3}, {"seed": "0"}, {"detects": None}, {"points": [{}]}, {"target": {"kind": "x"}},
@@ -48,7 +49,7 @@ def test_other_data_is_no_document(change: dict[str, Any]) -> None:
         decoded(CheckReport, {**document, **change})
 
 
-@pytest.mark.parametrize("data", [None, [], "text", 3, {"schema": "gradcli.check/3"}])
+@for_rows("data", [None, [], "text", 3, {"schema": "gradcli.check/3"}])
 def test_what_is_no_object_is_no_document(data: Any) -> None:
     with pytest.raises(NotADocument):
         decoded(CheckReport, data)

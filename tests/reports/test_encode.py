@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.encode import MAX_ENTRIES, WORST, encode
+from tests.rows import for_rows
 
 
 class Colour(Enum):
@@ -53,7 +54,7 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("x", "data"), TABLE, ids=[repr(x) for x, _ in TABLE])
+@for_rows(("x", "data"), TABLE, ids=[repr(x) for x, _ in TABLE])
 def test_values_become_plain_data(x: object, data: object) -> None:
     found = encode(x)
     assert found == data

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gradcli.reports import numbers
 from gradcli.reports.blocks import text_of
+from tests.rows import for_rows
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 ORDINARY = st.floats(1e-280, 1e280)
@@ -19,7 +20,7 @@ def test_full_round_trips(x: float) -> None:
     assert float(numbers.full(x)) == x
 
 
-@pytest.mark.parametrize(("x", "shown"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf"), (-0.0, "-0.0")])
+@for_rows(("x", "shown"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf"), (-0.0, "-0.0")])
 def test_full_spells_what_is_not_finite(x: float, shown: str) -> None:
     assert numbers.full(x) == shown
 
@@ -40,7 +41,7 @@ TWO = [
 ]
 
 
-@pytest.mark.parametrize(("x", "shown"), TWO)
+@for_rows(("x", "shown"), TWO)
 def test_two_digits(x: float, shown: str) -> None:
     assert numbers.two(x) == shown
 
@@ -57,7 +58,7 @@ POWER = [
 ]
 
 
-@pytest.mark.parametrize(("x", "shown"), POWER)
+@for_rows(("x", "shown"), POWER)
 def test_power_has_one_digit(x: float, shown: str) -> None:
     assert numbers.power(x) == shown
 
@@ -83,7 +84,7 @@ WITHIN = [
 ]
 
 
-@pytest.mark.parametrize(("x", "bound", "shown"), WITHIN)
+@for_rows(("x", "bound", "shown"), WITHIN)
 def test_within_shows_the_bound(x: float, bound: float, shown: str) -> None:
     assert numbers.within(x, bound) == shown
 
@@ -119,7 +120,7 @@ RATIO = [
 ]
 
 
-@pytest.mark.parametrize(("x", "shown"), RATIO)
+@for_rows(("x", "shown"), RATIO)
 def test_ratio_near_one_is_its_distance(x: float, shown: str) -> None:
     assert numbers.ratio(x) == shown
 
@@ -140,7 +141,7 @@ DIGITS = [
 ]
 
 
-@pytest.mark.parametrize(("x", "reference", "digits"), DIGITS)
+@for_rows(("x", "reference", "digits"), DIGITS)
 def test_right_digits(x: float, reference: float, digits: float) -> None:
     assert float(numbers.right_digits(x, reference)) == pytest.approx(digits, abs=1e-4)
 
@@ -163,7 +164,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("x", "shown"), VALUES)
+@for_rows(("x", "shown"), VALUES)
 def test_values_are_listed_briefly(x: object, shown: str) -> None:
     assert numbers.value(x) == shown
 
@@ -181,6 +182,6 @@ def test_compared_marks_where_digits_part() -> None:
 NAMES = [(("x", ()), "x"), (("W", (3, 2)), "W[3,2]"), (("x", (1,), (0,)), "f[0]/x[1]"), (("x", (), (2, 1)), "f[2,1]/x")]
 
 
-@pytest.mark.parametrize(("entry", "shown"), NAMES)
+@for_rows(("entry", "shown"), NAMES)
 def test_entries_are_named(entry: tuple, shown: str) -> None:
     assert numbers.entry_name(*entry) == shown

@@ -18,6 +18,7 @@ from gradcli.errors import ErrorKind, GradcliError
 from gradcli.reports.encode import document_fields
 from gradcli.reports.schema import field_descriptions
 from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
+from tests.rows import for_rows
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
 NAMES = (
@@ -108,6 +109,7 @@ def complaints(gradcli: Callable[..., Any], document: Any) -> list[str]:
     return [error.message for error in Draft202012Validator(schema(gradcli, name)).iter_errors(document)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", DOCUMENTS)
 def test_documents_validate(gradcli: Callable[..., Any], case: str) -> None:
     ran = gradcli(*DOCUMENTS[case], "--json")
@@ -148,7 +150,7 @@ def test_whatever_python_code_takes_validates(gradcli: Callable[..., Any], tmp_p
     assert at["mode"] == "1e" and complaints(gradcli, document) == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_rows("name", NAMES)
 def test_schemas_are_schemas(gradcli: Callable[..., Any], name: str) -> None:
     found = schema(gradcli, name)
     Draft202012Validator.check_schema(found)
@@ -243,7 +245,7 @@ REPORTED = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(REPORTED))
+@for_rows("name", sorted(REPORTED))
 def test_a_docstring_describes_every_field_of_a_report_and_no_other(name: str) -> None:
     descriptions = field_descriptions(REPORTED[name])
     assert list(descriptions) == [field.name for field in document_fields(REPORTED[name])]
@@ -274,7 +276,7 @@ def properties(schema: Any) -> Iterator[tuple[str, Any]]:
         yield from properties(part)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_rows("name", NAMES)
 def test_every_property_has_a_description(gradcli: Callable[..., Any], name: str) -> None:
     assert [name for name, what in properties(schema(gradcli, name)) if not what.get("description")] == []
 

@@ -1,14 +1,14 @@
 """The order of wrong entries: by relative error, then by absolute error."""
 
 import numpy as np
-import pytest
 
 import gradcli
 from gradcli.reports.error_maps import error_maps
 from gradcli.reports.shown_entries import worst_first
+from tests.rows import for_rows
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("claimed", "right", "order"),
     [
         ([1.5, 30.0, 1e9], [1.0, 20.0, 1.001e9], [1, 0, 2]),  # equally wrong: the larger absolute error first

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from gradcli.source.annotations import annotated, takes_a_list
+from tests.rows import for_rows
 from tests.source.test_loading import written
 
 QUICK = ("--modes", "forward,reverse,fd", "--json")
@@ -31,12 +32,12 @@ OTHERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("annotation", INTEGERS, ids=str)
+@for_rows("annotation", INTEGERS, ids=str)
 def test_an_annotation_says_integer(annotation: Any) -> None:
     assert annotated(parameter(annotation)) is int
 
 
-@pytest.mark.parametrize("annotation", OTHERS, ids=str)
+@for_rows("annotation", OTHERS, ids=str)
 def test_another_annotation_says_nothing(annotation: Any) -> None:
     assert annotated(parameter(annotation)) is None
 

@@ -12,6 +12,7 @@ from gradcli import check
 from gradcli.errors import GradcliError
 from gradcli.source.assignments import assignments
 from gradcli.source.point_files import gives_values
+from tests.rows import for_rows
 from tests.source.test_loading import written
 
 QUICK = ("--modes", "forward,reverse,fd", "--json")
@@ -48,7 +49,7 @@ def test_a_path_has_a_stream_of_its_own() -> None:
     assert found["a.b"].tolist() == assignments("x=1, a.b=randn(3)")["a.b"].tolist()
 
 
-@pytest.mark.parametrize("text", ["a.b=1, a.b=2", "a[0]=1; a[0]=2", "x=m:A, x=m:B", "a.b="])
+@for_rows("text", ["a.b=1, a.b=2", "a[0]=1; a[0]=2", "x=m:A, x=m:B", "a.b="])
 def test_a_bad_path_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(GradcliError) as error:
         assignments(text, from_python=lambda code: 1.0)

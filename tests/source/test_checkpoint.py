@@ -10,6 +10,7 @@ import pytest
 
 import gradcli as package
 from gradcli.errors import GradcliError, NotSupported
+from tests.rows import for_rows
 from tests.source.test_loading import written
 
 X = np.array([0.5, -1.0, 2.0])
@@ -30,14 +31,14 @@ def _importable_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@for_rows("name", FUNCTIONS)
 def test_values_and_jacobians_are_the_same(name: str) -> None:
     f = FUNCTIONS[name]
     np.testing.assert_array_equal(package.checkpoint(f)(X), f(X))
     np.testing.assert_array_equal(package.jacobian(package.checkpoint(f))(X), package.jacobian(f)(X))
 
 
-@pytest.mark.parametrize("name", ["sum of squares", "product", "branch", "constant"])
+@for_rows("name", ["sum of squares", "product", "branch", "constant"])
 def test_second_derivatives_are_the_same(name: str) -> None:
     f = FUNCTIONS[name]
     np.testing.assert_allclose(package.hessian(package.checkpoint(f))(X), package.hessian(f)(X), rtol=1e-15, atol=1e-16)
@@ -76,8 +77,8 @@ CALLS = {
 # fmt: on
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("wrapped", [package.checkpoint, lambda f: f], ids=["checkpointed", "plain"])
+@for_rows("call", CALLS)
+@for_rows("wrapped", [package.checkpoint, lambda f: f], ids=["checkpointed", "plain"])
 def test_arguments_and_results_have_any_structure(call: str, wrapped: Callable[..., Any]) -> None:
     np.testing.assert_allclose(CALLS[call](wrapped), 4 * X, rtol=1e-15)
 
@@ -162,6 +163,7 @@ def _peaks(gradcli: Callable[..., Any], tmp_path: Path) -> Callable[..., dict[st
     return measure
 
 
+@pytest.mark.slow
 def test_a_chain_in_root_many_groups_holds_root_many_layers(peaks: Callable[..., dict[str, int]]) -> None:
     found = peaks(8, 8)
     a_layer = found["plain"] / 64
@@ -170,6 +172,7 @@ def test_a_chain_in_root_many_groups_holds_root_many_layers(peaks: Callable[...,
     assert found["checkpointed"] >= 8 * 8 * N
 
 
+@pytest.mark.slow
 def test_memory_grows_with_the_root_of_the_depth(peaks: Callable[..., dict[str, int]]) -> None:
     small, large = peaks(4, 4), peaks(8, 8)
     assert large["plain"] / small["plain"] == pytest.approx(4.0, rel=0.1)

@@ -8,6 +8,7 @@ import pytest
 from gradcli.errors import BadOption, BadPoint, TooLarge
 from gradcli.source.draws import Source, Whole
 from gradcli.source.points import read, shapes
+from tests.rows import for_rows
 
 N = {"n": 3, "m": 2}
 # fmt: off
@@ -50,7 +51,7 @@ def same(a: Any, b: Any) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
-@pytest.mark.parametrize(("named", "written"), SIZED)
+@for_rows(("named", "written"), SIZED)
 def test_a_named_size_is_its_number(named: str, written: str) -> None:
     (found,), (expected,) = read([named], 7, N), read([written], 7)
     assert same(found, expected)
@@ -65,13 +66,13 @@ def test_every_point_takes_sizes() -> None:
     assert [len(point["x"]) for point in read(["x=randn(n)", "x=randn(m)"], 0, N)] == [3, 2]
 
 
-@pytest.mark.parametrize("text", UNKNOWN)
+@for_rows("text", UNKNOWN)
 def test_other_names_are_unknown_values(text: str) -> None:
     with pytest.raises(BadPoint, match=r"unknown value '[kN]'"):
         read([text], 0, N)
 
 
-@pytest.mark.parametrize("text", BAD_SHAPES)
+@for_rows("text", BAD_SHAPES)
 def test_other_words_are_no_sizes(text: str) -> None:
     with pytest.raises(BadOption, match="the sizes of W are not whole numbers"):
         shapes([text], N)
@@ -83,7 +84,7 @@ def test_a_size_is_a_whole_number(text: str) -> None:
         read([text], 0, N)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "text",
     [
         "x=randn(n, n)", "x=zeros(n, n)", "S=spd(n)", "x=eye(n)", "x=full(0, n, n)", "x=linspace(0, 1, n*n)", "x=student(3, n, n)",

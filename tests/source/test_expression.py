@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gradcli.errors import GradcliError
 from gradcli.source.expression import Expression
 from gradcli.source.names import CONSTANTS, FUNCTIONS, PREFIXES
+from tests.rows import for_rows
 from tests.source.calls import ROUNDED, VALUES, arguments_of, reference
 
 x, y, v, w, u, A, B, W = VALUES.values()
@@ -176,7 +177,7 @@ PREFIXED = [
 # fmt: on
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "expected"),
     ARITHMETIC
     + CONSTANT
@@ -196,12 +197,12 @@ def test_value(text, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-15, atol=0)
 
 
-@pytest.mark.parametrize("text", ["1", "x > 0", "v > 0", "isnan(v)", "floor(3)", "maximum(1, 2)", "full((2,), 3)"])
+@for_rows("text", ["1", "x > 0", "v > 0", "isnan(v)", "floor(3)", "maximum(1, 2)", "full((2,), 3)"])
 def test_every_value_is_float64(text):
     assert np.asarray(value(text)).dtype == np.float64
 
 
-@pytest.mark.parametrize(("text", "same"), [
+@for_rows(("text", "same"), [
     ("softmax_rows(X)", "softmax(X, axis=1)"), ("softmax_columns(X)", "softmax(X, axis=0)"), ("logsumexp_rows(X)", "logsumexp(X, axis=1)"),
     ("max_columns(X)", "max(X, axis=0)"),
 ])  # fmt: skip
@@ -210,7 +211,7 @@ def test_names_that_formulas_print_are_read(text, same):
     np.testing.assert_array_equal(Expression(text)({"X": X}), Expression(same)({"X": X}))
 
 
-@pytest.mark.parametrize("prefix", sorted(PREFIXES))
+@for_rows("prefix", sorted(PREFIXES))
 def test_every_prefix_stands_before_functions_and_constants(prefix):
     name = {
         "F": "tanh",
@@ -223,7 +224,7 @@ def test_every_prefix_stands_before_functions_and_constants(prefix):
 
 
 # fmt: off
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "given", "expected"),
     [
         ("x*y + x",              "",    ("x", "y")),
@@ -265,7 +266,7 @@ def test_a_long_chain_of_conditionals_is_evaluated():
 
 
 # fmt: off
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "notice", "under"),
     [
         ("v.T*2",                  ".T of a vector does nothing: for the product of a column and a row write outer(a, b)", "v.T"),
@@ -307,7 +308,7 @@ SPELLINGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "plain"), SPELLINGS)
+@for_rows(("text", "plain"), SPELLINGS)
 def test_a_mathematicians_spelling_is_that_of_the_language(text, plain):
     np.testing.assert_array_equal(value(text), value(plain))
 
@@ -316,7 +317,7 @@ def test_a_logarithm_of_a_negative_determinant_is_no_number():
     assert np.isnan(value("logdet([[0, 1], [1, 0]])"))
 
 
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@for_rows("name", sorted(FUNCTIONS), parts=3)
 def test_every_function_equals_the_one_of_its_name(name):
     arguments, taken = arguments_of(name)
     with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -328,7 +329,7 @@ def test_every_function_equals_the_one_of_its_name(name):
 
 
 # fmt: off
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "expected"),
     [
         ("cross_entropy(W, [2, 0])",      -np.mean(scipy.special.log_softmax(W, axis=1)[[0, 1], [2, 0]])),
@@ -370,6 +371,7 @@ def grown(inner):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(st.recursive(ATOMS, grown, max_leaves=12))
 def test_random_expressions_evaluate_as_python_does(text):
@@ -411,12 +413,14 @@ def only_our_errors(text):
             assert error.what
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(st.text(max_size=40) | st.lists(st.sampled_from(WORDS), max_size=20).map("".join))
 def test_garbage_raises_only_our_errors(text):
     only_our_errors(text)
 
 
+@pytest.mark.slow
 @settings(max_examples=800, deadline=None)
 @example("expn(x, x)")
 @example("irfftn(x, 'i')")

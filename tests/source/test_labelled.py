@@ -9,6 +9,7 @@ import gradcli
 from gradcli import check
 from gradcli.errors import GradcliError
 from gradcli.reports.check import CheckReport
+from tests.rows import for_rows
 
 
 class Series:
@@ -98,7 +99,7 @@ TRACED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TRACED)
+@for_rows("name", TRACED)
 def test_a_trace_goes_through_values_and_labels(name: str) -> None:
     f, at = TRACED[name]
     report = check(f, at)

@@ -10,6 +10,7 @@ from gradcli.errors import BadPoint
 from gradcli.source.draws import Whole
 from gradcli.source.leaves import with_entries
 from gradcli.source.structure import Named
+from tests.rows import for_rows
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def test_the_parameters_of_a_module_have_their_own_names() -> None:
     assert held["fc.bias"] == 0.0
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("path", "x", "expected"),
     [
         ("config.scale", 5, Config(5.0)), ("config.steps", 5, Config(2.0, 5)), ("config.flag", 1, Config(2.0, 3, True)),

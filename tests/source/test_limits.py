@@ -13,6 +13,7 @@ from gradcli.source.expression import Expression
 from gradcli.source.names import FUNCTIONS
 from gradcli.source.points import read
 from gradcli.source.tokens import MAX_CHAIN, MAX_CHARACTERS, MAX_DIGITS, MAX_NESTING
+from tests.rows import for_rows
 from tests.source.calls import VALUES, arguments_of
 
 SMALL_MEMORY = 2**20  # bytes: a thousandth of what the largest admitted value takes
@@ -117,7 +118,7 @@ SIZES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "count"), SIZES)
+@for_rows(("text", "count"), SIZES)
 def test_a_value_of_just_the_limit_is_admitted(text, count, monkeypatch):
     monkeypatch.setattr(limits, "MAX_ENTRIES", count)
     f = Expression(text)
@@ -125,7 +126,7 @@ def test_a_value_of_just_the_limit_is_admitted(text, count, monkeypatch):
     assert np.size(result) <= count
 
 
-@pytest.mark.parametrize(("text", "count"), SIZES)
+@for_rows(("text", "count"), SIZES)
 def test_a_value_of_one_entry_more_is_refused(text, count, monkeypatch):
     monkeypatch.setattr(limits, "MAX_ENTRIES", count - 1)
     f = Expression(text)
@@ -172,7 +173,7 @@ def test_a_huge_value_is_refused_before_it_is_allocated(text):
     assert peak < SMALL_MEMORY
 
 
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@for_rows("name", sorted(FUNCTIONS), parts=2)
 def test_no_result_has_more_entries_than_were_counted(name):
     arguments, _ = arguments_of(name)
     f = Expression(f"{name}({arguments})")
@@ -202,7 +203,7 @@ def test_every_count_takes_the_arguments_of_its_function(table):
 
 
 # fmt: off
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "what"),
     [
         ("diff(v, n=10**9)",                   "this call would take 1,000,000,000 steps; the limit is 2,000"),
@@ -273,7 +274,7 @@ def test_all_values_together_may_have_so_many_entries_and_no_more(count):
         assert f.survey({"x": LARGE["x"]})[0] == 3.0
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "text",
     [
         "matmul(T, U)", "inner(v, v)", "tensordot(W, W, 2)", "inner(W, W)", "einsum('bij,bjk->bik', T, U)", "T @ U",
@@ -290,7 +291,7 @@ def test_products_count_the_entries_they_make(text, monkeypatch):
 # Values of points obey the same limits.
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "count"),
     [
         ("zeros((3, 4))", 12), ("ones(9)", 9), ("randn(3, 4)", 12), ("randn((3, 4))", 12), ("rand(12)", 12), ("spd(3)", 9),
@@ -308,7 +309,7 @@ def test_a_value_of_a_point_has_the_same_limit(text, count, monkeypatch):
         read([f"x={text}"])
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "text",
     [
         "randn(2**27 + 1)", "rand(2**20, 2**20)", "uniform(0, 1, 10**13)", "zeros(10**13)", "eye(2**21)", "spd(2**21)", "arange(1e13)",

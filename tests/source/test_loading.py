@@ -15,6 +15,7 @@ import pytest
 from gradcli.errors import BadTarget
 from gradcli.source.loading import load, pairs
 from gradcli.source.targets import is_python
+from tests.rows import for_rows
 
 QUICK = ("--modes", "forward,reverse,fd")
 NUMBER = itertools.count()
@@ -65,7 +66,7 @@ TEXTS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "python"), TEXTS)
+@for_rows(("text", "python"), TEXTS)
 def test_what_names_python_code(text: str, python: bool) -> None:
     assert is_python(text) is python
 

@@ -5,6 +5,7 @@ import pytest
 
 from gradcli.errors import BadExpression, BadShape
 from gradcli.source.expression import Expression
+from tests.rows import for_rows
 
 VALUES = {
     "v": np.array([1.0, 2.0, 3.0]),
@@ -152,22 +153,20 @@ def refusal(text, kind):
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("text", "what", "do", "under"), CHARACTERS + BRACKETS + STATEMENTS + NAMES + CALLS + VALUE, ids=ascii
-)
+@for_rows(("text", "what", "do", "under"), CHARACTERS + BRACKETS + STATEMENTS + NAMES + CALLS + VALUE, ids=ascii)
 def test_a_bad_expression_says_what_where_and_what_to_do(text, what, do, under):
     error = refusal(text, BadExpression)
     assert (error.what, error.do, error.where and error.where.source) == (what, do, under)
 
 
-@pytest.mark.parametrize(("text", "what", "do", "under"), SHAPES, ids=ascii)
+@for_rows(("text", "what", "do", "under"), SHAPES, ids=ascii)
 def test_shapes_that_do_not_fit_say_what_where_and_what_to_do(text, what, do, under):
     error = refusal(text, BadShape)
     assert (error.what, error.do, error.where.source) == (what, do, under)
 
 
 # fmt: off
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "line", "carets"),
     [
         ("sine(x*y) + exp(-x**2)",      "sine(x*y) + exp(-x**2)", "^^^^"),

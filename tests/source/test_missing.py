@@ -12,6 +12,7 @@ import pytest
 
 from gradcli.errors import GradcliError
 from gradcli.source.missing import refuse_missing
+from tests.rows import for_rows
 
 F = "def f(x):\n    return x**2\n"
 
@@ -66,8 +67,8 @@ MISSING = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("form", [(), ("--json",)])
-@pytest.mark.parametrize("what", MISSING)
+@for_rows("form", [(), ("--json",)])
+@for_rows("what", MISSING)
 def test_the_command_says_the_same_in_the_same_words(
     gradcli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, what: str, form: tuple[str, ...]
 ) -> None:
@@ -86,6 +87,7 @@ print(status, sorted(loaded), file=sys.stderr)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", MISSING)
 def test_nothing_is_loaded_and_no_process_is_started(what: str) -> None:
     argv = [*MISSING[what], "--json"]
@@ -94,7 +96,7 @@ def test_nothing_is_loaded_and_no_process_is_started(what: str) -> None:
     assert json.loads(ran.stdout)["schema"] == "gradcli.error/1"
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "words",
     [
         ("plain.py:f", "x=@x.npy"), ("plain.py:f", "--at", "x=@x.npy"), ("sin(x)", "x=@x.npy"), ("plain.py:f", "--grad", "x=2*x"),

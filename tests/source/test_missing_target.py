@@ -12,6 +12,7 @@ import pytest
 from gradcli.errors import BadTarget
 from gradcli.source.loading import load
 from gradcli.source.missing import refuse_missing
+from tests.rows import for_rows
 from tests.source.test_loading import written
 
 PLAIN = """
@@ -92,7 +93,7 @@ def test_a_name_that_may_be_there_is_looked_for_by_importing(tmp_path: Path, how
     assert refused("check", f"{path}:f.inner") is None
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "words",
     [
         ("check",), ("find", "no.py:f"), ("check", "-x", "no.py:f"), ("check", "no.py:f", "also.py:g"), ("check", "no.py:f", "x*y"),
@@ -107,7 +108,7 @@ def test_anything_else_is_left_to_the_command(words: tuple[str, ...]) -> None:
     assert refused(*words) is None
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "words",
     [("x=1",), ("--at", "x=1", "--json"), ("--grad", "other.py:g", "y=[1, 2]"), ("params.A=1", "--modes", "fd"),
      ("--at=x=1", "--seed=3"), ("-a", "x=1"), ("--device", "cuda")],

@@ -16,6 +16,7 @@ from gradcli.source.growth import ENTRIES, STEPS
 from gradcli.source.names import ALIASES, FUNCTIONS, arity
 from gradcli.source.parameters import COMPUTED, NOT_TAKEN, STATIC, STATIC_OF, VALUES_OF, is_static
 from gradcli.source.torch_names import OF_TORCH
+from tests.rows import for_rows
 
 KNOWN = {
     *(getattr(function, "__name__", "") for function in HANDLERS), *PRIMITIVES, *COMPOSITES, *SAME, *WHY,
@@ -53,7 +54,7 @@ def test_most_functions_are_in_the_language() -> None:
     assert len(left_out.REASONS) < 80
 
 
-@pytest.mark.parametrize("name", sorted(left_out.REASONS))
+@for_rows("name", sorted(left_out.REASONS))
 def test_a_call_of_what_is_left_out_says_why_and_what_to_write(name: str) -> None:
     with pytest.raises(
         BadExpression, match=f"^'{name}' is not part of the language: {left_out.REASONS[name].why}"
@@ -62,7 +63,7 @@ def test_a_call_of_what_is_left_out_says_why_and_what_to_write(name: str) -> Non
     assert caught.value.do and caught.value.where is not None
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("name", "says"),
     [
         ("np.histogram", "'histogram' is not part of the language: counts jump where a value crosses an edge"),

@@ -11,6 +11,7 @@ import pytest
 from gradcli.errors import FunctionFailed
 from gradcli.source.function import Output
 from gradcli.source.outputs import flattened, named_outputs
+from tests.rows import for_rows
 from tests.source.test_loading import written, xfail
 
 QUICK = ("--modes", "forward,reverse,fd")
@@ -169,7 +170,7 @@ def test_flattened_lays_parts_end_to_end() -> None:
     assert named_outputs(outputs) == ["loss", "aux.W[0,0]", "aux.W[0,1]", "aux.W[1,0]", "aux.W[1,1]"]
 
 
-@pytest.mark.parametrize("y", [2.0, np.float64(2), np.float32(2), 2, np.array(2.0)])
+@for_rows("y", [2.0, np.float64(2), np.float32(2), 2, np.array(2.0)])
 def test_one_number_is_one_number(y: Any) -> None:
     value, outputs = flattened(y, "f")
     assert isinstance(value, np.float64) and value == 2.0 and outputs == ()

@@ -11,6 +11,7 @@ from gradcli import check
 from gradcli.errors import BadOption, GradcliError
 from gradcli.option_values import pick
 from gradcli.source.pick import Pick
+from tests.rows import for_rows
 from tests.source.test_loading import written
 
 QUICK = ("--modes", "forward,reverse,fd")
@@ -100,7 +101,7 @@ def test_a_gradient_in_the_structure_of_the_input(gradcli: Callable[..., Any], t
     assert ran.json["points"][0]["differentiated"] == ["params.a", "params.b"]
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("parts", "said"),
     [
         ("", "takes value=... and grad=..."), ("value=1", "each once"), ("grad", "not 'grad'"), ("grad=", "not 'grad='"),

@@ -5,6 +5,7 @@ import pytest
 
 from gradcli.errors import BadOption, BadPoint, GradcliError
 from gradcli.source.points import read, shapes
+from tests.rows import for_rows
 
 # fmt: off
 MERGED = [
@@ -50,7 +51,7 @@ BAD_SHAPES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("texts", "expected"), MERGED)
+@for_rows(("texts", "expected"), MERGED)
 def test_texts_merge_into_points(texts, expected):
     assert read(texts) == expected
 
@@ -74,9 +75,7 @@ def test_an_empty_text_is_refused(text):
     assert (caught.value.what, caught.value.do) == ("the point is empty", 'write --at "x=0.5, y=1.2"')
 
 
-@pytest.mark.parametrize(
-    "text", ["x", "3", "x==3", "x=", "x=y", "=3", "x=1 y=2", "x:3", "x=3)", "2x=3", "x.=3", "x[y]=3", "x+=1"]
-)
+@for_rows("text", ["x", "3", "x==3", "x=", "x=y", "=3", "x=1 y=2", "x:3", "x=3)", "2x=3", "x.=3", "x[y]=3", "x+=1"])
 def test_a_text_that_names_no_value_is_refused(text):
     with pytest.raises(GradcliError):
         read([text])
@@ -102,12 +101,12 @@ def test_a_file_is_a_whole_point_that_later_texts_add_to(tmp_path):
     assert read(["x=5", f"@{path}"]) == [{"x": 5}, {"x": 1, "y": 2}]
 
 
-@pytest.mark.parametrize(("texts", "expected"), SHAPES)
+@for_rows(("texts", "expected"), SHAPES)
 def test_shapes_are_read(texts, expected):
     assert shapes(texts) == expected
 
 
-@pytest.mark.parametrize(("text", "what", "do"), BAD_SHAPES)
+@for_rows(("text", "what", "do"), BAD_SHAPES)
 def test_a_bad_shape_says_what_and_what_to_do(text, what, do):
     with pytest.raises(BadOption) as caught:
         shapes([text])

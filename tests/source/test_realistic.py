@@ -7,6 +7,7 @@ from gradcli.errors import BadPoint
 from gradcli.source.draws import BY_SIZE
 from gradcli.source.points import read
 from gradcli.source.realistic import MOST_CLASSES
+from tests.rows import for_rows
 
 NAMES = ("student", "outliers", "trained", "zipf", "onehots", "ragged", "causal")
 # fmt: off
@@ -65,13 +66,13 @@ def scales(x: np.ndarray) -> np.ndarray:
     return np.median(np.abs(x), axis=0)
 
 
-@pytest.mark.parametrize(("text", "shape", "is_whole"), MADE)
+@for_rows(("text", "shape", "is_whole"), MADE)
 def test_a_draw_has_its_shape_and_its_kind(text: str, shape: tuple[int, ...], is_whole: bool) -> None:
     x = drawn(text)
     assert (x.shape, x.dtype) == (shape, np.dtype(int if is_whole else float)) and np.all(np.isfinite(x))
 
 
-@pytest.mark.parametrize("text", ["student(3, 9)", "outliers(9)", "trained(9)", "zipf(99, 9)", "onehots(9, 9)", "ragged(9, 9)"])  # fmt: skip
+@for_rows("text", ["student(3, 9)", "outliers(9)", "trained(9)", "zipf(99, 9)", "onehots(9, 9)", "ragged(9, 9)"])  # fmt: skip
 def test_a_draw_depends_on_the_seed_the_name_and_the_point_alone(text: str) -> None:
     first, second = read([f"x={text}, y={text}", f"x={text}"], 5)
     assert np.array_equal(first["x"], read([f"x={text}"], 5)[0]["x"])
@@ -122,7 +123,7 @@ def test_one_hot_rows_have_one_entry_drawn_evenly() -> None:
     assert np.all(np.abs(x.sum(axis=0) - 1000) < 140)  # five standard deviations
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_rows("seed", range(20))
 def test_rows_of_a_ragged_mask_begin_with_an_entry_and_one_is_full(seed: int) -> None:
     mask = drawn("ragged(5, 7)", seed)
     lengths = mask.sum(axis=1)
@@ -138,7 +139,7 @@ def test_a_causal_mask_is_lower_triangular() -> None:
     assert drawn("causal(3)").tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
 
 
-@pytest.mark.parametrize(("text", "what", "do"), REFUSED)
+@for_rows(("text", "what", "do"), REFUSED)
 def test_a_bad_draw_says_what_where_and_what_to_do(text: str, what: str, do: str) -> None:
     with pytest.raises(BadPoint) as caught:
         drawn(f"2*{text}")
@@ -146,7 +147,7 @@ def test_a_bad_draw_says_what_where_and_what_to_do(text: str, what: str, do: str
     assert (caught.value.what, caught.value.do, where and where.source) == (what, do, text)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_rows("name", NAMES)
 def test_every_draw_of_this_file_refuses_something(name: str) -> None:
     assert name in BY_SIZE and any(text.startswith(f"{name}(") for text, _, _ in REFUSED)
 

@@ -10,6 +10,7 @@ from gradcli.errors import BadExpression, GradcliError
 from gradcli.source.expression import Expression
 from gradcli.source.names import CONSTANTS, FUNCTIONS
 from gradcli.source.points import read
+from tests.rows import for_rows
 
 # fmt: off
 HOSTILE = {
@@ -46,15 +47,13 @@ def evaluated(text, at):
         return f.survey({name: at.get(name, np.float64(0.5)) for name in f.inputs})
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@for_rows("text", TEXTS)
 def test_a_hostile_text_is_refused(text):
     with pytest.raises(BadExpression):
         evaluated(text, {"v": np.ones(3), "w": np.ones(3)})
 
 
-@pytest.mark.parametrize(
-    "text", ["fmax(v, w, out=v)", "clip(v, 5, 6, out=v)", "cumsum(v, out=v)", "outer(v, w, out=v)"]
-)
+@for_rows("text", ["fmax(v, w, out=v)", "clip(v, 5, 6, out=v)", "cumsum(v, out=v)", "outer(v, w, out=v)"])
 def test_no_expression_writes_into_its_inputs(text):
     at = {"v": np.ones(3), "w": np.full(3, 2.0)}
     with pytest.raises(GradcliError):
@@ -62,7 +61,7 @@ def test_no_expression_writes_into_its_inputs(text):
     assert np.array_equal(at["v"], np.ones(3))
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("prefix", "home"), [("np.", np), ("np.linalg.", np.linalg), ("scipy.special.", scipy.special), ("", builtins)]
 )
 def test_only_names_of_the_table_are_called(prefix, home):
@@ -81,7 +80,7 @@ def test_only_constants_of_the_table_are_read_from_a_module(prefix, home):
                 Expression(f"{prefix}.{name}")
 
 
-@pytest.mark.parametrize("name", ["__import__", "__builtins__", "open", "eval", "os", "self"])
+@for_rows("name", ["__import__", "__builtins__", "open", "eval", "os", "self"])
 def test_a_name_that_is_not_called_is_only_an_input(name):
     f = Expression(f"2*{name}")
     assert f.inputs == (name,)
@@ -89,7 +88,7 @@ def test_a_name_that_is_not_called_is_only_an_input(name):
 
 
 # fmt: off
-@pytest.mark.parametrize(
+@for_rows(
     "text",
     ["__import__('os')", "open('x')", "eval('1')", "().__class__", "'a'.__class__", "randn.__globals__", "np.load('x')", "[i for i in [1]]",
      "lambda: 0", "f'{1}'", "'%9d' % 1", "'a'*3", "(1,)*3", "(1, 2)*100000000000000000", "-(1, 2)", "{1: 2}", "zeros(3, **y)", "zeros(*[3])",

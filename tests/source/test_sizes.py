@@ -4,6 +4,7 @@ import pytest
 
 from gradcli.errors import BadOption
 from gradcli.source.sizes import numbers
+from tests.rows import for_rows
 
 # fmt: off
 FOUND = [
@@ -31,12 +32,12 @@ REFUSED = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("shapes", "at", "fixed", "right"), FOUND)
+@for_rows(("shapes", "at", "fixed", "right"), FOUND)
 def test_numbers(shapes: list[str], at: list[str], fixed: dict[str, int], right: dict[str, int]) -> None:
     assert dict(numbers(shapes, at, 0, fixed)) == right
 
 
-@pytest.mark.parametrize(("shapes", "at", "fixed", "says"), REFUSED)
+@for_rows(("shapes", "at", "fixed", "says"), REFUSED)
 def test_lengths_that_disagree(shapes: list[str], at: list[str], fixed: dict[str, int], says: str) -> None:
     with pytest.raises(BadOption) as refused:
         numbers(shapes, at, 0, fixed)

@@ -18,6 +18,7 @@ from gradcli.source.arguments import bound
 from gradcli.source.python import PythonFunction
 from gradcli.source.standin import stand_ins
 from gradcli.verdict.entries import AGREE, entrywise
+from tests.rows import for_rows
 
 
 def filled_buffer(x: Any) -> Any:
@@ -126,7 +127,7 @@ IDIOMS = [
 X = np.array([0.3, -0.7, 1.2])
 
 
-@pytest.mark.parametrize("f", IDIOMS, ids=lambda f: f.__name__)
+@for_rows("f", IDIOMS, ids=lambda f: f.__name__)
 def test_an_idiom_has_the_gradient_that_differences_find(f: Callable[[Any], Any]) -> None:
     q = Question(at_x(f), Point({"x": X.copy()}), ("x",))
     differences = MODES["finite-difference"].gradient(q)

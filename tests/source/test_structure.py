@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from gradcli.errors import BadPoint
 from gradcli.source.structure import nested, paths, put_together, taken_apart
+from tests.rows import for_rows
 from tests.source.test_loading import written
 
 QUICK = ("--modes", "forward,reverse,fd")
@@ -80,7 +81,7 @@ STRUCTURES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("x", "leaves"), STRUCTURES)
+@for_rows(("x", "leaves"), STRUCTURES)
 def test_structures_are_taken_apart_and_put_together(x: Any, leaves: dict[str, Any]) -> None:
     node, found = taken_apart("p", x)
     assert found == leaves and list(found) == list(leaves) == paths(node)
@@ -168,7 +169,7 @@ FLAT = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("flat", "structure"), FLAT)
+@for_rows(("flat", "structure"), FLAT)
 def test_paths_are_read_back(flat: dict[str, int], structure: dict[str, Any]) -> None:
     assert nested(flat) == structure
 

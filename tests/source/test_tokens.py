@@ -6,6 +6,7 @@ import pytest
 
 from gradcli.errors import BadExpression
 from gradcli.source.tokens import folded, parts, shared_and_parts, statements, tokens
+from tests.rows import for_rows
 
 SPLITS = [
     ("x", [(None, "x")]),
@@ -38,19 +39,19 @@ def named(found):
     return [(one.name and one.name.text, one.source) for one in found]
 
 
-@pytest.mark.parametrize(("text", "expected"), SPLITS)
+@for_rows(("text", "expected"), SPLITS)
 def test_statements_end_at_semicolons_and_newlines_outside_brackets(text, expected):
     assert named(statements(text)) == expected
 
 
-@pytest.mark.parametrize("text", [text for text, _ in SPLITS])
+@for_rows("text", [text for text, _ in SPLITS])
 def test_every_statement_is_python_and_has_a_column_for_each_character(text):
     for one in statements(text):
         assert ast.parse(one.source, mode="eval")
         assert len(one.columns) == len(one.source)
 
 
-@pytest.mark.parametrize("text", [text for text, _ in SPLITS if "^" not in text])
+@for_rows("text", [text for text, _ in SPLITS if "^" not in text])
 def test_columns_point_at_the_same_characters(text):
     for one in statements(text):
         written = [(c, text[at]) for c, at in zip(one.source, one.columns, strict=True) if c != " "]
@@ -82,17 +83,17 @@ def test_tokens_say_their_kind_and_where_they_begin():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", ["1", "1.", ".5", "1.5", "1e3", "1E+3", "1.5e-10", "1_000", "1_000.000_1"])
+@for_rows("number", ["1", "1.", ".5", "1.5", "1e3", "1E+3", "1.5e-10", "1_000", "1_000.000_1"])
 def test_a_number_is_one_token(number):
     assert [(t.kind, t.text) for t in tokens(number)] == [("number", number)]
 
 
-@pytest.mark.parametrize(("name", "expected"), FOLDS)
+@for_rows(("name", "expected"), FOLDS)
 def test_names_are_folded(name, expected):
     assert folded(name) == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), PARTS)
+@for_rows(("text", "expected"), PARTS)
 def test_parts_end_at_commas_outside_brackets(text, expected):
     assert [part.name.text for part in parts(text)] == expected
 
@@ -104,7 +105,7 @@ def test_a_claim_has_shared_statements_and_parts(text, shared, expected):
     assert named(last) == expected
 
 
-@pytest.mark.parametrize("text", ["", "  ", "\n;\n", "# nothing"])
+@for_rows("text", ["", "  ", "\n;\n", "# nothing"])
 def test_a_text_without_statements_is_refused(text):
     with pytest.raises(BadExpression, match="the expression is empty"):
         statements(text)

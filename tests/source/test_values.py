@@ -16,6 +16,7 @@ from gradcli.source.draws import Whole
 from gradcli.source.point_files import MAX_FILE_BYTES
 from gradcli.source.points import as_input, drawn
 from gradcli.source.values import from_file, value, whole_point
+from tests.rows import for_rows
 
 SECRET = "hunter2"
 
@@ -46,7 +47,7 @@ DRAWS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "expected"), CONSTANTS + CONSTRUCTED)
+@for_rows(("text", "expected"), CONSTANTS + CONSTRUCTED)
 def test_value(text, expected):
     found = as_input("x", value(text, "x"))
     assert found.dtype == np.float64 and np.shape(found) == np.shape(expected)
@@ -72,17 +73,17 @@ def test_every_float_is_read_back(x):
 # Draws.
 
 
-@pytest.mark.parametrize(("text", "shape"), DRAWS)
+@for_rows(("text", "shape"), DRAWS)
 def test_a_draw_has_the_shape_asked_for(text, shape):
     assert np.shape(value(text, "x")) == shape
 
 
-@pytest.mark.parametrize("text", [text for text, _ in DRAWS])
+@for_rows("text", [text for text, _ in DRAWS])
 def test_the_same_seed_draws_the_same(text):
     np.testing.assert_array_equal(value(text, "x", seed=7), value(text, "x", seed=7))
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("one", "other"),
     [
         (("x", 0, 0), ("y", 0, 0)),
@@ -155,14 +156,14 @@ REFUSED = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "what", "do", "under"), REFUSED)
+@for_rows(("text", "what", "do", "under"), REFUSED)
 def test_a_bad_value_says_what_where_and_what_to_do(text, what, do, under):
     with pytest.raises(BadPoint) as caught:
         assignments(text)
     assert (caught.value.what, caught.value.do, caught.value.where.source) == (what, do, under)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "under"),
     [("randn(-1)", "randn(-1)"), ("2*eye('a')", "eye('a')"), ("zeros(nan)", "zeros(nan)"), ("randn(inf)", "randn(inf)")]
     + [(text, text) for text in ("int('a')", "int([1.5, 2])", "eye(3, k=1)", "uniform(1)", "spd()", "arange()", "linspace(0)")]
@@ -179,21 +180,19 @@ def test_a_bad_constructor_is_refused_at_its_place(text, under):
 LONG = "1" + "0" * 399
 
 
-@pytest.mark.parametrize(
-    "text", [f"[{LONG}]", f"{LONG}**2", f"2**{LONG}", f"{LONG}*0.5", f"zeros({LONG})", f"-[{LONG}]"]
-)
+@for_rows("text", [f"[{LONG}]", f"{LONG}**2", f"2**{LONG}", f"{LONG}*0.5", f"zeros({LONG})", f"-[{LONG}]"])
 def test_numbers_beyond_float64_are_refused(text):
     with pytest.raises(GradcliError):
         assignments(f"x={text}")
 
 
-@pytest.mark.parametrize("x", ["abc", [1, "a"], 1j, [1j], None, 10**400, {}, [None]])
+@for_rows("x", ["abc", [1, "a"], 1j, [1j], None, 10**400, {}, [None]])
 def test_an_input_that_is_not_real_is_refused(x):
     with pytest.raises(BadPoint, match="x is not a number or an array of numbers"):
         as_input("x", x)
 
 
-@pytest.mark.parametrize("x", [3, True, 0.5, np.float32(0.5), np.int8(3), [1, 2], [[True]], np.arange(3)])
+@for_rows("x", [3, True, 0.5, np.float32(0.5), np.int8(3), [1, 2], [[True]], np.arange(3)])
 def test_an_input_is_float64_of_its_own(x):
     found = as_input("x", x)
     assert found.dtype == np.float64 and np.array_equal(found, x)
@@ -207,6 +206,7 @@ PIECES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(st.text(max_size=30).map("x={}".format) | st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 def test_garbage_raises_only_our_errors(text):
@@ -263,7 +263,7 @@ FILES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("make", "text", "expected"), FILES)
+@for_rows(("make", "text", "expected"), FILES)
 def test_a_file_is_read(make, text, expected):
     make()
     found = as_input("x", assignments(text)["x"])
@@ -271,7 +271,7 @@ def test_a_file_is_read(make, text, expected):
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "text", ["x=@f.npy, y=2", "y=2, x=@f.npy", "y = 2 ,x = @f.npy", "y=2; x=@f.npy", "x=@f.npy; y=2", "y=2\nx=@f.npy"]
 )
 def test_a_file_stands_beside_other_values(text):
@@ -378,8 +378,8 @@ def test_a_file_that_cannot_be_used_is_refused_and_not_quoted(row):
     assert SECRET not in sentences(caught.value)
 
 
-@pytest.mark.parametrize("shape", ["(134217729,)", "(1099511627776, 1099511627776)"])
-@pytest.mark.parametrize("ending", ["npy", "npz"])
+@for_rows("shape", ["(134217729,)", "(1099511627776, 1099511627776)"])
+@for_rows("ending", ["npy", "npz"])
 def test_a_header_that_asks_for_too_much_is_refused_before_allocation(shape, ending):
     content = header(shape)
     write("f.npy", content) if ending == "npy" else zipped("f.npz", "x.npy", content)
@@ -413,7 +413,7 @@ REPORT = {"schema": "gradcli.check/3", "points": [{"at": {"x": 0.5, "y": [1, "in
 
 
 # fmt: off
-@pytest.mark.parametrize(
+@for_rows(
     ("make", "name", "expected"),
     [
         (lambda: np.savez("p.npz", x=TABLE, y=2.0),                         "p.npz",   {"x": TABLE, "y": 2.0}),
@@ -434,7 +434,7 @@ def test_a_whole_point_is_read(make, name, expected):
         np.testing.assert_array_equal(found[key], x)
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("name", "content"),
     [
         ("p.json", SECRET), ("p.json", "[1, 2]"), ("p.json", "3"), ("p.json", '{"points": []}'), ("p.json", '{"points": 3}'),

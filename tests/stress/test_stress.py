@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gradcli as gc
+from tests.rows import for_rows
 
 Gradcli = Callable[..., Any]
 
@@ -90,6 +91,7 @@ def stressed(gradcli: Gradcli, source: str, at: str, *more: str, names: tuple[st
     return gradcli(*command, "--stress", "--json", *more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "at", "names"),
     [
@@ -111,6 +113,7 @@ def test_a_claim_that_is_wrong_elsewhere_fails_with_that_point(
     assert ran.json["stress"]["wrong"] >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("f", "claim", "at"),
     [
@@ -142,6 +145,7 @@ INACCURATE = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "claim", "better"), INACCURATE)
 def test_an_inaccurate_claim_is_named_with_the_line_and_what_to_write(
     gradcli: Gradcli, f: str, claim: str, better: str
@@ -188,7 +192,7 @@ def test_a_claim_that_raises_where_f_is_smooth_is_an_error_with_the_point(gradcl
     assert "too large" in ran.json["error"]["message"] and "at the hard point x = " in ran.json["error"]["message"]
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("words", "says"),
     [
         (("x**2", "--at", "x=2", "--digits", "3"), "--digits counts"),
@@ -221,6 +225,7 @@ def counted(x):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("claim", "count"), [("right", 0), ("counted", 1)])
 def test_a_claim_that_loses_digits_on_float32_inputs_alone_is_named(
     gradcli: Gradcli, here: Path, claim: str, count: int
@@ -233,6 +238,7 @@ def test_a_claim_that_loses_digits_on_float32_inputs_alone_is_named(
     assert len(found) == count and all(f["kind"] == "inaccurate" for f in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("f", "of", "line", "better"),
     [
@@ -258,6 +264,7 @@ def test_without_a_claim_the_digits_of_f_and_of_each_mode_are_counted(
     assert gradcli("check", f, "--at", "x=[0.5, -1.2, 0.8]", "--stress", "--digits", "4").exit_status == 1
 
 
+@pytest.mark.slow
 def test_without_a_claim_a_function_that_keeps_its_digits_has_no_finding(gradcli: Gradcli) -> None:
     ran = gradcli("check", "sum(x**2)", "--at", "x=[0.5, -1.2, 0.8]", "--stress", "--digits", "12", "--json")
     assert ran.exit_status == 0 and {x["of"] for x in ran.json["stress"]["fewest"]} == {"finite-difference"}
@@ -316,6 +323,7 @@ def g(x):
 """
 
 
+@pytest.mark.slow
 def test_an_error_that_rounding_explains_is_inaccurate_and_not_wrong(gradcli: Gradcli, here: Path) -> None:
     ran = stressed(gradcli, CANCELS, "x=1.3", "--bounds", "x=1e-6:10")
     assert ran.exit_status == 0, ran.stdout

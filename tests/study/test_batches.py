@@ -13,6 +13,7 @@ from gradcli.reports.compare_rows import Accumulation
 from gradcli.source.arguments import bound
 from gradcli.source.expression import Expression
 from gradcli.study.batches import accumulated
+from tests.rows import for_rows
 
 RNG = np.random.default_rng(0)
 AT = {
@@ -46,16 +47,16 @@ LOSSES = [
 # fmt: on
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 12])
-@pytest.mark.parametrize(("text", "how"), LOSSES)
+@for_rows("count", [2, 3, 4, 12])
+@for_rows(("text", "how"), LOSSES)
 def test_how_micro_batches_add_up(text: str, how: str | None, count: int) -> None:
     found = split(text, count)
     assert (found.how, found.uneven, found.count, found.batch) == (how, False, count, 12)
     assert sorted(found.inputs) == (["X", "y"] if "y" in Expression(text).inputs else ["X"])
 
 
-@pytest.mark.parametrize("count", [5, 7, 11])
-@pytest.mark.parametrize(("text", "how"), LOSSES)
+@for_rows("count", [5, 7, 11])
+@for_rows(("text", "how"), LOSSES)
 def test_uneven_batches_are_weighted_by_their_rows(text: str, how: str | None, count: int) -> None:
     found = split(text, count)
     assert (found.how, found.uneven) == (how, True)
@@ -107,12 +108,12 @@ ERRORS = [  # loss, count, differentiated                     what, do
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "count", "says"), SAYS)
+@for_rows(("text", "count", "says"), SAYS)
 def test_what_is_said(text: str, count: int, says: str) -> None:
     assert says in split(text, count).says()
 
 
-@pytest.mark.parametrize(("text", "count", "wrt", "what", "do"), ERRORS)
+@for_rows(("text", "count", "wrt", "what", "do"), ERRORS)
 def test_what_cannot_be_split(text: str, count: int, wrt: tuple[str, ...], what: str, do: str) -> None:
     with pytest.raises(BadOption) as error:
         split(text, count, wrt)

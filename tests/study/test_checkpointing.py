@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gradcli.interpreters.program import record, vjp
 from gradcli.study.checkpointing import Skeleton, gradient, skeleton
 from gradcli.study.cost import peak_bytes
+from tests.rows import for_rows
 
 A = np.arange(9.0).reshape(3, 3) / 7 - 0.5
 
@@ -67,7 +68,7 @@ def test_a_program_runs_at_other_points(f: Callable[..., Any], x: list[float], s
         np.testing.assert_array_equal(found, xbar)
 
 
-@pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
+@for_rows("f", FUNCTIONS, ids=lambda f: f.__name__)
 def test_without_segments_everything_is_stored(f: Callable[..., Any]) -> None:
     made = made_of(f)
     for whole, parts in zip(gradient(made, [X, Y]), gradient(made, [X, Y], made.segment), strict=True):

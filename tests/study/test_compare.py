@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.rows import for_rows
 from tests.source.test_loading import written
 from tests.study.test_sweep import Gradcli
 
@@ -133,7 +134,7 @@ def digits(document: Any) -> dict[str, tuple[float, bool]]:
     }
 
 
-@pytest.mark.parametrize("modes", ["forward,fd", "reverse,cs,fd", "symbolic,reverse,fd", "cs,fd", "fd,reverse,forward"])
+@for_rows("modes", ["forward,fd", "reverse,cs,fd", "symbolic,reverse,fd", "cs,fd", "fd,reverse,forward"])
 def test_without_certified_values_no_more_digits_are_claimed_than_the_reference_has(
     gradcli: Gradcli, modes: str
 ) -> None:

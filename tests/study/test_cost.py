@@ -13,6 +13,7 @@ from gradcli.source.checkpoint import checkpoint, keeping
 from gradcli.source.expression import Expression
 from gradcli.study.cost import measured_bytes, of_forward, of_function, of_reverse, peak_bytes, recomputed
 from gradcli.study.counts import counts, outline
+from tests.rows import for_rows
 
 V, W, A = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0]), np.arange(1.0, 7.0).reshape(2, 3)
 XY = {"x": np.float64(0.7), "y": np.float64(1.3)}
@@ -58,13 +59,13 @@ COUNTED = [  # additions, multiplications and divisions, transcendental function
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "at", "f", "reverse", "forward"), COUNTED, ids=[row[0] for row in COUNTED])
+@for_rows(("text", "at", "f", "reverse", "forward"), COUNTED, ids=[row[0] for row in COUNTED])
 def test_operations_are_those_counted_by_hand(text: str, at: dict, f: tuple, reverse: tuple, forward: tuple) -> None:
     q = question(text, at)
     assert (kinds(of_function(q)), kinds(of_reverse(q)), kinds(of_forward(q))) == (f, reverse, forward)
 
 
-@pytest.mark.parametrize("levels", [1, 2, 3, 10, 60])
+@for_rows("levels", [1, 2, 3, 10, 60])
 def test_a_level_of_the_logistic_map_takes_eight_operations_at_most(levels: int) -> None:
     """r x (1 - x): 3 operations; backwards 5 more: r - r x and its product with the cotangent, by two factors."""
     text = "x = r*x*(1 - x); " * levels + "x"
@@ -74,7 +75,7 @@ def test_a_level_of_the_logistic_map_takes_eight_operations_at_most(levels: int)
     assert kinds(of_reverse(q)) == (2 * levels, 6 * levels, 0)
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 10])
+@for_rows("n", [2, 3, 4, 10])
 def test_a_product_takes_three_multiplications_for_each(n: int) -> None:
     q = question("*".join(f"x{k}" for k in range(n)), {f"x{k}": np.float64(k + 1) for k in range(n)})
     assert kinds(of_function(q)) == (0, n - 1, 0)
@@ -82,8 +83,8 @@ def test_a_product_takes_three_multiplications_for_each(n: int) -> None:
     assert kinds(of_forward(q)) == (n - 1, 3 * (n - 1), 0)
 
 
-@pytest.mark.parametrize("n", [2, 10, 50])
-@pytest.mark.parametrize("wrt", [("x",), ("x", "W")])
+@for_rows("n", [2, 10, 50])
+@for_rows("wrt", [("x",), ("x", "W")])
 def test_a_gradient_takes_two_to_four_times_the_operations_of_f(n: int, wrt: tuple[str, ...]) -> None:
     q = question("sum(tanh(W@x)**2)", {"W": np.eye(n), "x": np.ones(n)}, wrt)
     assert 2 <= of_reverse(q).total / of_function(q).total <= 4
@@ -121,7 +122,7 @@ HELD = [  # arrays at once: a value and the next one; beside them their tangents
 # fmt: on
 
 
-@pytest.mark.parametrize(("mode", "least", "most"), HELD)
+@for_rows(("mode", "least", "most"), HELD)
 def test_a_reverse_sweep_stores_what_others_let_go(mode: str, least: int, most: int) -> None:
     q = Question(bound(chain, "chain", {"x": np.ones(N)})[0], Point({"x": np.linspace(-1, 1, N)}), ("x",))
     assert least <= (measured_bytes(q, mode) or 0) / (8 * N) <= most
@@ -158,7 +159,7 @@ CHECKPOINTED = [  # f; of f, of a gradient that stores, recomputed, on 3 entries
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "operations", "again"), CHECKPOINTED)
+@for_rows(("f", "operations", "again"), CHECKPOINTED)
 def test_recomputation_is_counted(f: Any, operations: int, again: int) -> None:
     q = Question(bound(f, "f", {"x": V})[0], Point({"x": V}), ("x",))
     plain = Question(bound(without_checkpoints(f), "f", {"x": V})[0], Point({"x": V}), ("x",))
@@ -175,7 +176,7 @@ def without_checkpoints(f: Any) -> Any:
     return stored
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("f", "evaluations"),
     [(CHECKPOINTED[0][0], 2), (CHECKPOINTED[2][0], 2), (CHECKPOINTED[3][0], 3), (CHECKPOINTED[4][0], 1)],
 )

@@ -8,6 +8,7 @@ from gradcli.point import Estimate, Point
 from gradcli.reports.absent import ABSENT
 from gradcli.source.expression import Expression
 from gradcli.study.digits import digits_against, right_digits
+from tests.rows import for_rows
 
 # fmt: off
 DIGITS = [  # x,         reference, its bound     digits, lower bound
@@ -24,7 +25,7 @@ DIGITS = [  # x,         reference, its bound     digits, lower bound
 # fmt: on
 
 
-@pytest.mark.parametrize(("x", "reference", "bound", "digits", "lower"), DIGITS)
+@for_rows(("x", "reference", "bound", "digits", "lower"), DIGITS)
 def test_digits_against(x: float, reference: float, bound: float, digits: float, lower: bool) -> None:
     found, at_least = digits_against(x, reference, bound)
     assert (float(found), bool(at_least)) == (pytest.approx(digits, abs=0.01), lower)
@@ -44,7 +45,7 @@ OWN = [  # estimate, reference: digits, whether they are a lower bound
 # fmt: on
 
 
-@pytest.mark.parametrize(("mode", "reference", "digits", "lower"), OWN)
+@for_rows(("mode", "reference", "digits", "lower"), OWN)
 def test_a_mode_is_no_worse_for_a_worse_reference(mode: tuple, reference: tuple, digits: float, lower: bool) -> None:
     q = Question(Expression("x", frozenset("x")), Point({"x": np.float64(1)}), ("x",))
     found = right_digits(q, estimate(*mode), estimate(*reference))

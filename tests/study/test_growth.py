@@ -16,6 +16,7 @@ from gradcli.study import prediction
 from gradcli.study.growth import growth
 from gradcli.verify.asked import CheckOptions, request
 from gradcli.verify.build import Settings
+from tests.rows import for_rows
 from tests.source.test_loading import written
 
 TAME = "sum(tanh(W@x/n)**2)"
@@ -98,11 +99,13 @@ def test_no_checkpointing_of_short_programs(wide: Growth) -> None:
 # Depth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "power"), [("reverse", 1.0), ("checkpointed", 0.5)])
 def test_memory_in_depth(deep: Growth, mode: str, power: float) -> None:
     assert deep.exponents[mode].peak_bytes == pytest.approx(power, abs=0.15)
 
 
+@pytest.mark.slow
 def test_recomputing_runs_f_twice_and_holds_less(deep: Growth) -> None:
     assert picked(deep, "checkpointed", lambda c: c.evaluations) == [2, 2, 2]
     saved = [row.modes["reverse"].peak_bytes / row.modes["checkpointed"].peak_bytes for row in deep.rows]
@@ -111,6 +114,7 @@ def test_recomputing_runs_f_twice_and_holds_less(deep: Growth) -> None:
     assert any("sqrt(L) segments" in said for said in deep.messages)
 
 
+@pytest.mark.slow
 def test_f_alone_needs_no_more_for_being_deep(deep: Growth) -> None:
     assert max(row.f_peak_bytes for row in deep.rows) < 1.2 * min(row.f_peak_bytes for row in deep.rows)
 
@@ -138,7 +142,7 @@ def test_what_runs_does_not_depend_on_time(monkeypatch: pytest.MonkeyPatch) -> N
     assert all("reverse" in row.modes and not row.modes["reverse"].predicted for row in found.rows)
 
 
-@pytest.mark.parametrize("n", [10**5, 10**6, 10**8, 7 * 10**10])
+@for_rows("n", [10**5, 10**6, 10**8, 7 * 10**10])
 def test_a_size_that_does_not_fit_is_predicted_exactly(n: int) -> None:
     found = grown(TAME, AT, "n", (10, 20, n), "reverse,forward,complex-step")
     last = found.rows[-1]
@@ -171,7 +175,7 @@ JACOBIANS = [  # target               at                              name, size
 # fmt: on
 
 
-@pytest.mark.parametrize(("target", "at", "name", "sizes", "back", "forward"), JACOBIANS)
+@for_rows(("target", "at", "name", "sizes", "back", "forward"), JACOBIANS)
 def test_a_jacobian_takes_a_sweep_for_each_output_or_entry(
     target: str, at: tuple, name: str, sizes: tuple, back: tuple, forward: tuple
 ) -> None:
@@ -228,6 +232,7 @@ def _code(tmp_path_factory: pytest.TempPathFactory) -> str:
     return written(tmp_path_factory.mktemp("code"), CODE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "sizes"), [("halves", (10, 500)), ("blocks", (16, 4096)), ("loop", (3, 150)), ("hundred", (10, 880))]
 )
@@ -266,11 +271,13 @@ def test_a_prediction_that_a_run_contradicts_is_not_used(code: str, monkeypatch:
     assert any(said.startswith("What n=1,000,000,000 takes is not predicted") for said in found.messages)
 
 
+@pytest.mark.slow
 def test_sizes_of_unknown_work_are_run_where_the_smaller_ones_promise_little(code: str) -> None:
     found = grown(f"{code}:positive", ("x=randn(n)",), "n", (10, 1000), "reverse,forward")
     assert [row.run for row in found.rows] == [True, True]
 
 
+@pytest.mark.slow
 def test_depth_beyond_any_tape_is_counted(code: str) -> None:
     found = grown(f"{code}:stored", ("x=linspace(-1, 1, 100)",), "depth", (4, 10**6), "reverse,forward")
     last = found.rows[-1]
@@ -279,6 +286,7 @@ def test_depth_beyond_any_tape_is_counted(code: str) -> None:
     assert last.modes["forward"].held_bytes == found.rows[0].modes["forward"].held_bytes  # it lets go what was used
 
 
+@pytest.mark.slow
 def test_a_checkpointed_sweep_runs_f_twice_and_holds_less(code: str) -> None:
     at = ("x=linspace(-1, 1, 100)",)
     stored, again = (grown(f"{code}:{name}", at, "depth", (4, 16, 10**6), "reverse") for name in ("stored", "again"))
@@ -303,6 +311,7 @@ def test_a_size_for_which_memory_is_not_there_is_refused_before_it_is_allocated(
     )
 
 
+@pytest.mark.slow
 def test_a_record_that_does_not_fit_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(study, "MOST_BYTES", 5 * 10**7)
     at = ("x=linspace(-1, 1, 10000)",)  # 80,000 bytes a level
@@ -354,7 +363,7 @@ POWERS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("rows", "expected"), CROSSINGS)
+@for_rows(("rows", "expected"), CROSSINGS)
 def test_crossings(rows: list[Row], expected: list[tuple]) -> None:
     found = [(c.faster, c.slower, c.predicted) for c in study._crossings(rows)]
     assert sorted(found) == [(a, b, p) for a, b, _, p in expected]
@@ -362,7 +371,7 @@ def test_crossings(rows: list[Row], expected: list[tuple]) -> None:
     assert sizes == pytest.approx({(a, b): n for a, b, n, _ in expected}, rel=0.01)
 
 
-@pytest.mark.parametrize(("sizes", "ys", "power"), POWERS)
+@for_rows(("sizes", "ys", "power"), POWERS)
 def test_powers(sizes: tuple, ys: tuple, power: float | None) -> None:
     assert study._exponent(list(zip(sizes, ys, strict=True))) == (
         None if power is None else pytest.approx(power, abs=1e-9)

@@ -11,6 +11,7 @@ from gradcli.modes.registry import MODES
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.source.names import FUNCTIONS
 from gradcli.study.accuracy import worst_ulps
+from tests.rows import for_rows
 
 WITH_RULES = {name for name, row in PRIMITIVES.items() if row.rules}
 ELEMENTWISE = {name for name in WITH_RULES if all(isinstance(r, Partial | Factor) for r in PRIMITIVES[name].rules)}
@@ -23,33 +24,36 @@ def _listed() -> Any:
     return known_operations(None, False)
 
 
+@pytest.mark.slow
 def test_ops_lists_every_primitive(listed: Any) -> None:
     assert {op.name for op in listed.operations} == WITH_RULES
     assert len(listed.operations) == len(WITH_RULES) > 50
 
 
+@pytest.mark.slow
 def test_ops_lists_the_accuracy_of_every_elementwise_primitive(listed: Any) -> None:
     assert {op.name for op in listed.operations if op.ulps is not None} == ELEMENTWISE
     assert all(op.ulps >= 0 for op in listed.operations if op.ulps is not None)
 
 
+@pytest.mark.slow
 def test_an_inaccurate_derivative_has_its_reason(listed: Any) -> None:
     assert [op.name for op in listed.operations if (op.ulps or 0) > 100 and not op.reason] == []
 
 
+@pytest.mark.slow
 def test_ops_lists_domain_and_derivative(listed: Any) -> None:
     for op in listed.operations:
         assert op.partials and all(op.partials)
         assert bool(op.domain) is (op.name in ELEMENTWISE)
 
 
+@pytest.mark.slow
 def test_ops_lists_the_functions_an_expression_can_call(listed: Any) -> None:
     assert set(listed.functions) == set(FUNCTIONS)
 
 
-@pytest.mark.parametrize(
-    ("name", "partials"), [("sin", ("cos(x)",)), ("exp", ("y",)), ("negative", ("-1",)), ("log", ("1/x",))]
-)
+@for_rows(("name", "partials"), [("sin", ("cos(x)",)), ("exp", ("y",)), ("negative", ("-1",)), ("log", ("1/x",))])
 def test_derivatives_are_written_as_formulas(gradcli: Callable[..., Any], name: str, partials: tuple) -> None:
     (op,) = gradcli("ops", name, "--json").json["operations"]
     assert [text.replace(" ", "") for text in op["partials"]] == [text.replace(" ", "") for text in partials]
@@ -61,7 +65,7 @@ def test_kinks_are_noted(gradcli: Callable[..., Any]) -> None:
     assert "kink where" in gradcli("ops", "absolute").stdout
 
 
-@pytest.mark.parametrize("name", ["sin", "log", "arctan2", "sqrt", "maximum", "integer_power"])
+@for_rows("name", ["sin", "log", "arctan2", "sqrt", "maximum", "integer_power"])
 def test_single_primitives_hold_up(gradcli: Callable[..., Any], name: str) -> None:
     ran = gradcli("ops", name, "--check", "--json")
     assert ran.exit_status == 0

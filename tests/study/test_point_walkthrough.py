@@ -14,6 +14,7 @@ import gradcli
 from gradcli.reports.absent import Absent
 from gradcli.reports.check import CheckReport
 from gradcli.reports.trace import TraceReport
+from tests.rows import for_rows
 
 NETWORK = """
 import numpy as np
@@ -131,7 +132,7 @@ def test_what_cannot_be_drawn_says_so(f: Any, options: dict[str, Any], says: str
     assert isinstance(walk, str) and says in walk and walk.endswith(".")
 
 
-@pytest.mark.parametrize(("f", "at", "claim", "red"), [
+@for_rows(("f", "at", "claim", "red"), [
     ("x**2 + y**3", {"x": 1.0, "y": 2.0}, "x=2*x, y=1/0.0*y", {"y"}),
     ("x**2 + y**3", {"x": 1.0, "y": 2.0}, "x=2*x*(1+1e-7), y=3*y**2", {"x"}),
     ("sum(x**3)", {"x": np.array([1e4, 1e-2, 1.0])}, "3*x**2 + [0, 1e-3, 0]", {"x"}),

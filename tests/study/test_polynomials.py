@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from gradcli.study.polynomials import NotPolynomial, at_size, polynomial_at
+from tests.rows import for_rows
 
 TRIED = (16, 28, 40, 52, 64)
 # fmt: off
@@ -19,14 +20,14 @@ OTHERS: list[Callable[[int], int]] = [
 # fmt: on
 
 
-@pytest.mark.parametrize("n", [4, 76, 4096, 7 * 10**10, 10**18])
-@pytest.mark.parametrize("f", EXACT)
+@for_rows("n", [4, 76, 4096, 7 * 10**10, 10**18])
+@for_rows("f", EXACT)
 def test_polynomials_are_exact_at_any_size(f: Callable[[int], int], n: int) -> None:
     assert n % 12 == 4
     assert polynomial_at(TRIED, [f(m) for m in TRIED], n) == f(n)
 
 
-@pytest.mark.parametrize("f", OTHERS)
+@for_rows("f", OTHERS)
 def test_what_takes_a_point_for_each_coefficient_is_no_polynomial(f: Callable[[int], int]) -> None:
     with pytest.raises(NotPolynomial):
         polynomial_at(TRIED, [f(m) for m in TRIED], 4096)
@@ -47,7 +48,7 @@ def test_structures_keep_their_form() -> None:
     assert found == (Pair("x", (1000, 2000)), True, ()) and type(found[0]) is Pair
 
 
-@pytest.mark.parametrize(
+@for_rows(
     "found",
     [["a", "a", "a", "a", "b"], [(1,), (1,), (1,), (1,), (1, 1)], [True, True, True, True, False], [1, 1, 1, 1, "1"]],
 )

@@ -15,6 +15,7 @@ from gradcli.point import Point
 from gradcli.reports.compare_rows import Precision
 from gradcli.source.expression import Expression
 from gradcli.study.precision import in_format
+from tests.rows import for_rows
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
 
@@ -41,7 +42,7 @@ LOST = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "x", "dtype", "zeros", "restored", "k"), LOST)
+@for_rows(("text", "x", "dtype", "zeros", "restored", "k"), LOST)
 def test_small_entries_are_lost_and_scaling_restores_them(
     text: str, x: list[float], dtype: str, zeros: int, restored: int | None, k: int | None
 ) -> None:
@@ -59,7 +60,7 @@ def test_float16_holds_entries_down_to_its_smallest_number(c: float) -> None:
     assert precision("sum(x)*2**-10*2**-16", [1.0, 2.0]).zeros == 2  # 1.5e-8
 
 
-@pytest.mark.parametrize(("k", "restored"), [(0, 0), (5, 0), (10, 1), (13, 1)])
+@for_rows(("k", "restored"), [(0, 0), (5, 0), (10, 1), (13, 1)])
 def test_a_scale_restores_what_it_lifts_above_the_smallest_number(k: int, restored: int) -> None:
     found = precision("sum(x*x)*2**-12", [1e-6, 1.0], scale=k)  # 4.9e-10, and half of 2^-24 is 3e-8: 2^6 is needed
     assert (found.loss_scale, found.zeros, found.restored) == (k, 1, restored)
@@ -97,13 +98,13 @@ ULPS = [  # f, x: the gradient in the format, worked out by hand    ulps of the 
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "x", "dtype", "ulps"), ULPS)
+@for_rows(("text", "x", "dtype", "ulps"), ULPS)
 def test_errors_in_ulps(text: str, x: float, dtype: str, ulps: float) -> None:
     found = precision(text, x, dtype)
     assert (found.ulps_worst, found.ulps_median) == (pytest.approx(ulps, abs=1e-6), pytest.approx(ulps, abs=1e-6))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float8_e5m2"])
+@for_rows("dtype", ["float16", "bfloat16", "float32", "float8_e5m2"])
 def test_one_rounding_is_half_an_ulp_at_most(dtype: str) -> None:
     found = precision("sum(x*x)/2", np.linspace(1.0, 3.9, 200), dtype)
     assert 0 < found.ulps_median <= found.ulps_worst <= 0.5
@@ -154,7 +155,7 @@ OVERFLOWS = [  # f, x, 2^k: lost, restored, not finite once scaled
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "x", "k", "zeros", "restored", "infinite"), OVERFLOWS)
+@for_rows(("text", "x", "k", "zeros", "restored", "infinite"), OVERFLOWS)
 def test_nothing_is_restored_to_infinity(
     text: str, x: list[float], k: int, zeros: int, restored: int, infinite: int
 ) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.rows import for_rows
+
 Gradcli = Callable[..., Any]
 WAYS = {"forward over reverse": 1, "reverse over reverse": 1, "differences of gradients": 2}
 # fmt: off
@@ -25,7 +27,7 @@ def compared(gradcli: Gradcli, *argv: str) -> Any:
     return ran.json
 
 
-@pytest.mark.parametrize(("text", "at"), FUNCTIONS)
+@for_rows(("text", "at"), FUNCTIONS)
 def test_each_way_agrees_with_the_certified_hessian(gradcli: Gradcli, text: str, at: tuple[str, ...]) -> None:
     found = {way["name"]: way for way in compared(gradcli, text, *at, "--order", "2")["products"]}
     assert {name: way["evaluations"] for name, way in found.items()} == WAYS

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.rows import for_rows
+
 Curve = dict[str, Any]
 Gradcli = Callable[..., Any]
 
@@ -98,7 +100,7 @@ TEXTBOOK = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "dtype", "scheme", "between", "digits"), TEXTBOOK)
+@for_rows(("f", "dtype", "scheme", "between", "digits"), TEXTBOOK)
 def test_the_textbooks_figures_come_out(
     gradcli: Gradcli, f: str, dtype: str, scheme: str, between: Any, digits: Any
 ) -> None:
@@ -138,6 +140,7 @@ PRECISIONS = [
 # fmt: on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("option", "eps", "central", "seven"), PRECISIONS)
 def test_every_precision_has_its_digits(
     gradcli: Gradcli, option: Any, eps: float, central: float, seven: float
@@ -189,7 +192,7 @@ def test_an_overflow_in_a_narrow_format_is_no_value(gradcli: Gradcli) -> None:
 REGIONS = [("sin(x)", "x=1"), ("exp(x)", "x=30"), ("log(x)", "x=1.0001"), ("sin(x) + 1e8", "x=1")]
 
 
-@pytest.mark.parametrize("argv", REGIONS, ids=str)
+@for_rows("argv", REGIONS, ids=str)
 def test_useless_steps_err_by_half_or_more_and_lie_on_their_side(gradcli: Gradcli, argv: tuple) -> None:
     for curve in curves(gradcli, *argv).values():
         best = curve["best"]["h"]
@@ -216,7 +219,7 @@ EXACT = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "at", "exact"), EXACT)
+@for_rows(("f", "at", "exact"), EXACT)
 def test_a_polynomial_has_no_truncation_in_schemes_of_its_order(
     gradcli: Gradcli, f: str, at: str, exact: set[str]
 ) -> None:
@@ -247,8 +250,8 @@ SIDES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "at", "slopes"), SIDES)
-@pytest.mark.parametrize("option", [(), ("--dtype", "float32"), ("--bits", "80")], ids=str)
+@for_rows(("f", "at", "slopes"), SIDES)
+@for_rows("option", [(), ("--dtype", "float32"), ("--bits", "80")], ids=str)
 def test_at_a_kink_each_side_has_its_own_curve(gradcli: Gradcli, f: str, at: tuple, slopes: Any, option: tuple) -> None:
     document = swept(gradcli, f, *at, *option)
     assert "kink" in [finding["kind"] for finding in document["findings"]]
@@ -391,8 +394,8 @@ def test_a_slope_of_zero_has_an_error_and_no_digits(gradcli: Gradcli, f: str) ->
     assert " digits)" not in text
 
 
-@pytest.mark.parametrize("f", ["sin(x)", "x**3/7", "exp(x)"])
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@for_rows("f", ["sin(x)", "x**3/7", "exp(x)"])
+@for_rows("dtype", ["float32", "float16"])
 def test_errors_in_a_narrow_format_are_those_against_the_slope_itself(gradcli: Gradcli, f: str, dtype: str) -> None:
     curves = swept(gradcli, f, "x=1.1", "--dtype", dtype, "--schemes", "central,complex")["curves"]
     for curve in curves:

@@ -7,6 +7,7 @@ import pytest
 from flint import arb
 
 from gradcli.interpreters.low import nearest_of
+from tests.rows import for_rows
 from tests.source.test_loading import written
 from tests.study.test_sweep import Gradcli, curves, swept
 
@@ -91,8 +92,8 @@ def test_slopes_beyond_floats_are_neither_zero_nor_infinite(
     assert (found["forward"]["best"]["digits"] < 1) is lost
 
 
-@pytest.mark.parametrize("at", ["x=1", "x=0.7", "x=-3.3"])
-@pytest.mark.parametrize("f", ["1 + x", "x*x", "x/3"])
+@for_rows("at", ["x=1", "x=0.7", "x=-3.3"])
+@for_rows("f", ["1 + x", "x*x", "x/3"])
 def test_53_bits_round_as_float64_does(gradcli: Gradcli, f: str, at: str) -> None:
     many = swept(gradcli, f, at, "--dtype", "float64", "--bits", "53", "--schemes", "forward,central,5-point")["curves"]
     for one, other in zip(many[:3], many[3:], strict=True):
@@ -100,7 +101,7 @@ def test_53_bits_round_as_float64_does(gradcli: Gradcli, f: str, at: str) -> Non
         assert one["useless"] == other["useless"]
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("x", "bits", "rounded"),
     [(5, 2, 4), (7, 2, 8), (6, 2, 6), (-5, 2, -4), (-7, 2, -8), (11, 3, 12), (13, 3, 12), (0, 3, 0), (1025, 8, 1024)],
 )

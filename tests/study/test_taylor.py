@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import for_rows
 from tests.source.test_loading import written
 from tests.study.test_sweep import Gradcli, swept
 from tests.study.test_sweep_black_box import BLACK_BOX
@@ -38,7 +39,7 @@ CLAIMS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("argv", "claim", "status", "verdict", "order"), CLAIMS)
+@for_rows(("argv", "claim", "status", "verdict", "order"), CLAIMS)
 def test_remainders_of_a_claim(
     gradcli: Gradcli, argv: tuple, claim: str, status: int, verdict: str, order: float | None
 ) -> None:
@@ -81,7 +82,7 @@ SAID = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("f", "at", "claim", "says"), SAID)
+@for_rows(("f", "at", "claim", "says"), SAID)
 def test_what_is_said_of_the_remainders(gradcli: Gradcli, f: str, at: str, claim: str, says: str) -> None:
     assert says in swept(gradcli, f, at, "--grad", claim)["taylor"]["message"]
 
@@ -104,8 +105,8 @@ def test_small_mistakes_are_seen_down_to_what_is_said(gradcli: Gradcli, order: i
     assert swept(gradcli, "sin(x)", "x=1", "--grad", claim)["taylor"]["verdict"] == "wrong"
 
 
-@pytest.mark.parametrize("error", [5e-8, 1e-7, 3e-7, -5e-8, -1e-7, -3e-7])
-@pytest.mark.parametrize(("f", "claim"), [("sin(x)", "cos(x)"), ("exp(x)", "exp(x)"), ("1/x", "-1/x**2")])
+@for_rows("error", [5e-8, 1e-7, 3e-7, -5e-8, -1e-7, -3e-7])
+@for_rows(("f", "claim"), [("sin(x)", "cos(x)"), ("exp(x)", "exp(x)"), ("1/x", "-1/x**2")])
 def test_no_error_that_is_there_is_excluded(gradcli: Gradcli, f: str, claim: str, error: float) -> None:
     """The bend of f can hide an error at a single step; what is said to be excluded has room for it."""
     found = swept(gradcli, f, "x=1", "--grad", f"({claim})*(1 + {error!r})")["taylor"]

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.rows import for_rows
+
 EXAMPLE = ("v3 = x1 + x2; v3 * x1", "x1=3", "x2=4")
 
 
@@ -68,7 +70,7 @@ EXPRESSIONS = [
 # fmt: on
 
 
-@pytest.mark.parametrize("argv", EXPRESSIONS)
+@for_rows("argv", EXPRESSIONS)
 def test_the_adjoints_of_the_inputs_are_the_gradient(gradcli: Callable[..., Any], argv: tuple) -> None:
     document = gradcli("trace", *argv, "--json").json
     total = (f"sum({argv[0]})" if ";" not in argv[0] else argv[0], *argv[1:])
@@ -79,7 +81,7 @@ def test_the_adjoints_of_the_inputs_are_the_gradient(gradcli: Callable[..., Any]
         np.testing.assert_allclose(adjoint, gradient[name], rtol=1e-13)
 
 
-@pytest.mark.parametrize("argv", EXPRESSIONS)
+@for_rows("argv", EXPRESSIONS)
 def test_every_adjoint_is_the_sum_of_its_contributions(gradcli: Callable[..., Any], argv: tuple) -> None:
     nodes = gradcli("trace", *argv, "--json").json["nodes"]
     used = [node for node in nodes if node["contributions"]]
@@ -89,7 +91,7 @@ def test_every_adjoint_is_the_sum_of_its_contributions(gradcli: Callable[..., An
         np.testing.assert_allclose(total, node["adjoint"], rtol=1e-13)
 
 
-@pytest.mark.parametrize("argv", EXPRESSIONS)
+@for_rows("argv", EXPRESSIONS)
 def test_nodes_come_in_order_and_have_names_of_their_own(gradcli: Callable[..., Any], argv: tuple) -> None:
     nodes = gradcli("trace", *argv, "--json").json["nodes"]
     names = [node["name"] for node in nodes]
@@ -266,7 +268,7 @@ def test_the_result_is_what_is_returned(
     assert f"L is {result or 'f'}" in text and ("does not depend" in text) == (result is None)
 
 
-@pytest.mark.parametrize("form", ["text", "json", "markdown", "html", "csv", "dot", "mermaid", "svg"])
+@for_rows("form", ["text", "json", "markdown", "html", "csv", "dot", "mermaid", "svg"])
 def test_a_target_without_an_input_is_a_constant(gradcli: Callable[..., Any], form: str) -> None:
     assert gradcli("trace", "x=[1,2]", "--format", form).exit_status == 0
 

@@ -27,6 +27,7 @@ def on_a_full_disk(folder: Path, *words: str) -> subprocess.CompletedProcess[str
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_the_last_verdicts_alone(tmp_path: Path) -> None:
     """The verdicts are the same, and one line says why they are not kept."""
     ran = on_a_full_disk(written(tmp_path), "-n", "2")
@@ -35,11 +36,13 @@ def test_a_full_disk_costs_the_last_verdicts_alone(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(f"{FOLDER}/**/*.json"))
 
 
+@pytest.mark.slow
 def test_a_report_that_does_not_fit_the_disk_is_an_error(tmp_path: Path) -> None:
     ran = on_a_full_disk(written(tmp_path), "-k", "good", "--out", "r.json")
     assert ran.returncode == 2 and "r.json" in ran.stderr and "Traceback" not in ran.stderr
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_leave_the_verdicts_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", ENVIRON["PYTHONPATH"])
     written(tmp_path)
@@ -55,6 +58,7 @@ def test_two_runs_at_once_leave_the_verdicts_whole(tmp_path: Path, monkeypatch: 
     assert {path.name for path in (tmp_path / FOLDER).iterdir()} == {"last.json", ".gitignore", "CACHEDIR.TAG"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc which processes there are")
 def test_workers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
     sleeps = "import os, time\ndef f(x):\n    open(f'{os.getpid()}.pid', 'w').close()\n    time.sleep(10**6)\n"
@@ -70,6 +74,7 @@ def test_workers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
         assert all(ends(int(path.stem)) for path in tmp_path.glob("*.pid"))
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_is_repeated_from_what_it_finished(process: Process, tmp_path: Path) -> None:
     sleeps = "import time\ndef f(x): time.sleep(10**6)\n"
     written(tmp_path, SUITE + '[[check]]\nid = "stuck"\ntarget = "sleeps.py:f"\nat = "x=1"\n', sleeps=sleeps)
@@ -83,6 +88,7 @@ def test_a_run_that_was_killed_is_repeated_from_what_it_finished(process: Proces
     assert "3 passed, 1 failed, 1 inconclusive, 1 error in" in ran.stdout and ran.exit_status == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc which processes there are")
 def test_what_a_check_started_ends_with_its_worker(process: Process, tmp_path: Path) -> None:
     starts = "import subprocess\nchild = subprocess.Popen(['sleep', '1000'])\nopen('child.pid', 'w').write(str(child.pid))\ndef f(x): return x**2\n"
@@ -92,6 +98,7 @@ def test_what_a_check_started_ends_with_its_worker(process: Process, tmp_path: P
     assert ends(int((tmp_path / "child.pid").read_text()))
 
 
+@pytest.mark.slow
 def test_code_that_closes_its_streams_is_checked_or_named(process: Process, tmp_path: Path) -> None:
     closes = "import os, sys\nsys.stdout.close()\nos.close(1)\ndef f(x): return x**2\n"
     checks = "".join(

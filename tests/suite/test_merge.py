@@ -34,6 +34,7 @@ def changed(path: Path, change: Callable[[Any], object]) -> None:
     path.write_text(json.dumps(document))
 
 
+@pytest.mark.slow
 def test_a_run_that_was_interrupted_says_so(process: Process, tmp_path: Path) -> None:
     sleeps = "import time\ndef f(x): time.sleep(10**6)\n"
     written(tmp_path, SUITE + '[[check]]\nid = "stuck"\ntarget = "sleeps.py:f"\nat = "x=1"\n', sleeps=sleeps)
@@ -52,12 +53,14 @@ def test_a_run_that_was_interrupted_says_so(process: Process, tmp_path: Path) ->
     assert process("merge", "r.json", cwd=tmp_path).exit_status == 2  # nothing wrong, and not everything was checked
 
 
+@pytest.mark.slow
 def test_shards_of_different_selections_are_not_one_run(process: Process, folder: Path) -> None:
     names = shards(process, folder, s2=("-k", "not bad"))
     ran = process("merge", *names, cwd=folder)
     assert ran.exit_status == 2 and "their selections differ" in ran.stderr
 
 
+@pytest.mark.slow
 def test_shards_of_different_declarations_are_not_one_run(process: Process, folder: Path) -> None:
     names = shards(process, folder)
     (folder / "gradcli.toml").write_text(SUITE.replace('grad = "bad_grad"', 'grad = "good_grad"'))
@@ -66,6 +69,7 @@ def test_shards_of_different_declarations_are_not_one_run(process: Process, fold
     assert ran.exit_status == 2 and "their declarations of checks differ" in ran.stderr
 
 
+@pytest.mark.slow
 def test_the_same_selection_merges(process: Process, folder: Path) -> None:
     one = process("check", "-k", "not bad", "--json", cwd=folder).json
     names = shards(process, folder, s1=("-k", "not bad"), s2=("-k", "not bad"))
@@ -74,6 +78,7 @@ def test_the_same_selection_merges(process: Process, folder: Path) -> None:
     assert merged["counts"] == one["counts"] and "not_reached" not in merged
 
 
+@pytest.mark.slow
 def test_the_status_is_that_of_the_checks(process: Process, folder: Path) -> None:
     names = shards(process, folder)
     for name in names:
@@ -81,6 +86,7 @@ def test_the_status_is_that_of_the_checks(process: Process, folder: Path) -> Non
     assert process("merge", *names, cwd=folder).exit_status == 1
 
 
+@pytest.mark.slow
 def test_what_is_stale_in_one_shard_is_stale(process: Process, folder: Path) -> None:
     baseline = ("--baseline", "known.json")
     process("check", "-q", *baseline, "--update-baseline", cwd=folder)
@@ -90,6 +96,7 @@ def test_what_is_stale_in_one_shard_is_stale(process: Process, folder: Path) -> 
     assert ran.exit_status == 2 and "good: listed in the baseline" in ran.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -111,6 +118,7 @@ def test_a_damaged_document_is_an_error_of_the_user(
     assert ran.exit_status == 2 and "internal" not in ran.stderr
 
 
+@pytest.mark.slow
 def test_no_report_replaces_what_it_is_made_from(process: Process, folder: Path) -> None:
     names = shards(process, folder)
     assert "would replace" in process("merge", *names, "--out", "./s1.json", cwd=folder).stderr
@@ -119,6 +127,7 @@ def test_no_report_replaces_what_it_is_made_from(process: Process, folder: Path)
     assert "there is no folder" in process("check", "--baseline", "no/k.json", "--update-baseline", cwd=folder).stderr
 
 
+@pytest.mark.slow
 def test_a_baseline_on_the_command_line_is_in_the_current_folder(process: Process, folder: Path) -> None:
     inner = folder / "inner"
     inner.mkdir()

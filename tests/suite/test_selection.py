@@ -11,6 +11,7 @@ from gradcli.source.target_request import TargetRequest
 from gradcli.suite import selection
 from gradcli.suite.config import Check, Suite
 from gradcli.suite.job import job_of
+from tests.rows import for_rows
 
 IDS = ("focal", "huber", "huber-lost", "x**2 + y")
 CHECKS = [Check(name, TargetRequest(f"src/{name}.py:f"), DEFAULTS) for name in IDS]
@@ -30,12 +31,12 @@ BROKEN = [("focal and", 9), ("(focal", 0), ("focal)", 5), ("", 0), ("or focal", 
 # fmt: on
 
 
-@pytest.mark.parametrize(("expression", "numbers"), WANTED)
+@for_rows(("expression", "numbers"), WANTED)
 def test_names_are_combined_as_in_pytest(expression: str, numbers: list[int]) -> None:
     assert selection.by_name(CHECKS, expression) == tuple(CHECKS[k] for k in numbers)
 
 
-@pytest.mark.parametrize(("expression", "column"), BROKEN)
+@for_rows(("expression", "column"), BROKEN)
 def test_a_broken_expression_has_a_caret(expression: str, column: int) -> None:
     with pytest.raises(BadOption) as caught:
         selection.by_name(CHECKS, expression)

@@ -34,6 +34,7 @@ from gradcli.verdict.evidence import (
     TraceComparison,
 )
 from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
+from tests.rows import for_rows
 
 from .scenes import CHANGED, COVERAGE, HULL, MOVED, found, in_words, narrow, scene, settled, two_slopes
 
@@ -415,7 +416,7 @@ NARROW = [
 ]
 
 
-@pytest.mark.parametrize(("claim", "off", "known", "wanted"), NARROW)
+@for_rows(("claim", "off", "known", "wanted"), NARROW)
 def test_the_truth_table_of_narrow_formats(claim: str, off: float, known: dict[str, Any], wanted: str) -> None:
     found = FormatEvidence("bfloat16", 2.0**45, wider=WIDER, **known)
     letters = "a" * len(claim.partition(":")[2])
@@ -450,7 +451,7 @@ def _rows() -> list[Any]:
 TABLE = _rows()
 
 
-@pytest.mark.parametrize(("modes", "more", "gathered", "wanted"), TABLE)
+@for_rows(("modes", "more", "gathered", "wanted"), TABLE, parts=2)
 def test_the_truth_table(modes: str, more: dict[str, Any], gathered: dict[EvidenceKind, Any], wanted: str) -> None:
     assert in_words(scene(modes, **more), gathered) == wanted
 
@@ -552,7 +553,7 @@ def test_a_mode_that_did_not_answer_has_no_estimate() -> None:
         scene("rev:timeout fd:a").estimate("reverse")
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("modes", "more", "gathered", "relative"),
     [
         ("rev:a fd:a", {}, {}, 1e-6),  # by the pair of modes
@@ -575,7 +576,7 @@ def test_how_small_an_error_would_be_seen(
     assert decision.detects.relative == (None if relative is None else pytest.approx(relative))
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("claimed", "right", "bound", "kind", "word"),
     [
         (2.0, 2.0, 1e-12, {}, AGREE),
@@ -638,7 +639,7 @@ RESOLUTIONS = [  # f's differences +- their bounds; a claim, and what is decided
 # fmt: on
 
 
-@pytest.mark.parametrize(("values", "bounds", "claim", "decided"), RESOLUTIONS)
+@for_rows(("values", "bounds", "claim", "decided"), RESOLUTIONS)
 def test_an_entry_that_differences_do_not_resolve(values: Any, bounds: Any, claim: Any, decided: str) -> None:
     seen = _by_values(values, bounds, claim)
     decision, _ = settled(seen, {})
@@ -684,7 +685,7 @@ TOLERATED = [  # reference +- bound, claim and tolerance; the claim is granted 1
 # fmt: on
 
 
-@pytest.mark.parametrize(("reference", "bound", "claim", "rtol", "atol", "word"), TOLERATED)
+@for_rows(("reference", "bound", "claim", "rtol", "atol", "word"), TOLERATED)
 def test_a_tolerance_only_loosens(
     reference: float, bound: float, claim: float, rtol: float, atol: float, word: Any
 ) -> None:

@@ -11,6 +11,7 @@ from gradcli.point import Point
 from gradcli.primitives.kinds import Partial
 from gradcli.source.expression import Expression
 from gradcli.verify.blame import hits_a_kink, wrong_rule
+from tests.rows import for_rows
 from tests.verify.test_check import checked, kinds
 from tests.verify.test_planted import planted
 
@@ -80,7 +81,7 @@ FLAT = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "x", "flat"), FLAT)
+@for_rows(("text", "x", "flat"), FLAT)
 def test_a_kink_that_the_run_hits_is_seen_though_no_slope_flows(text: str, x: Any, flat: bool) -> None:
     q = question(text, x)
     assert hits_a_kink(q) is flat
@@ -96,8 +97,8 @@ SLOPED = "sum(abs(x)*x)"  # smooth once: the slope 2 |x| has a kink where x = 0
 AT = "x=[1, 0, -1]"
 
 
-@pytest.mark.parametrize("grad", [None, "2*abs(x)"])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@for_rows("grad", [None, "2*abs(x)"])
+@for_rows("seed", [0, 1, 2])
 def test_a_right_gradient_at_a_flat_kink_is_not_called_wrong(grad: str | None, seed: int) -> None:
     report = checked(SLOPED, AT, grad, seed=seed)
     assert report.verdict != "fail"
@@ -106,7 +107,7 @@ def test_a_right_gradient_at_a_flat_kink_is_not_called_wrong(grad: str | None, s
     assert all(said.endswith("a kink or a branch may lie closer than the steps of the differences") for said in says)
 
 
-@pytest.mark.parametrize("grad", ["2*abs(x) + [0, 0, 1]", "2*x", "abs(x)", "2*abs(x)*(1 + 1e-6)"])
+@for_rows("grad", ["2*abs(x) + [0, 0, 1]", "2*x", "abs(x)", "2*abs(x)*(1 + 1e-6)"])
 def test_a_wrong_claim_beside_a_flat_kink_is_wrong(grad: str) -> None:
     report = checked(SLOPED, AT, grad)
     assert (report.verdict, report.exit_status) == ("fail", 1)
@@ -132,8 +133,8 @@ SMOOTH = [
 # fmt: on
 
 
-@pytest.mark.parametrize("modes", [("certified", "reverse", "finite-difference")])
-@pytest.mark.parametrize(("text", "at", "grad"), SMOOTH)
+@for_rows("modes", [("certified", "reverse", "finite-difference")])
+@for_rows(("text", "at", "grad"), SMOOTH)
 def test_where_only_higher_derivatives_jump_the_gradient_passes(
     text: str, at: str, grad: str, modes: tuple[str, ...]
 ) -> None:
@@ -146,13 +147,13 @@ def test_a_rule_is_not_blamed_at_its_kink(text: str) -> None:
     assert wrong_rule(question(text, 0)) is None
 
 
-@pytest.mark.parametrize("text", ["abs(x)", "abs(x)*x", "maximum(x, 0)**2", "minimum(x, 0)*x"])
+@for_rows("text", ["abs(x)", "abs(x)*x", "maximum(x, 0)**2", "minimum(x, 0)*x"])
 def test_a_rule_that_takes_the_mean_is_not_blamed_at_its_kink(text: str) -> None:
     assert wrong_rule(question(text, 0)) is None
 
 
-@pytest.mark.parametrize("hess", [None, lambda x: 2.0, lambda x: 4.0, lambda x: 5.0])
-@pytest.mark.parametrize("modes", ["certified,reverse,fd", "reverse,fd", None])
+@for_rows("hess", [None, lambda x: 2.0, lambda x: 4.0, lambda x: 5.0], parts=2)
+@for_rows("modes", ["certified,reverse,fd", "reverse,fd", None])
 def test_a_jump_of_the_second_derivative_is_no_wrong_hessian(hess: Any, modes: str | None) -> None:
     report = gradcli.check("relu(x)**2 + x**2", {"x": 0.0}, order=2, hess=hess, modes=modes)
     assert report.verdict == "inconclusive"

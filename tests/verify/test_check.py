@@ -14,6 +14,7 @@ from gradcli.reports.suite import row_of
 from gradcli.verify.check import check
 from gradcli.verify.probe import LocateOptions, locate
 from gradcli.verify.request import Request
+from tests.rows import for_rows
 
 FAST = ("certified", "forward", "reverse", "complex-step", "finite-difference")
 
@@ -89,7 +90,7 @@ OPEN = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "at", "grad"), RIGHT)
+@for_rows(("text", "at", "grad"), RIGHT)
 def test_a_right_gradient_passes_and_says_what_it_could_have_seen(text: str, at: str, grad: str | None) -> None:
     report = checked(text, at, grad)
     assert report.verdict == "pass", [(p.findings, p.modes) for p in report.points]
@@ -99,7 +100,7 @@ def test_a_right_gradient_passes_and_says_what_it_could_have_seen(text: str, at:
     assert not nonzero or 0 < report.detects.relative < 1e-6
 
 
-@pytest.mark.parametrize(("text", "at", "grad", "mistake"), WRONG)
+@for_rows(("text", "at", "grad", "mistake"), WRONG)
 def test_a_wrong_gradient_fails_and_its_mistake_is_named(text: str, at: str, grad: str, mistake: str | None) -> None:
     report = checked(text, at, grad)
     assert (report.verdict, report.exit_status) == ("fail", 1)
@@ -107,7 +108,7 @@ def test_a_wrong_gradient_fails_and_its_mistake_is_named(text: str, at: str, gra
     assert (diagnosis.kind if diagnosis else None) == mistake
 
 
-@pytest.mark.parametrize(("text", "at", "expected"), OPEN)
+@for_rows(("text", "at", "expected"), OPEN)
 def test_what_has_no_gradient_is_inconclusive_and_says_why(text: str, at: str, expected: set[str]) -> None:
     report = checked(text, at)
     assert (report.verdict, report.exit_status) == ("inconclusive", 3)

@@ -10,6 +10,7 @@ from gradcli.source.derived import SumOfEntries
 from gradcli.source.python import PythonFunction
 from gradcli.source.structure import Leaf
 from gradcli.verify.diagonal import _by_trace, _by_values
+from tests.rows import for_rows
 
 X = np.array([-1.3, 0.4, 2.1, 0.9])
 
@@ -64,7 +65,7 @@ RIGHT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@for_rows("name", RIGHT)
 def test_the_derivative_of_each_entry_is_right(name):
     function, slope = RIGHT[name]
     report = api.check(function, grad=slope, at={"x": X})
@@ -75,8 +76,8 @@ def test_the_derivative_of_each_entry_is_right(name):
     assert report.points[0].gradient["x"].shape == (4,)
 
 
-@pytest.mark.parametrize("name", [n for n in RIGHT if n != "constant"])
-@pytest.mark.parametrize(("mistake", "kind"), [(lambda g: -g, "sign"), (lambda g: 2 * g, "factor")])
+@for_rows("name", [n for n in RIGHT if n != "constant"], parts=2)
+@for_rows(("mistake", "kind"), [(lambda g: -g, "sign"), (lambda g: 2 * g, "factor")])
 def test_a_mistake_has_its_name(name, mistake, kind):
     function, slope = RIGHT[name]
     report = api.check(function, grad=lambda x: mistake(slope(x)), at={"x": X})
@@ -186,6 +187,7 @@ def test_the_diagonal_of_a_hessian_of_several_inputs():
     assert report.points[0].diagnosis.kind == "diagonal-only"
 
 
+@pytest.mark.slow
 @pytest.mark.repairs
 def test_a_repair_of_an_elementwise_claim(gradcli, tmp_path, monkeypatch):
     (tmp_path / "act.py").write_text(
@@ -198,7 +200,7 @@ def test_a_repair_of_an_elementwise_claim(gradcli, tmp_path, monkeypatch):
     assert "+    return t + x * (1 - t**2)" in (tmp_path / "fix.diff").read_text()
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("function", "trace", "values"),
     [
         (np.sin, True, True), (sigmoid, True, True), (softmax, False, False), (neighbours, False, False),

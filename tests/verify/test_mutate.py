@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gradcli.modes.workers import WORKERS
+from tests.rows import for_rows
 
 QUICK = ("--modes", "reverse,fd")
 RELATIVE, PART = "one entry off by a relative error", "one entry off by a part of the largest"
@@ -52,7 +53,7 @@ CAUGHT = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("argv", "entries", "moved"), CAUGHT)
+@for_rows(("argv", "entries", "moved"), CAUGHT)
 def test_a_sharp_check_catches_every_planted_mistake(
     gradcli: Callable[..., Any], argv: tuple, entries: int, moved: int
 ) -> None:
@@ -68,7 +69,7 @@ def test_a_sharp_check_catches_every_planted_mistake(
     assert all(found[mistake][key] is None for mistake in ONCE for key in KEYS[3:])
 
 
-@pytest.mark.parametrize("argv", [argv for argv, _, _ in CAUGHT])
+@for_rows("argv", [argv for argv, _, _ in CAUGHT])
 def test_the_gradient_is_judged_as_it_is_without_mutants(gradcli: Callable[..., Any], argv: tuple) -> None:
     document, plain = mutated(gradcli, *argv), gradcli("check", *argv, *QUICK, "--json").json
     assert (document["verdict"], document["detects"]) == (plain["verdict"], plain["detects"])
@@ -107,7 +108,7 @@ TOLERANCES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("tolerance", "relative", "part", "status", "unseen"), TOLERANCES)
+@for_rows(("tolerance", "relative", "part", "status", "unseen"), TOLERANCES)
 def test_a_wide_tolerance_lets_mistakes_through_and_is_told_so(
     gradcli: Callable[..., Any], tolerance: tuple, relative: Any, part: Any, status: int, unseen: set[str]
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from gradcli.core.primitive import PRIMITIVES, Primitive
 from gradcli.primitives.kinds import Partial
 from gradcli.source.names import FUNCTIONS
+from tests.rows import for_rows
 from tests.verify.test_check import checked
 
 FUNCTIONS_TO_CHECK = [
@@ -56,19 +57,19 @@ def _joined(parts: list[str]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(("text", "at", "grad"), FUNCTIONS_TO_CHECK)
+@for_rows(("text", "at", "grad"), FUNCTIONS_TO_CHECK)
 def test_the_right_claim_passes(text: str, at: str, grad: str) -> None:
     assert checked(text, at, grad).verdict == "pass"
 
 
-@pytest.mark.parametrize("slip", SLIPS, ids=[says for _, says in SLIPS])
-@pytest.mark.parametrize(("text", "at", "grad"), FUNCTIONS_TO_CHECK)
+@for_rows("slip", SLIPS, ids=[says for _, says in SLIPS], parts=5)
+@for_rows(("text", "at", "grad"), FUNCTIONS_TO_CHECK)
 def test_a_slip_is_caught(text: str, at: str, grad: str, slip: tuple[str, str]) -> None:
     assert checked(text, at, slipped(grad, slip[0])).verdict == "fail"
 
 
-@pytest.mark.parametrize(("slip", "kind"), [("-({0})", "sign"), ("2*({0})", "factor"), ("0*({0})", "detached")])
-@pytest.mark.parametrize(("text", "at", "grad"), FUNCTIONS_TO_CHECK)
+@for_rows(("slip", "kind"), [("-({0})", "sign"), ("2*({0})", "factor"), ("0*({0})", "detached")], parts=2)
+@for_rows(("text", "at", "grad"), FUNCTIONS_TO_CHECK)
 def test_a_slip_is_named(text: str, at: str, grad: str, slip: str, kind: str) -> None:
     diagnosis = checked(text, at, slipped(grad, slip)).points[0].diagnosis
     assert diagnosis is not None

@@ -14,6 +14,7 @@ from gradcli.errors import GradcliError
 from gradcli.interpreters import dual
 from gradcli.interpreters.program import record
 from gradcli.source.expression import Expression
+from tests.rows import for_rows
 
 S = np.array([[9.29, 2.22, 2.0], [2.22, 4.17, 1.72], [2.0, 1.72, 16.45]])
 CALLS = {
@@ -125,9 +126,9 @@ def test_a_check_survives_an_error_beside_the_point(name: str, part: str) -> Non
     assert any("has no bound: a run with random rounding errors raises" in said for said in says), says
 
 
-@pytest.mark.parametrize("name", ["cholesky", "expm"])
-@pytest.mark.parametrize("part", ["fun", "rules"])
-@pytest.mark.parametrize("command", ["check", "compare-modes", "grad", "sweep", "trace"])
+@for_rows("name", ["cholesky", "expm"], parts=2)
+@for_rows("part", ["fun", "rules"])
+@for_rows("command", ["check", "compare-modes", "grad", "sweep", "trace"])
 def test_a_command_survives_an_error_beside_the_point(gradcli: Any, name: str, part: str, command: str) -> None:
     with raising(name, part, ERRORS[0]):
         ran = gradcli(command, CALLS[name], "--at", "S=" + str(S.tolist()))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gradcli as package
+from tests.rows import for_rows
 from tests.source.test_loading import written
 
 QUICK = ("--modes", "forward,reverse,fd")
@@ -323,7 +324,7 @@ EXPRESSIONS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("target", "claim", "status"), EXPRESSIONS)
+@for_rows(("target", "claim", "status"), EXPRESSIONS)
 def test_hessians_may_be_claimed_as_expressions(
     gradcli: Callable[..., Any], target: str, claim: str, status: int
 ) -> None:
@@ -377,7 +378,7 @@ API = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("claim", "verdict"), API)
+@for_rows(("claim", "verdict"), API, parts=2)
 def test_the_api_takes_claims_of_every_kind(claim: dict[str, Any], verdict: str) -> None:
     report = package.check(cube, np.array([1.0, 2.0]), modes="forward,reverse,fd", **claim)
     assert report.verdict == verdict

@@ -15,6 +15,7 @@ from gradcli.options import Options
 from gradcli.source.derived import tangent
 from gradcli.source.facts import FACTS, drawn, fact_broken, surface_of
 from tests.derivation.test_problem import HOLDS
+from tests.rows import for_rows
 
 RNG = np.random.default_rng(7)
 B, C = RNG.standard_normal((2, 3, 3))
@@ -112,6 +113,7 @@ OTHERS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["symmetric", "orthogonal"])
 @pytest.mark.parametrize("kind", OTHERS)
 def test_other_claims_along_a_set(kind: str, word: str) -> None:
@@ -129,7 +131,7 @@ def test_a_claim_of_the_wrong_shape_is_wrong_as_ever() -> None:
     assert report.exit_status == 1 and "has shape (4,)" in report.gist()
 
 
-@pytest.mark.parametrize(("word", "x"), [
+@for_rows(("word", "x"), [
     ("symmetric", S + 1e-6 * B), ("spd", S - 9 * np.eye(3)), ("simplex", np.array([0.5, 0.6])), ("simplex", np.array([1.5, -0.5])),
     ("unit", np.array([1.0, 1e-3])), ("orthogonal", 2 * np.eye(2)), ("orthogonal", 50.0 * B), ("lower", B), ("mask", np.array([0.0, 0.5])),
 ])  # fmt: skip
@@ -220,7 +222,7 @@ FAILS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", FAILS)
+@for_rows("what", FAILS)
 def test_elsewhere_such_a_claim_is_wrong(what: str) -> None:
     f, at, grad = FAILS[what]
     report = package.check(f, at, grad=grad)

@@ -12,6 +12,7 @@ from gradcli.reports.check import CheckReport
 from gradcli.verify.probe import locate
 from gradcli.verify.subgradient import CLOSE, HullDistance, hull
 from tests.diagnosis.planting import checked
+from tests.rows import for_rows
 
 FORTY = "[" + ", ".join(["0"] * 40) + "]"
 
@@ -126,7 +127,7 @@ def test_what_is_no_mean_of_the_pieces_is_not_decided_and_told(text: str, at: st
     assert "away from every mean of the" in says
 
 
-@pytest.mark.parametrize(("text", "at", "claim"), BESIDE)
+@for_rows(("text", "at", "claim"), BESIDE)
 def test_a_claim_that_is_wrong_beside_the_kink_fails(text: str, at: str, claim: str) -> None:
     report = judged(text, at, claim)
     assert (report.verdict, report.exit_status) == ("fail", 1)
@@ -134,7 +135,7 @@ def test_a_claim_that_is_wrong_beside_the_kink_fails(text: str, at: str, claim: 
     assert report.points[0].diagnosis is not None
 
 
-@pytest.mark.parametrize(("text", "at", "right", "wrong"), NEARBY)
+@for_rows(("text", "at", "right", "wrong"), NEARBY)
 def test_a_point_near_a_kink_is_decided(text: str, at: str, right: str, wrong: str) -> None:
     assert (judged(text, at, right).verdict, judged(text, at, wrong).verdict) == ("pass", "fail")
     (says,) = [f.message for f in judged(text, at, right).points[0].findings if f.kind == "kink-nearby"]
@@ -162,7 +163,7 @@ def ordered(x: Any) -> Any:
     return s[0] + 3 * s[1]
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("claim", "status"), [([1, 3], 0), ([3, 1], 0), ([2, 2], 0), ([1.5, 2.5], 0), ([1, 1], 3), ([4, 0], 3), ([3, 3], 3)]
 )
 def test_at_a_tie_of_a_sort_means_of_both_orders_pass(claim: list[float], status: int) -> None:
@@ -190,7 +191,7 @@ def lies(text: str, at: str, **claim: Any) -> HullDistance:
     return made
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("text", "at", "claim", "pieces", "distance"),
     [
         ("sum(relu(x))", "x=[0, 0]", [0.5, 0.5], 4, 0.0),

@@ -8,6 +8,7 @@ import pytest
 import gradcli
 from gradcli.modes.mode import Question
 from gradcli.verify.probe import locate
+from tests.rows import for_rows
 
 
 def huber(r):
@@ -43,7 +44,7 @@ SMOOTH = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SMOOTH)
+@for_rows("name", SMOOTH)
 def test_a_tie_with_one_slope_is_no_kink(name):
     function, gradient, x = SMOOTH[name]
     report = gradcli.check(function, grad=gradient, at={"x" if function is not huber else "r": np.array(x)})
@@ -51,7 +52,7 @@ def test_a_tie_with_one_slope_is_no_kink(name):
     assert not {"kink", "subgradient"} & {f.kind for f in report.points[0].findings}
 
 
-@pytest.mark.parametrize("name", SMOOTH)
+@for_rows("name", SMOOTH)
 def test_a_wrong_claim_at_such_a_tie_fails(name):
     function, gradient, x = SMOOTH[name]
     report = gradcli.check(
@@ -71,7 +72,7 @@ def test_outputs_that_share_a_tie_are_told_apart():
 KINKS = ["abs(x)", "maximum(x, 0)", "abs(x) + x**2", "abs(sin(x))", "maximum(x, 1e-6*x)", "where(x > 0, x, 2*x)"]
 
 
-@pytest.mark.parametrize("text", KINKS)
+@for_rows("text", KINKS)
 def test_a_kink_stays_one(text):
     found = locate(text, ["x=0"])
     q = Question(found.f, found.points[0], found.wrt)

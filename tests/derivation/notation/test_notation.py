@@ -14,6 +14,7 @@ from gradcli.derivation.mathematics import Writing
 from gradcli.derivation.notation import Latex, Mathml, Unicode
 from gradcli.derivation.sized import Shapes
 from tests.derivation.test_expression import array
+from tests.rows import for_rows
 
 DIMS = {
     "A": "n n",
@@ -93,12 +94,12 @@ NAMES = [("x", "x"), ("x2", "x_{2}"), ("x_1", "x_{1}"), ("alpha", r"\alpha"), ("
 # fmt: on
 
 
-@pytest.mark.parametrize(("e", "raised", "tex"), SHOWN)
+@for_rows(("e", "raised", "tex"), SHOWN)
 def test_forms(e: E, raised: str, tex: str) -> None:
     assert (unicode(e), latex(e)) == (raised, tex)
 
 
-@pytest.mark.parametrize(("text", "tex"), NAMES)
+@for_rows(("text", "tex"), NAMES)
 def test_names_in_latex(text: str, tex: str) -> None:
     assert Latex().name(text) == tex
 
@@ -116,7 +117,7 @@ OTHERS = [
 EVERY = [*(e for e, _, _ in SHOWN), *OTHERS, *(array(3, random.Random(k)) for k in range(60))]
 
 
-@pytest.mark.parametrize("e", EVERY)
+@for_rows("e", EVERY)
 def test_latex_is_balanced(e: E) -> None:
     tex = latex(e)
     depth = 0
@@ -127,7 +128,7 @@ def test_latex_is_balanced(e: E) -> None:
     assert not re.search(r"\^\{[^{}]*\}\^|(?<!\\)[#%&~$]", tex)
 
 
-@pytest.mark.parametrize("e", EVERY)
+@for_rows("e", EVERY)
 def test_mathml_is_xml(e: E) -> None:
     root = ET.fromstring(mathml(e))
     assert root.tag.endswith("math")
@@ -137,7 +138,7 @@ def test_mathml_is_xml(e: E) -> None:
         assert len(element) == children.get(tag, len(element)), tag
 
 
-@pytest.mark.parametrize("e", EVERY)
+@for_rows("e", EVERY)
 def test_a_line_of_text(e: E) -> None:
     assert unicode(e).isprintable() and unicode(e).count("(") == unicode(e).count(")")
 
@@ -153,14 +154,14 @@ APART = [
 ]
 
 
-@pytest.mark.parametrize("first", [True, False])
-@pytest.mark.parametrize(("one", "other"), APART)
+@for_rows("first", [True, False])
+@for_rows(("one", "other"), APART)
 def test_different_things_look_different(one: E, other: E, first: bool) -> None:
     write = unicode if first else latex
     assert write(one) != write(other)
 
 
-@pytest.mark.parametrize(("f", "shapes", "wrt", "entry"), [
+@for_rows(("f", "shapes", "wrt", "entry"), [
     ("det(A@B)*sum(x)", {"A": "n n", "B": "n n", "x": "n"}, "x", "G[i] = det(A B)"),
     ("sum(max(A, axis=1))", {"A": "m n"}, "A", "G[i,j] = [A[i,j] == max_k(A[i,k])]"),
     ("max(A@x)", {"A": "m n", "x": "n"}, "x", "G[i] = sum_j A[j,i]*[sum_k A[j,k]*x[k] == max_k(sum_l A[k,l]*x[l])]"),
@@ -179,6 +180,7 @@ SIZES = {"W1": "k n", "x": "n", "b1": "k", "W2": "m k", "b2": "m", "y": "m"}
 FORWARD = "h = sigmoid(W1 x + b1); a = sigmoid(W2 h + b2)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "shapes", "assume", "wrt", "shown"), [
     ("max(x)", {"x": "n"}, {}, "x", "∂f/∂x = 𝟏[x == max(x)]"),
     ("norm(kron(A, B))**2", {"A": "m n", "B": "p q"}, {}, "A", "∂f/∂A = 2 ‖B‖² A"),

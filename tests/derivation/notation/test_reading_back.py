@@ -11,6 +11,7 @@ import gradcli
 from gradcli.source.expression import Expression
 from tests.derivation.notation.reading import evaluated
 from tests.derivation.notation.values import Senseless
+from tests.rows import for_rows
 
 # fmt: off
 PROBLEMS = [
@@ -101,8 +102,8 @@ def test_what_is_printed_is_the_derivative(expression: str, sizes: str, wrt: str
 ASSUMED = [(*row, assume) for row in MASKED for assume in ((None, "mask") if row[-1] == (0.0, 1.0) else (None,))]
 
 
-@pytest.mark.parametrize("notation", NOTATIONS)
-@pytest.mark.parametrize(("expression", "sizes", "wrt", "mask", "values", "assume"), ASSUMED)
+@for_rows("notation", NOTATIONS, parts=11)
+@for_rows(("expression", "sizes", "wrt", "mask", "values", "assume"), ASSUMED)
 def test_conditions_are_printed(
     expression: str, sizes: str, wrt: str, mask: str, values: tuple[float, ...], assume: str | None, notation: str
 ) -> None:
@@ -146,7 +147,7 @@ def differences(expression: str, inputs: dict[str, Any], at: dict[str, Any], wrt
     return np.moveaxis(y, range(x.ndim), range(-x.ndim, 0)) if x.ndim else y
 
 
-@pytest.mark.parametrize(
+@for_rows(
     ("notation", "text"),
     [
         ("unicode", "∂f/∂X = X + b"),
@@ -183,8 +184,8 @@ STEPPED = [
 DIFFERENTIAL = re.compile(r"\\mathrm\{d\}([A-Za-z])(?:_\{(\d+)\})?")  # of a letter, with its subscript
 
 
-@pytest.mark.parametrize("notation", ["unicode", "latex"])
-@pytest.mark.parametrize(("expression", "sizes", "wrt"), STEPPED)
+@for_rows("notation", ["unicode", "latex"], parts=8)
+@for_rows(("expression", "sizes", "wrt"), STEPPED)
 def test_every_step_says_in_signs_what_it_says_in_code(expression: str, sizes: str, wrt: str, notation: str) -> None:
     shapes = {name.strip(): dims.strip() for name, dims in (part.split(":") for part in sizes.split(";"))}
     (result,) = gradcli.derive(expression, shapes=shapes, wrt=wrt).results

@@ -4,16 +4,15 @@ import importlib
 import re
 from pathlib import Path
 
-import pytest
-
 from gradcli.primitives import scipy as of_scipy
+from tests.rows import for_rows
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "scipy.md"
 PLACES = [f"gradcli.primitives.scipy.{name.replace('.', '_')}" for name in of_scipy.MODULES if name != "optimize"]
 SOLVERS = ["gradcli.source.solvers.integrate", "gradcli.source.solvers.optimize"]
 
 
-@pytest.mark.parametrize("place", [*PLACES, *SOLVERS])
+@for_rows("place", [*PLACES, *SOLVERS])
 def test_every_stand_in_is_on_the_page(place: str) -> None:
     named = set(re.findall(r"`(?:scipy\.\w+\.)?(\w+)", PAGE.read_text(encoding="utf-8")))
     assert set(getattr(importlib.import_module(place), "FUNCTIONS", {})) - named == set()

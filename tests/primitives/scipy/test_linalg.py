@@ -14,6 +14,7 @@ from gradcli.point import Point
 from gradcli.primitives.scipy.linalg import FUNCTIONS
 from gradcli.source.arguments import bound
 from gradcli.verdict.entries import AGREE, entrywise
+from tests.rows import for_rows
 
 A = np.array([[4.0, 0.3, -0.2], [0.5, 3.0, 0.1], [-0.4, 0.7, 5.0]])
 W = np.arange(1.0, 10.0).reshape(3, 3) / 7
@@ -70,7 +71,7 @@ def asked(f: Callable[[Any], Any]) -> Question:
     return Question(bound(f, "f", {"a": A})[0], Point({"a": A.copy()}), ("a",))
 
 
-@pytest.mark.parametrize("f", CALLS.values(), ids=CALLS)
+@for_rows("f", CALLS.values(), ids=CALLS, parts=4)
 def test_the_gradient_is_that_of_differences(f: Callable[[Any], Any]) -> None:
     q = asked(f)
     differences = MODES["finite-difference"].gradient(q)
@@ -79,7 +80,7 @@ def test_the_gradient_is_that_of_differences(f: Callable[[Any], Any]) -> None:
         assert np.all(entrywise(differences, found, "a", 1e-6) == AGREE), (name, found.value, differences.value)
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@for_rows("name", REFUSED)
 def test_what_has_no_rule_is_refused_by_name(name: str) -> None:
     """The check goes on by function values; the reason names the function."""
     with pytest.raises(Exception, match=rf"scipy\.linalg\.{name}"):

@@ -11,6 +11,7 @@ import scipy.sparse as sparse
 import scipy.stats as st
 
 import gradcli
+from tests.rows import for_rows
 
 T = np.arange(5.0)
 PLACES = np.array([[0.0, 0.1], [1.0, 0.4], [0.3, 0.9], [0.7, 0.2], [0.5, 0.6]])
@@ -34,7 +35,7 @@ CASES: list[tuple[str, Callable[[Any], Any], str]] = [
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("f", "says"), [pytest.param(f, says, id=name) for name, f, says in CASES])
+@for_rows(("f", "says"), [pytest.param(f, says, id=name) for name, f, says in CASES], parts=2)
 def test_the_trace_ends_with_a_sentence(f: Callable[[Any], Any], says: str) -> None:
     report = gradcli.check(f, {"x": X}, modes="reverse,finite-difference")
     [found] = [finding for finding in report.points[0].findings if finding.kind == "untraced"]

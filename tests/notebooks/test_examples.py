@@ -1,6 +1,6 @@
 """Notebooks: the magics in a shell of IPython, and examples/notebook.ipynb run in a kernel.
 
-`python tests/test_notebooks.py` rewrites the outputs of examples/notebook.ipynb.
+`python -m tests.notebooks.test_examples` rewrites the outputs of examples/notebook.ipynb.
 """
 
 import re
@@ -15,7 +15,7 @@ import pytest
 from gradcli.reports.check import CheckReport
 from gradcli.reports.suite import SuiteReport
 
-NOTEBOOK = Path(__file__).resolve().parents[1] / "examples" / "notebook.ipynb"
+NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "notebook.ipynb"
 GUIDE = NOTEBOOK.parents[1] / "docs" / "how-to" / "notebooks.md"
 QUICK = "--modes certified,reverse,finite-difference"
 FUNCTIONS = """
@@ -250,7 +250,9 @@ def test_the_example_shows_what_it_shows_now() -> None:
     for before, now in zip(shown.cells, fresh.cells, strict=True):
         if before.cell_type == "code":
             times = "times" in before.metadata.get("tags", ())
-            assert outputs(now, times) == outputs(before, times), "python tests/test_notebooks.py rewrites the outputs"
+            assert outputs(now, times) == outputs(before, times), (
+                "python -m tests.notebooks.test_examples rewrites the outputs"
+            )
 
 
 def test_the_example_shows_every_report_and_is_small() -> None:
