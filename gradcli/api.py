@@ -376,8 +376,8 @@ def primitive(
 ) -> Primitive:
     """Return `fun` as an elementwise primitive with a rule of your own: one partial an argument, `partial(y, *xs)`.
 
-    The rule is used by the forward and the reverse mode; `certified` runs `fun` itself in balls and so verifies the rule,
-    and `gradcli ops file.py:NAME --check` verifies it in isolation.
+    The rule is used by the forward and the reverse mode; `certified` runs `fun` itself in balls and so verifies the rule
+    in every check of a function that uses it.
 
     >>> import numpy as np
     >>> softplus = primitive(lambda x: np.log1p(np.exp(x)), lambda y, x: 1 / (1 + np.exp(-x)))

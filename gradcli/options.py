@@ -199,8 +199,8 @@ class Options(ProgramOptions, HardPointOptions):
         "--save-point", "FILE", "Keep the first point that does not pass (or the first): .npz, .json.",
         on=("check",), group=OUTPUT)
     check: bool = row(
-        "--check", "", "Verify each primitive in isolation: a failure is status 1, one that cannot be verified 3.",
-        on=("ops",), group=PRECISION, default=False, kind=bool)
+        "--check", "", "Does nothing: every check verifies the rules that its function uses.",
+        on=("ops",), group=PRECISION, default=False, kind=bool, hidden=True)
     timeout: float | None = row(
         "--timeout", "TIME", "Time for all of it: 90s, 5min; what is finished by then is shown.",
         on=("check",), group=PRECISION, read=duration, write=in_seconds)

@@ -413,7 +413,7 @@ ROWS = (
             "mistake."
         ),
         do=(
-            "Correct the rule; gradcli ops file.py:NAME --check verifies it alone. If the rule is gradcli's own, "
+            "Correct the rule. If it is gradcli's own, "
             "please report it. To count this as success where it is inconclusive, add --allow contradiction."
         ),
         example=Example(

@@ -290,7 +290,7 @@ def _whose_rule(q: Question) -> str:
     """Return what to do about a wrong rule: the user's own are suspected first."""
     own = sorted({primitive.name for primitive, *_ in q.lines if primitive is not None and primitive.body})
     if own:
-        return f"a primitive of your own is wrong ({', '.join(own)}): gradcli ops file.py:NAME --check"
+        return f"a primitive of your own is wrong ({', '.join(own)}): correct its partial derivatives"
     return "please report it: a rule of gradcli is wrong"
 
 

@@ -75,8 +75,6 @@ class ModesReport:
 class Operation:
     """One primitive: where it is smooth, its kinks, its partials as formulas, and their worst error in ulps.
 
-    `checked` is `ok`, what is wrong, or null; `unchecked` says why a check that was asked for came to nothing.
-
     name       The name of the primitive.
     kind       How its derivative is formed.
     domain     Where it is smooth, by operand; empty where it is not elementwise.
@@ -84,8 +82,8 @@ class Operation:
     kinks      Where it is not smooth, in words; null where it is smooth all over its domain.
     ulps       The worst error of its partials in float64, in units in the last place; null where it was not measured.
     reason     Why the partials may be less exact than others; null where they are not.
-    checked    The outcome of --check: `ok`, what is wrong, or null where it was not checked.
-    unchecked  Why a check that was asked for came to nothing; null where it did not.
+    checked    Always null: what a check uses is verified by that check.
+    unchecked  Always null.
     """
 
     name: str
@@ -101,7 +99,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class OpsReport:
-    """The primitives, and with `--check` whether each holds up in isolation.
+    """The primitives: where each is smooth, its derivative, and how exact that is.
 
     operations   The primitives, each with its rule.
     functions    The names that an expression can call; empty where one primitive was asked for.
@@ -118,18 +116,15 @@ class OpsReport:
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the table of primitives, and what is stated about single ones."""
-        checked = any(op.checked or op.unchecked for op in self.operations)
-        columns = ("primitive", "smooth where", "derivative", "ulps", *(["check"] if checked else []))
+        columns = ("primitive", "smooth where", "derivative", "ulps")
         rows: list[tuple[Cell, ...]] = []
         for op in self.operations:
             ulps = "" if op.ulps is None else numbers.two(op.ulps)
-            state = [_state(op)] if checked else []
-            rows.append((op.name, ", ".join(dict.fromkeys(op.domain)), "; ".join(op.partials), ulps, *state))
+            rows.append((op.name, ", ".join(dict.fromkeys(op.domain)), "; ".join(op.partials), ulps))
         notes: list[Block] = [Paragraph(f"{op.name}: {text}", 2) for op in self.operations for text in _notes(op)]
         return (
             Table(columns, tuple(rows), frozenset({3})),
             *notes,
-            *([Paragraph(_count(self.operations))] if checked else []),
             *([Paragraph("functions: " + " ".join(self.functions))] if self.functions else []),
         )
 
@@ -151,25 +146,9 @@ class OpsReport:
         ]
 
 
-def _state(op: Operation) -> Piece:
-    if op.unchecked:
-        return Piece("not checked", "unsure")
-    return Piece(op.checked or "", "good" if op.checked == "ok" else "bad")
-
-
-def _count(operations: tuple[Operation, ...]) -> str:
-    right = sum(op.checked == "ok" for op in operations)
-    unchecked = sum(op.unchecked is not None for op in operations)
-    return f"{right} verified, {len(operations) - right - unchecked} wrong, {unchecked} not checked"
-
-
 def _notes(op: Operation) -> list[str]:
     return [
         text
-        for text in (
-            f"kink where {op.kinks}" if op.kinks else "",
-            f"accuracy: {op.reason}" if op.reason else "",
-            f"not checked: {op.unchecked}" if op.unchecked else "",
-        )
+        for text in (f"kink where {op.kinks}" if op.kinks else "", f"accuracy: {op.reason}" if op.reason else "")
         if text
     ]

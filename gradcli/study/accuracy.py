@@ -12,38 +12,28 @@ from gradcli.interpreters.formula import written
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.reports.listing import Operation
 from gradcli.source.names import FUNCTIONS
-from gradcli.study.isolation import CannotTell, holds_up
 from gradcli.study.samples import PARAMS
 
 BITS = (256, 1024, 4096)  # saturated slopes need more; those that 4096 do not resolve are far below float64's range
 SMALLEST = 1e-290  # smaller float64 numbers may have fewer digits
 
 
-def operations(check: bool = False, name: str | None = None) -> tuple[Operation, ...]:
+def operations(name: str | None = None) -> tuple[Operation, ...]:
     """Return a description of each primitive with its accuracy, measured now; only of the named one if `name` is given."""
     rows = [row for row in PRIMITIVES.values() if row.rules and name in (None, row.name)]
-    return tuple(operation(row, check) for row in rows)
+    return tuple(map(operation, rows))
 
 
-def operation(row: Primitive, check: bool) -> Operation:
-    """Return a description of one primitive, built in or the user's own; with `check`, the result of checking it alone."""
+def operation(row: Primitive) -> Operation:
+    """Return a description of one primitive, built in or the user's own."""
     params = _params(row)
     elementwise = all(isinstance(rule, Partial | Factor) for rule in row.rules)
     names = ("x",) if len(row.rules) == 1 else tuple("abcdefgh"[: len(row.rules)])
     partials = tuple(_text(rule, names, params) for rule in row.rules) if elementwise else (row.kind,)
-    checked, unchecked = _checked(row) if check else (None, None)
     return Operation(
         row.name, row.kind, tuple(domain.name for domain in row.on) if elementwise else (), partials, row.kinks,
-        worst_ulps(row) if elementwise and not row.body else None, row.reason, checked, unchecked,
+        worst_ulps(row) if elementwise and not row.body else None, row.reason,
     )  # fmt: skip
-
-
-def _checked(row: Primitive) -> tuple[str | None, str | None]:
-    """Return the result of checking a primitive alone, and the reason if it could not be checked; one of them is None."""
-    try:
-        return holds_up(row), None
-    except CannotTell as reason:
-        return None, str(reason)
 
 
 def _params(row: Primitive) -> Params:

@@ -1,19 +1,15 @@
 """The lists behind `modes` and `ops`: the modes and the primitives."""
 
-from collections.abc import Sequence
-
 from gradcli.core.primitive import PRIMITIVES, Primitive
 from gradcli.errors import BadOption
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.point import Witness
-from gradcli.reports.listing import ModeEntry, ModesReport, Operation, OpsReport
+from gradcli.reports.listing import ModeEntry, ModesReport, OpsReport
 from gradcli.source.loading import load
 from gradcli.source.names import FUNCTIONS, nearest
 from gradcli.source.targets import is_python
 from gradcli.study.accuracy import functions, operation, operations
-from gradcli.study.isolation import OK
 from gradcli.verify.environment import environment, installed
-from gradcli.words import Exit, worst
 
 ALIASES = {"sigmoid": "expit", "softplus": "logaddexp"}  # composites of one primitive
 _WITH = {"certified": "python-flint", "symbolic": "sympy"} | {name: name for name in FRAMEWORKS}
@@ -34,8 +30,8 @@ def available_modes() -> ModesReport:
     return ModesReport(tuple(entries), ("cpu",), environment())
 
 
-def known_operations(name: str | None, check: bool) -> OpsReport:
-    """Return a report of all primitives, or of the named one; with `check`, each is checked alone.
+def known_operations(name: str | None) -> OpsReport:
+    """Return a report of all primitives, or of the named one.
 
     Raises  BadOption for a name that is no primitive; BadTarget for Python code that cannot be loaded.
     """
@@ -43,12 +39,9 @@ def known_operations(name: str | None, check: bool) -> OpsReport:
         row = load(name).found
         if not isinstance(row, Primitive):
             raise BadOption(f"{name} is no primitive", do="make one: gradcli.primitive(fun, *partials)")
-        own = operation(row, check)
-        return OpsReport((own,), (), environment(), int(_status([own])))
+        return OpsReport((operation(row),), (), environment())
     known = FUNCTIONS.get(str(name))
-    found = operations(
-        check, getattr(known, "name", name) if isinstance(known, Primitive) else ALIASES.get(str(name), name)
-    )
+    found = operations(known.name if isinstance(known, Primitive) else ALIASES.get(str(name), name))
     if not found:
         close = nearest(str(name), [row.name for row in PRIMITIVES.values() if row.rules])
         if name in FUNCTIONS:
@@ -57,12 +50,4 @@ def known_operations(name: str | None, check: bool) -> OpsReport:
         raise BadOption(
             f"there is no primitive '{name}'", do=f"did you mean '{close}'?" if close else "gradcli ops lists them"
         )
-    return OpsReport(found, () if name else functions(), environment(), int(_status(found)))
-
-
-def _status(found: Sequence[Operation]) -> Exit:
-    """Return the worst exit status; a wrong primitive is worse than one that could not be checked."""
-    return worst(
-        Exit.INCONCLUSIVE if op.unchecked else Exit.CONFIRMED if op.checked in (None, OK) else Exit.WRONG
-        for op in found
-    )
+    return OpsReport(found, () if name else functions(), environment())

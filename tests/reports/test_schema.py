@@ -76,7 +76,6 @@ DOCUMENTS = {
     "derive, refused":         ("derive", "c*sum(x) + sum(i0e(x))", "--shapes", "x: n; c:"),
     "modes":                   ("modes",),
     "ops":                     ("ops", "tanh"),
-    "ops, checked":            ("ops", "sin", "--check"),
     "ops, not elementwise":    ("ops", "matmul"),
     "find":                    ("find", str(Path(__file__).parents[2] / "examples")),
     "suite":                   ("check", "x**2", "abs(x)", "sine(x)", "x=0", "--allow", "kink"),
