@@ -107,7 +107,7 @@ def _by_modes(seen: Evidence) -> Decision:
             else (Kind.NO_SECOND_WITNESS, "no mode answered", "--modes all")
         )
         return _open(findings, _inconclusive(*why))
-    confirmed, said = _guarded(seen, findings)
+    confirmed, said = confirmed_entries(seen, findings)
     findings = (*findings, *said)
     return _claim(seen, findings, confirmed) if seen.claimed is not None else _own(seen, findings, confirmed)
 
@@ -168,7 +168,7 @@ def _needs_a_guard(seen: Evidence) -> bool:
     return seen.reference == "certified" or (seen.reference in ("reverse", "forward") and too_dear)
 
 
-def _guarded(seen: Evidence, findings: Findings) -> tuple[dict[str, Any], Findings]:
+def confirmed_entries(seen: Evidence, findings: Findings = ()) -> tuple[dict[str, Any], Findings]:
     """Return the confirmed entries, and findings about a second witness that confirms all entries at once.
 
     It is needed if a traced gradient has no second witness for each entry. For a certified gradient it is the trace test;
@@ -206,7 +206,7 @@ def wrong_entries(seen: Evidence, confirmed: dict[str, Any]) -> dict[str, Any]:
 
 def entries_to_explain(seen: Evidence) -> dict[str, Any]:
     """Return a mask of the wrong entries of the claim, by input, for the search for the mistake."""
-    return wrong_entries(seen, _guarded(seen, ())[0])
+    return wrong_entries(seen, confirmed_entries(seen, ())[0])
 
 
 def _claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:

@@ -11,6 +11,7 @@ from gradcli.modes.mode import Question
 from gradcli.point import Array, Estimate, Witness
 from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import Mutant
+from gradcli.verdict.decide import confirmed_entries
 from gradcli.verdict.entries import DISAGREE, entrywise, scale_of
 from gradcli.verdict.evidence import Evidence, MutationResult
 from gradcli.verdict.resolution import resolution_of
@@ -38,7 +39,7 @@ def plant_mistakes(case: PointCheck, seen: Evidence) -> MutationResult:
         return MutationResult((), _unplanted("no other mode checks the gradient entry by entry"))
     if seen.wrong_shape is not None or seen.contradicts("claim"):
         return MutationResult((), _unplanted("the claim already disagrees without a planted mistake"))
-    trial = _Trial(case.q, seen, tested, right)
+    trial = _Trial(case.q, seen, tested, right, confirmed_entries(seen)[0])
     found = [
         _by_size(trial, "one entry off by a relative error", lambda g, s: g * (1 + s)),
         _by_size(trial, "one entry off by a part of the largest", lambda g, s: g + s * _largest(g)),
@@ -93,12 +94,13 @@ def _largest(g: Array) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """The gradient under test, and the estimate that it is compared with."""
+    """The gradient under test, the estimate that it is compared with, and the entries that two modes confirm."""
 
     q: Question
     seen: Evidence
     tested: Estimate
     right: Estimate
+    confirmed: dict[str, Any]
 
     def missed(self, makes: Makes, least: float = 0.0) -> dict[str, tuple[Any, Any]]:
         """Return masks of the entries that a mistake changes and of those where it is not caught, each wrong alone.
@@ -113,7 +115,7 @@ class _Trial:
             changed = (np.abs(made - g) > least * np.abs(g)) & ~seen.undecided[name]
             moved = replace(tested, value={**tested.value, name: made})
             words = np.broadcast_to(np.asarray(entrywise(moved, right, name, scale, seen.tolerance)), shape(g))
-            shown = (words == DISAGREE) & (seen.confirmed[name] if seen.claimed is not None else True)
+            shown = (words == DISAGREE) & (self.confirmed[name] if seen.claimed is not None else True)
             found[name] = changed, changed & ~shown
         return found
 

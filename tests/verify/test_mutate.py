@@ -230,3 +230,10 @@ def test_where_projections_judge_it_is_said_that_nothing_is_planted(
     found = [f for f in document["points"][0]["findings"] if f["kind"] in ("mutant", "coverage")]
     assert {f["kind"] for f in found} == {"mutant", "coverage"} and document["points"][0]["mutants"] == []
     assert "no mistake was planted" in " ".join(f["message"] for f in found)
+
+
+def test_where_the_trace_test_confirms_the_certified_gradient_mistakes_are_caught(gradcli: Callable[..., Any]) -> None:
+    argv = ("check", "sum(sin(A@B)*B)", "--shapes", "A: 3 3; B: 3 2", "--points", "1", "--wrt", "A")
+    ran = gradcli(*argv, "--grad", "A = (cos(A@B)*B)@B.T", "--mutate", "--json")
+    assert ran.exit_status == 0
+    assert {(m["caught"], m["planted"]) for m in ran.json["points"][0]["mutants"]} == {(9, 9)}
