@@ -56,8 +56,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Itera
 class Times:
     """The processor time of each test, as the process that reports sees it."""
 
-    def __init__(self, file: str | None) -> None:
-        self.file = file
+    def __init__(self, file: str | None, advise: bool) -> None:
+        self.file, self.advise = file, advise
         self.rows: list[tuple[float, int, bool, str]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -73,7 +73,8 @@ class Times:
         write = terminalreporter.write_line
         write(f"most processor time, of {sum(row[0] for row in self.rows):.0f} s in {len(self.rows):,} tests:")
         for seconds, _, slow, name in sorted(self.rows, reverse=True)[:SHOWN]:
-            write(f"  {seconds:6.2f} s  {name}{'  (should be marked slow)' if seconds > SLOW and not slow else ''}")
+            advise = self.advise and not slow
+            write(f"  {seconds:6.2f} s  {name}{'  (should be marked slow)' if advise and seconds > SLOW else ''}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -82,4 +83,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Times(config.getoption("--times")), "processor times")
+        by_default = config.args_source is pytest.Config.ArgsSource.TESTPATHS  # other folders have no default
+        config.pluginmanager.register(Times(config.getoption("--times"), by_default), "processor times")
