@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-FEWEST, MOST = 200, 2_000  # calls of f, whatever the verdict took
-_TIMES = 4.0  # the calls that the verdict took
-_OPERATIONS = 2e6  # scalar operations that are allowed where a call takes few of them
+FEWEST, MOST = 400, 4_000  # calls of f, whatever the verdict took
+_TIMES = 8.0  # the calls that the verdict took
+_OPERATIONS = 4e6  # scalar operations that are allowed where a call takes few of them
 SECONDS = 30.0  # of processor time: the limit, unless the user gives another one
 _WAITED = 4.0  # times the limit, on the clock: other programs may take most of the processors
 
