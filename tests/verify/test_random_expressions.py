@@ -177,7 +177,11 @@ def symbolic(q: Question) -> Estimate | None:
 def test_all_modes_agree_within_their_bounds_and_balls_enclose_the_truth(part: int) -> None:
     @seed(part)
     @settings(
-        max_examples=250, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+        max_examples=250 if part else 50,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
     )
     @given(formulas, points)
     def holds(formula: Formula, point: tuple[float, float]) -> None:
