@@ -72,7 +72,7 @@ class Certified:
             except Undecided:
                 note = FLOAT_CONSTANTS + "with exact ones the function may have a kink at this point"
         else:
-            note = FLOAT_CONSTANTS + "their rounding alone changes its first ten digits"
+            note = FLOAT_CONSTANTS + "some ulps in one of them change its first ten digits, or make f raise an error"
         found = self._gradient(q)
         return replace(found, notes=(*found.notes, note))
 

@@ -14,7 +14,7 @@ from gradcli.core.primitive import Value
 from gradcli.core.provenance import WRITTEN
 from gradcli.core.shapes import shape, size, zeros_like
 from gradcli.core.tracer import plain
-from gradcli.errors import GradcliError, NotSupported
+from gradcli.errors import GradcliError, NotSupported, OutOfTime
 from gradcli.interpreters.program import Program, record
 from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded
 from gradcli.modes.budget import NotRun
@@ -331,15 +331,21 @@ class Recording(Problem):
     def by_constants(self) -> dict[str, Array]:
         """How much each entry of the Jacobian changes where pi and e are off by one ulp; empty without such constants.
 
-        Entries whose change does not grow with that of the constants, as at a jump of a slope, get 0.
+        Entries whose change does not grow with that of the constants, as at a jump of a slope, get 0. All are infinite where
+        an operation raises an error with other constants.
         """
         f = root_of(self.f)
         if not isinstance(f, Expression) or not f.has_constants:
             return {}
         changes = []
         for ulps in (1, _MORE_ULPS):
-            with constants_up(ulps):
-                found = replace(self).slopes
+            try:
+                with constants_up(ulps):
+                    found = replace(self).slopes
+            except OutOfTime:
+                raise
+            except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+                return {name: np.full(shape(x), np.inf)[()] for name, x in self.slopes.items()}
             changes.append({name: np.abs(x - self.slopes[name]) for name, x in found.items()})
         near, far = changes
         room = {name: EPS * np.abs(x) for name, x in self.slopes.items()}

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_DOWN, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -220,6 +220,7 @@ COLUMNS: dict[str, tuple[Callable[[ModeRow], Cell], str]] = {
     ),
     "device": (lambda row: row.ran_on.device if isinstance(row.ran_on, RanOn) else "cpu", "what it ran on"),
 }
+_DIGITS = 25  # of a float64 that are shown
 _DECIMAL = re.compile(r"(?<![\w.])(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])")
 USUAL = ("digits", "median", "bound", "held", "calls", "time/f")
 OF_JACOBIANS = ("digits", "median", "bound", "held", "calls", "sweeps", "time/f")
@@ -283,8 +284,10 @@ def _sentences(report: CompareReport) -> list[str]:
     inexact = _DECIMAL.findall(report.target.text) if report.target.kind == "expression" else []
     named = next((word for word in inexact if Decimal(word) != Decimal(float(word))), None)
     if "certified" in ok and named is not None:
-        digits = f"{Decimal(float(named)):.25g}"
-        lines.append(f"Certified digits are those of the float64 that a decimal names: {named} is {digits}...")
+        exact = Decimal(float(named))
+        shown = Context(prec=_DIGITS, rounding=ROUND_DOWN).plus(exact)
+        digits = f"{shown}{'' if shown == exact else '...'}"
+        lines.append(f"Certified digits are those of the float64 that a number names: {named} is {digits}")
     symbolic = ok.get("symbolic")
     if symbolic and isinstance(symbolic.formula, int):
         program = f", {numbers.two(reverse.operations)} as a program" if reverse and reverse.operations else ""

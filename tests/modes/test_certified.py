@@ -88,8 +88,14 @@ def test_a_kink_that_only_exact_constants_meet_is_a_note() -> None:
 def test_where_the_rounding_of_pi_is_the_gradient_float64_decides(at: float) -> None:
     q = question("(abs(x) - pi)**2", x=np.float64(at))
     found = Certified().gradient(q)
-    assert found.value["x"] == 0 and "their rounding alone" in found.notes[1]
+    assert found.value["x"] == 0 and "some ulps in one of them" in found.notes[1]
     assert q.rounding["x"] > 1e-16  # as a gradient written otherwise may round pi otherwise
+
+
+def test_where_f_raises_with_other_constants_float64s_are_certified_and_there_is_no_bound() -> None:
+    q = question("sum(cholesky([[x, 1], [1, 4.141592653589794 - pi]]))", x=np.float64(1.0))
+    assert np.isinf(q.rounding["x"]) and q.unbounded == "f with pi or e some ulps larger raises an error"
+    assert "raise an error" in Certified().gradient(q).notes[1]
 
 
 def test_a_number_is_the_float64_that_it_names() -> None:
