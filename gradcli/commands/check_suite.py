@@ -26,7 +26,7 @@ from gradcli.suite.config import Check, Suite, digest_of, find_suite, refuse_opt
 from gradcli.suite.executors import elsewhere, local
 from gradcli.suite.job import Job, job_of
 from gradcli.suite.last_run import read_last_run, write_last_run
-from gradcli.suite.run import Executors, in_order, scheduled
+from gradcli.suite.run import Executors, in_order, run_jobs
 from gradcli.words import Exit, worst
 from gradcli.world import World
 
@@ -152,7 +152,7 @@ class _Run:
         if not chosen:
             return self._followed(iter(()), chosen, known_failures)
         with self._executor(count, apart) as executor:
-            return self._followed(scheduled(jobs, executor, longest_first), chosen, known_failures)
+            return self._followed(run_jobs(jobs, executor, longest_first), chosen, known_failures)
 
     def _selected(self, known: dict[str, dict[str, object]]) -> tuple[Check, ...]:
         """Return the selected checks. Raises BadOption if there are none before sharding."""

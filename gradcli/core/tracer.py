@@ -347,7 +347,7 @@ class Arithmetic(Tracer):
         raise NotImplementedError
 
     @classmethod
-    def named(cls, name: str, value: Value) -> Any:
+    def lift_constant(cls, name: str, value: Value) -> Any:
         """Return the constant pi or e, given its float64 `value`: as exact as this arithmetic can be."""
         return cls.lift(value)
 

@@ -31,8 +31,8 @@ class Ball(Objectwise):
         return map(arb, numbers.reshape(-1).tolist())
 
     @classmethod
-    def named(cls, name: str, value: Value) -> Any:
-        return cls(constant(name, value))
+    def lift_constant(cls, name: str, value: Value) -> Any:
+        return cls(ball_of_constant(name, value))
 
     @property
     def moves(self) -> bool:
@@ -48,7 +48,7 @@ quick_operators(Ball)
 _EXACT = ContextVar("exact constants", default=False)
 
 
-def constant(name: str, value: Value) -> arb:
+def ball_of_constant(name: str, value: Value) -> arb:
     """Return pi or e: their float64 `value`, or inside `exact_constants` a ball around them of the precision that is set."""
     if not _EXACT.get():
         return arb(float(value))

@@ -110,7 +110,7 @@ class Certified:
             do="the function may have a kink at this point, or none of its digits are known",
         )
 
-    def _by_code(self, q: Question, code: Coded, constants: Callable[[], Any] = nullcontext) -> Estimate | None:
+    def _by_code(self, q: Question, code: Coded, constants: Callable[[], Any]) -> Estimate | None:
         """Return the gradient by compiled code at the first precision, or None: what it leaves open is traced."""
         if not np.isfinite(q.value):
             return None

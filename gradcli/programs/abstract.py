@@ -71,7 +71,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedConstant:
     """The constant pi or e, as an operation of a program: an arithmetic may know more of it than its float64 `value`."""
 
     name: str
@@ -307,8 +307,8 @@ class Exact(AbstractValue, Arithmetic):
         return number if isinstance(number, Exact) else WRITING.get().constant(number)
 
     @classmethod
-    def named(cls, name: str, value: Value) -> OfNode:
-        return WRITING.get().operation(Named(name, float(value)), [], {})
+    def lift_constant(cls, name: str, value: Value) -> OfNode:
+        return WRITING.get().operation(NamedConstant(name, float(value)), [], {})
 
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Any) -> Value:
         if primitive.kinks is not None or primitive.constant:

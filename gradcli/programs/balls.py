@@ -16,9 +16,9 @@ from gradcli.core import levels
 from gradcli.core.primitive import Primitive, Value
 from gradcli.core.shapes import shape
 from gradcli.errors import CannotCompile
-from gradcli.interpreters.ball import Ball, constant
+from gradcli.interpreters.ball import Ball, ball_of_constant
 from gradcli.lowering.arb import ENTRIES
-from gradcli.programs.abstract import WRITING, Exact, Named
+from gradcli.programs.abstract import WRITING, Exact, NamedConstant
 from gradcli.programs.gradient import gradient
 from gradcli.programs.straight_line import StraightLine
 from gradcli.programs.written import compiled, defined
@@ -79,8 +79,8 @@ def _code(
 
 def _statement(operation: Any, names: Sequence[str], params: Mapping[str, Any], k: int, space: dict[str, Any]) -> str:
     """Return the text of one operation. Raises CannotCompile for one that balls do not have by name."""
-    if isinstance(operation, Named):
-        space[f"call{k}"] = partial(constant, operation.name, operation.value)
+    if isinstance(operation, NamedConstant):
+        space[f"call{k}"] = partial(ball_of_constant, operation.name, operation.value)
         return f"call{k}()"
     if not isinstance(operation, Primitive) or operation.name not in ENTRIES or operation.body:
         raise CannotCompile("an operation that balls do not have by its name")

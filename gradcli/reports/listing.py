@@ -130,18 +130,9 @@ class OpsReport:
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the primitives as rows."""
-        return ("primitive", "kind", "domain", "partials", "kinks", "ulps", "reason", "checked", "unchecked"), [
-            (
-                o.name,
-                o.kind,
-                "; ".join(o.domain),
-                "; ".join(o.partials),
-                o.kinks,
-                o.ulps,
-                o.reason,
-                o.checked,
-                o.unchecked,
-            )
+        columns = ("primitive", "kind", "domain", "partials", "kinks", "ulps", "reason")
+        return columns, [
+            (o.name, o.kind, "; ".join(o.domain), "; ".join(o.partials), o.kinks, o.ulps, o.reason)
             for o in self.operations
         ]
 

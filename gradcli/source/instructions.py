@@ -149,7 +149,7 @@ class Instructions:
             registers = [system.lift(x) if type(x) is np.float64 else x for x in registers]
         for k, name in self.constants.items():
             value = self.registers[k] + _ULPS_UP.get() * np.spacing(self.registers[k])
-            registers[k] = value if system is None else system.named(name, value)
+            registers[k] = value if system is None else system.lift_constant(name, value)
         for name, to in self.inputs.items():
             registers[to] = values[name]
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 from gradcli.discovery.reader import CannotRead, parsed
 from gradcli.errors import BadOption, GradcliError
 from gradcli.source.targets import TARGET
-from gradcli.suite.config import Check, Suite, digest, read_suite
+from gradcli.suite.config import Check, Suite, digest_of_check, read_suite
 
 _IMPORTERS = ("import_module", "__import__")  # functions that import the module of a name
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -59,10 +59,10 @@ class _Project:
         path, profile = self._suite.path, self._suite.profile
         if path is None or str(path.resolve()) not in self._changed:
             return frozenset()
-        now = {check.id: digest(check) for check in read_suite(path, profile).checks}
+        now = {check.id: digest_of_check(check) for check in read_suite(path, profile).checks}
         try:
             text = _git(self._top, "show", f"{base}:{path.resolve().relative_to(self._top).as_posix()}")
-            before = {check.id: digest(check) for check in read_suite(path, profile, text=text).checks}
+            before = {check.id: digest_of_check(check) for check in read_suite(path, profile, text=text).checks}
         except GradcliError:
             return frozenset(now)
         return frozenset(name for name, found in now.items() if before.get(name) != found)

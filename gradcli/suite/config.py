@@ -295,8 +295,8 @@ def check_with(name: str, target: str, options: Options) -> Check:
     return Check(name, ask, dataclasses.replace(options, given=frozenset()))
 
 
-def digest(check: Check) -> str:
-    """Return a digest of what a check asks for: its target, its points, its claim and its options.
+def digest_of_check(check: Check) -> str:
+    """Return a digest of what one check asks for: its target, its points, its claim and its options.
 
     `--seed random` asks for the same in every run, whatever is drawn.
     """
@@ -309,7 +309,7 @@ def digest(check: Check) -> str:
 
 def digest_of(checks: Sequence[Check]) -> str:
     """Return a digest of what all checks of a suite ask for."""
-    return hashlib.sha256("".join(map(digest, checks)).encode()).hexdigest()
+    return hashlib.sha256("".join(map(digest_of_check, checks)).encode()).hexdigest()
 
 
 def given_in(over: Options) -> dict[str, Any]:

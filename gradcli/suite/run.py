@@ -35,7 +35,7 @@ def in_order(jobs: Iterable[Job], executor: Executor) -> Iterator[CheckRow]:
             following += 1
 
 
-def scheduled(jobs: Sequence[Job], executor: Executor, seconds: Mapping[str, float] | None) -> Iterator[CheckRow]:
+def run_jobs(jobs: Sequence[Job], executor: Executor, seconds: Mapping[str, float] | None) -> Iterator[CheckRow]:
     """Yield the rows of jobs in their order.
 
     With `seconds`, the times of the last run by id, the longest are run first, and those without a time before them.

@@ -159,7 +159,7 @@ class Mlx(Without):
             )
             return [y for y in taken_apart("", function(*given, **named))[1].values() if self.holds(y)]
 
-        def heard(part: dict[str, Any]) -> None:
+        def note_formats(part: dict[str, Any]) -> None:
             if part["type"] == "primitive":
                 formats.extend(name for *_, dtype in part["outputs"] if (name := str(dtype).rpartition(".")[2]) in EPS)
 
@@ -173,7 +173,7 @@ class Mlx(Without):
                 mx.eval(call(*xs))  # what is compiled keeps its first trace, which must not be that of the export
                 stops.clear()
                 with without_rules():
-                    mx.export_function(heard, call, *xs)
+                    mx.export_function(note_formats, call, *xs)
         except Exception:  # of any type, where a function cannot be exported
             return Inside(stops=tuple(stops))
         finally:

@@ -50,7 +50,9 @@ def inside(run: Callable[[], Any], xs: Sequence[Any]) -> Inside:
     moving = {id(x): x for x in xs}  # kept, so that no id is used again
     formats, stops = ["float64"], list[Any]()
 
-    def heard(kind: Any, inputs: Any, attributes: Any, outputs: Any, op_name: Any = None, graph: Any = None) -> None:
+    def note_formats(
+        kind: Any, inputs: Any, attributes: Any, outputs: Any, op_name: Any = None, graph: Any = None
+    ) -> None:
         if moving.keys().isdisjoint(map(id, inputs)):
             return
         moving.update((id(y), y) for y in outputs)
@@ -58,12 +60,12 @@ def inside(run: Callable[[], Any], xs: Sequence[Any]) -> Inside:
         if kind == "StopGradient":
             stops.append(position())
 
-    op_callbacks.add_op_callback(heard)
+    op_callbacks.add_op_callback(note_formats)
     try:
         with eagerly():
             run()
     finally:
-        op_callbacks.remove_op_callback(heard)
+        op_callbacks.remove_op_callback(note_formats)
     return Inside(max(formats, key=lambda name: EPS[name]), tuple(stops))
 
 
