@@ -1,15 +1,17 @@
-"""How well the tests protect gradcli: mistakes are planted in its own code, and the tests that run those lines are run.
+"""How well the tests protect gradcli: mistakes are planted in its own code, and the tests that run that code are run.
 
-    python benchmarks/planted_in_gradcli.py --record [--slow]          which tests run which line; minutes
-    python benchmarks/planted_in_gradcli.py [--count 60] [--seed 0] [--jobs 2] [--show]
+    python benchmarks/planted_in_gradcli.py [--count 60] [--seed 0] [--jobs 2] [--tests default,rest] [--only 3,17] [--show]
 
 The kinds of mistakes, of which as many are drawn from each: a wrong sign, a bound halved, a comparison turned, a finding lost,
-an option ignored. A mistake is noticed by default if a test that is not marked `slow` fails; what these miss is tried with the
-slow tests that run the line. It needs `coverage`. All work is done in a copy of the project in a temporary folder.
+an option ignored. All are planted at once in one copy of the project, each switched off; a first run of the tests notes which
+test reaches which. Then each is switched on alone, for the tests that reach it, up to the first failure. Tests that fail with
+all mistakes switched off (they read the source) count for nothing. What the default tests miss is tried with the rest: those
+marked `slow`, `tests/derivation`, and `tests/frameworks` for what is installed.
 """
 
 import argparse
 import ast
+import json
 import os
 import random
 import re
@@ -19,38 +21,86 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from coverage import CoverageData
-
 ROOT = Path(__file__).resolve().parents[1]
-RECORDS = ROOT / "build" / "lines-of-tests"
 TURNED = {
     ast.Lt: ">", ast.Gt: "<", ast.LtE: ">=", ast.GtE: "<=", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not", ast.IsNot: "is",
     ast.In: "not in", ast.NotIn: "in",
 }  # fmt: skip
 BOUND = re.compile(r"bound|error|radius|radii|room|allowed|limit|tolerance|rounding")
-ASKED = {"options", "request", "settings", "studies", "given", "asked"}  # names of what holds options
-HANG = 600  # seconds, after which a run counts as a failure
-MOST_TESTS = 1_500  # that are run for one mistake: those of its own package first
+OPTION_HOLDERS = {"options", "request", "settings", "studies", "given", "asked"}  # names of what holds options
+HANG = 400  # seconds, after which a run counts as a failure
+MEMORY = 8 << 30  # bytes that the data of one process may take
+TESTS = {
+    "default": ["-m", "not slow"],
+    "rest": [
+        "-m",
+        "slow or not slow",
+        *(f"--ignore=tests/{name}" for name in ("browser", "notebooks", "packages")),
+        "tests",
+    ],
+}
+
+SWITCH = '''
+import os
+
+_ON, _REACHED = int(os.environ.get("PLANTED_ON", -1)), os.environ.get("PLANTED_REACHED")
+_known = set()
+
+
+def is_planted(number):
+    """Whether mistake `number` is switched on; which test asks is noted where PLANTED_REACHED names a file."""
+    if _REACHED is not None and (key := (number, os.environ.get("PLANTED_TEST", ""))) not in _known:
+        _known.add(key)
+        with open(_REACHED, "a") as file:
+            file.write(f"{number} {key[1]}\\n")
+    return number == _ON
+'''
+
+PLUGIN = f"""
+import json, os, resource
+
+resource.setrlimit(resource.RLIMIT_DATA, ({MEMORY}, {MEMORY}))
+
+
+def pytest_runtest_logstart(nodeid):
+    os.environ["PLANTED_TEST"] = nodeid
+
+
+def pytest_collection_modifyitems(config, items):
+    if os.environ.get("PLANTED_SUITE") == "rest":
+        from tests.conftest import ALONE
+        items[:] = [item for item in items if item.get_closest_marker("slow") or ALONE & {{*item.path.parts}}]
+    if "PLANTED_TESTS" in os.environ:
+        place = {{name: k for k, name in enumerate(json.load(open(os.environ["PLANTED_TESTS"])))}}
+        items[:] = sorted((item for item in items if item.nodeid in place), key=lambda item: place[item.nodeid])
+
+
+def pytest_runtest_logreport(report):
+    if report.failed and "PLANTED_FAILED" in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
+        with open(os.environ["PLANTED_FAILED"], "a") as file:
+            file.write(report.nodeid + "\\n")
+"""
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A mistake in a file: the text of one node, and what stands there instead."""
+    """A mistake in a file: where the text of one node begins and ends, in bytes, and what stands there instead."""
 
     kind: str
     file: str
     line: int
-    last_line: int
-    start: int  # in the bytes of the file
+    start: int
     end: int
     instead: str
 
-    def planted(self, source: bytes) -> bytes:
-        """Return the source with the mistake."""
-        return source[: self.start] + self.instead.encode() + source[self.end :]
+    def switched(self, number: int, text: str) -> str:
+        """Return the text of the node with the mistake in it, for when it is switched on."""
+        if self.kind == "finding":
+            return f"if not _is_planted({number}): {text}"
+        return f"({self.instead} if _is_planted({number}) else ({text}))"
 
 
 def mistakes_in(file: str, source: str) -> Iterator[Mistake]:
@@ -60,41 +110,43 @@ def mistakes_in(file: str, source: str) -> Iterator[Mistake]:
     for line in data.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
 
-    def at(node: ast.AST) -> tuple[int, int]:
-        return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
-
     def text(node: ast.AST) -> str:
-        start, end = at(node)
+        start, end = (starts[line - 1] + column for line, column in _ends(node))
         return data[start:end].decode()
 
-    def made(kind: str, node: ast.AST, instead: str) -> Mistake:
-        return Mistake(kind, file, node.lineno, node.end_lineno, *at(node), instead)
+    def planted(kind: str, node: ast.AST, instead: str) -> Mistake:
+        return Mistake(kind, file, node.lineno, *(starts[line - 1] + column for line, column in _ends(node)), instead)
 
     for node in ast.walk(tree):
         match node:
             case ast.BinOp(left, ast.Add() | ast.Sub() as operator, right) if not _is_text(node):
                 sign = "-" if isinstance(operator, ast.Add) else "+"
-                yield made("sign", node, f"({text(left)}) {sign} ({text(right)})")
+                yield planted("sign", node, f"({text(left)}) {sign} ({text(right)})")
             case ast.UnaryOp(ast.USub(), operand) if not isinstance(operand, ast.Constant):
-                yield made("sign", node, f"(+({text(operand)}))")
+                yield planted("sign", node, f"(+({text(operand)}))")
             case ast.Compare(left, [operator], [right]) if type(operator) in TURNED:
-                yield made("comparison", node, f"({text(left)}) {TURNED[type(operator)]} ({text(right)})")
+                yield planted("comparison", node, f"({text(left)}) {TURNED[type(operator)]} ({text(right)})")
             case ast.Assign([ast.Name(name)], ast.BinOp() as value) if BOUND.search(name) and not _is_text(value):
-                yield made("bound", value, f"0.5*({text(value)})")
+                yield planted("bound", value, f"0.5*({text(value)})")
             case ast.FunctionDef(name=name, body=[*_, ast.Return(ast.BinOp() as value)]) if BOUND.search(
                 name
             ) and not _is_text(value):
-                yield made("bound", value, f"0.5*({text(value)})")
-            case ast.Expr(ast.Call(ast.Attribute(attr="inconclusive"))):
-                yield made("finding", node, "pass")
-            case ast.Expr(ast.Call(ast.Attribute(attr="append"), [ast.Call(ast.Name("finding"))])):
-                yield made("finding", node, "pass")
-            case ast.AugAssign(ast.Attribute(attr="findings"), ast.Add()):
-                yield made("finding", node, "pass")
-            case ast.If(test) | ast.IfExp(test) if any(
-                isinstance(part, ast.Attribute) and getattr(part.value, "id", "") in ASKED for part in ast.walk(test)
+                yield planted("bound", value, f"0.5*({text(value)})")
+            case (
+                ast.Expr(ast.Call(ast.Attribute(attr="inconclusive")))
+                | ast.Expr(ast.Call(ast.Attribute(attr="append"), [ast.Call(ast.Name("finding"))]))
+                | ast.AugAssign(ast.Attribute(attr="findings"), ast.Add())
             ):
-                yield made("option", test, "False")
+                yield planted("finding", node, "pass")
+            case ast.If(test) | ast.IfExp(test) if any(
+                isinstance(part, ast.Attribute) and getattr(part.value, "id", "") in OPTION_HOLDERS
+                for part in ast.walk(test)
+            ):
+                yield planted("option", test, "False")
+
+
+def _ends(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
 
 
 def _is_text(node: ast.BinOp) -> bool:
@@ -104,117 +156,133 @@ def _is_text(node: ast.BinOp) -> bool:
 
 
 def draw(count: int, seed: int) -> list[Mistake]:
-    """Return so many mistakes, as many of each kind as there are, from all files of gradcli."""
+    """Return so many mistakes, as many of each kind as there are, from all files of gradcli, none inside of another."""
     by_kind: dict[str, list[Mistake]] = {}
-    for path in sorted((ROOT / "gradcli").rglob("*.py")):
-        for one in mistakes_in(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")):
+    sources = {
+        path.relative_to(ROOT).as_posix(): path.read_bytes() for path in sorted((ROOT / "gradcli").rglob("*.py"))
+    }
+    for file, source in sources.items():
+        for one in mistakes_in(file, source.decode()):
             by_kind.setdefault(one.kind, []).append(one)
     chance = random.Random(seed)
-    return [one for kind in sorted(by_kind) for one in chance.sample(by_kind[kind], count // len(by_kind))]
+    drawn: list[Mistake] = []
+    for kind in sorted(by_kind):
+        shuffled = iter(chance.sample(by_kind[kind], len(by_kind[kind])))
+        for _ in range(count // len(by_kind)):
+            drawn.append(next(one for one in shuffled if _fits(one, sources[one.file], drawn)))
+    return drawn
 
 
-def copy(folder: Path) -> Path:
-    """Copy the project to a folder."""
-    kept = shutil.ignore_patterns(".git", ".venv*", "build", "__pycache__", ".*_cache", ".hypothesis")
-    return Path(shutil.copytree(ROOT, folder / "project", ignore=kept))
+def _fits(mistake: Mistake, source: bytes, others: list[Mistake]) -> bool:
+    """Whether a mistake is outside of all others, and Python can read the source with it."""
+    if any(one.file == mistake.file and one.start < mistake.end and mistake.start < one.end for one in others):
+        return False
+    try:
+        ast.parse(_with(source, {0: mistake}))
+    except SyntaxError:  # before Python 3.12 the places inside of an f-string are not exact
+        return False
+    return True
 
 
-def run_tests(project: Path, words: list[str], before: list[str]) -> int:
-    """Run pytest in a copy of the project, and return its status."""
-    environ = os.environ | {"PYTHONPATH": os.pathsep.join([str(project), str(project / "pytest-gradcli")])}
-    command = [sys.executable, *before, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *words]
-    with (project / "output.txt").open("w") as out:
-        try:
-            return subprocess.run(command, cwd=project, env=environ, stdout=out, stderr=out, timeout=HANG).returncode
-        except subprocess.TimeoutExpired:
-            return 1
+def _with(source: bytes, mistakes: dict[int, Mistake]) -> bytes:
+    """Return a source with mistakes in it, by their numbers, each with its switch."""
+    for number, one in sorted(mistakes.items(), key=lambda item: -item[1].start):
+        text = one.switched(number, source[one.start : one.end].decode())
+        source = source[: one.start] + text.encode() + source[one.end :]
+    return source
 
 
-def record(slow: bool, jobs: int) -> None:
-    """Run the tests under coverage, in so many processes, and keep which test runs which line."""
-    RECORDS.mkdir(parents=True, exist_ok=True)
-    files = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py"))
-    files = [name for name in files if name.split("/")[1] not in ("frameworks", "packages", "browser")]
-    random.Random(0).shuffle(files)
+@dataclass
+class Planted:
+    """A copy of the project with all mistakes in it, and which tests reach which."""
 
-    def one(k: int) -> int:
+    folder: Path
+    mistakes: list[Mistake]
+    failing: set[str] = field(default_factory=set)  # with all mistakes switched off
+    reached: dict[int, dict[str, list[str]]] = field(default_factory=dict)  # by mistake: "default" or "rest": tests
+
+    def __post_init__(self) -> None:
+        left_out = shutil.ignore_patterns(".git", ".venv*", "build", "__pycache__", ".*_cache", ".hypothesis")
+        shutil.copytree(ROOT, self.folder / "project", ignore=left_out)
+        self.project = self.folder / "project"
+        for file in {one.file for one in self.mistakes}:
+            path = self.project / file
+            of_file = {number: one for number, one in enumerate(self.mistakes) if one.file == file}
+            path.write_bytes(_with(path.read_bytes(), of_file))
+        (self.project / "planted_switch.py").write_text(SWITCH)
+        (self.project / "planted_plugin.py").write_text(PLUGIN)
+        package = self.project / "gradcli" / "__init__.py"
+        package.write_text(
+            f"import builtins, planted_switch\nbuiltins._is_planted = planted_switch.is_planted\n{package.read_text()}"
+        )
+
+    def run_tests(self, words: list[str], **environ: str) -> int:
+        """Run pytest in the copy, and return its status."""
+        paths = os.pathsep.join([str(self.project), str(self.project / "pytest-gradcli")])
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "planted_plugin", *words]
         with tempfile.TemporaryDirectory() as folder:
-            project = copy(Path(folder))
-            (project / ".coveragerc").write_text(
-                "[run]\nsource = gradcli\ndynamic_context = test_function\n"
-                f"data_file = {RECORDS / ('slow' if slow else 'quick')}-{k}\n"
-            )
-            words = ["-m", "slow" if slow else "not slow", "-o", "addopts=", *files[k::jobs]]
-            return run_tests(project, words, ["-m", "coverage", "run"])
+            set_up = os.environ | {"PYTHONPATH": paths, "TMPDIR": folder} | environ
+            try:
+                return subprocess.run(
+                    command, cwd=self.project, env=set_up, capture_output=True, timeout=HANG if "-x" in words else None
+                ).returncode
+            except subprocess.TimeoutExpired:
+                return 1
 
-    with ThreadPoolExecutor(jobs) as pool:
-        print("statuses:", *pool.map(one, range(jobs)))
+    def note_tests(self, which: str) -> None:
+        """Run tests with all mistakes switched off, and note which reaches which."""
+        reached, failed = self.folder / f"{which}-reached", self.folder / f"{which}-failed"
+        reached.touch()
+        failed.touch()
+        self.run_tests(TESTS[which], PLANTED_SUITE=which, PLANTED_REACHED=str(reached), PLANTED_FAILED=str(failed))
+        self.failing |= {*failed.read_text().splitlines()}
+        for line in sorted({*reached.read_text().splitlines()}):
+            number, test = line.split(" ", 1)
+            self.reached.setdefault(int(number), {}).setdefault(which, []).append(test)
 
-
-def tests_of(mistake: Mistake, which: str) -> list[str]:
-    """Return the tests that run the lines of a mistake, those of its own package first; by file, where none is known."""
-    found: set[str] = set()
-    for path in RECORDS.glob(f"{which}-*"):
-        data = CoverageData(str(path))
-        data.read()
-        (measured,) = [name for name in data.measured_files() if name.endswith("/" + mistake.file)] or [None]
-        contexts = data.contexts_by_lineno(measured) if measured else {}
-        lines = range(mistake.line, mistake.last_line + 1)
-        here = {name for line in lines for name in contexts.get(line, []) if name}
-        found |= here or {name for names in contexts.values() for name in names if name}
-    package = mistake.file.split("/")[1].removesuffix(".py")
-    tests = filter(None, map(node_of, found))
-    return sorted(tests, key=lambda test: (not test.startswith(f"tests/{package}/"), test))[:MOST_TESTS]
-
-
-def node_of(context: str) -> str | None:
-    """Return how pytest names the test of a context such as `tests.verify.test_structure.TestSurface.test_a`; None for others."""
-    words = context.split(".")
-    for k in range(1, len(words)):
-        path = Path(*words[:k]).with_suffix(".py")
-        if words[0] == "tests" and (ROOT / path).is_file():
-            return "::".join([path.as_posix(), *words[k:]])
-    return None
-
-
-def notice(mistake: Mistake) -> str:
-    """Plant a mistake, and return which tests notice it: default, slow, or none; `unnoticed` where slow tests are not recorded."""
-    with tempfile.TemporaryDirectory() as folder:
-        project = copy(Path(folder))
-        path = project / mistake.file
-        path.write_bytes(mistake.planted(path.read_bytes()))
-        for which, title in (("quick", "default"), ("slow", "slow")):
-            tests = tests_of(mistake, which)
-            marked = "slow" if which == "slow" else "not slow"
-            status = run_tests(project, ["-x", "-m", marked, "-o", "addopts=", *tests], []) if tests else 0
-            if status not in (0, 1, 2, 5):  # passed, failed, not importable, none selected
-                raise RuntimeError((project / "output.txt").read_text()[-2000:])
-            if status in (1, 2):
-                return title
-    return "none" if list(RECORDS.glob("slow-*")) else "unnoticed"
+    def is_noticed(self, number: int, which: str) -> bool:
+        """Switch a mistake on, and return whether a test that reaches it fails; those of its own package run first."""
+        tests = {*self.reached.get(number, {}).get(which, [])} - self.failing - {""}
+        if not tests:
+            return False
+        package = self.mistakes[number].file.split("/")[1].removesuffix(".py")
+        chosen = self.folder / f"{which}-{number}.json"
+        chosen.write_text(json.dumps(sorted(tests, key=lambda test: (not test.startswith(f"tests/{package}/"), test))))
+        files = sorted({test.split("::")[0] for test in tests})
+        status = self.run_tests(
+            ["-x", "-n", "0", "-m", "slow or not slow", *files], PLANTED_ON=str(number), PLANTED_TESTS=str(chosen)
+        )
+        return status in (1, 2)  # failed, or not importable
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--record", action="store_true", help="record which tests run which line")
-    parser.add_argument("--slow", action="store_true", help="record the slow tests")
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--tests", default="default,rest", help="which tests: default, rest, or both")
+    parser.add_argument("--only", help="the numbers of the mistakes to try, with commas; all if not given")
     parser.add_argument("--show", action="store_true", help="print the mistakes, and run nothing")
     options = parser.parse_args()
-    if options.record:
-        record(options.slow, options.jobs)
-        return
     mistakes = draw(options.count, options.seed)
-    with ThreadPoolExecutor(options.jobs) as pool:
-        found = ["" for _ in mistakes] if options.show else pool.map(notice, mistakes)
-        counts: dict[str, int] = {}
-        for mistake, by in zip(mistakes, found, strict=True):
-            counts[by] = counts.get(by, 0) + 1
-            print(f"{by:8} {mistake.kind:11} {mistake.file}:{mistake.line}: {mistake.instead}", flush=True)
-    if not options.show:
-        print(", ".join(f"{by}: {counts[by]}" for by in sorted(counts)))
+    numbers = map(int, options.only.split(",")) if options.only else range(len(mistakes))
+    noticed = dict.fromkeys(numbers, "" if options.show else "none")
+    suites = [] if options.show else options.tests.split(",")
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+        planted = Planted(Path(folder), mistakes)
+        for which in suites:
+            planted.note_tests(which)
+            print(f"{which}: {len(planted.failing)} tests fail with all mistakes switched off", flush=True)
+            open_ones = [number for number, by in noticed.items() if by == "none"]
+            answers = pool.map(planted.is_noticed, open_ones, [which] * len(open_ones))
+            for number, is_noticed in zip(open_ones, answers, strict=True):
+                noticed[number] = which if is_noticed else "none"
+                tests = len(planted.reached.get(number, {}).get(which, []))
+                print(f"  {which} {number}: {is_noticed} ({tests} tests)", flush=True)
+    for number, by in noticed.items():
+        mistake = mistakes[number]
+        print(f"{by:8} {number:3} {mistake.kind:11} {mistake.file}:{mistake.line}: {mistake.instead}")
+    print(", ".join(f"{by}: {[*noticed.values()].count(by)}" for by in sorted({*noticed.values()})))
 
 
 if __name__ == "__main__":
