@@ -51,7 +51,6 @@ ABOVE_1 = Domain("x > 1", lambda x: x > 1, np.concatenate([1 + (1 - _NEAR_ONE), 
 BELOW_1 = Domain("x < 1", lambda x: x < 1, np.concatenate([-_HUGE[::-1], -_SIZES[::-1], _SIZES[:8], _NEAR_ONE]))
 UNIT = Domain("0 < x < 1", lambda x: (x > 0) & (x < 1), np.concatenate([_SIZES[:8], _NEAR_ONE]))
 UP_TO_10000 = Domain("0 < x < 10,000", lambda x: (x > 0) & (x < 1e4), _SIZES[4:-1])
-BELOW_10000 = Domain("-10,000 < x < 10,000", lambda x: abs(x) < 1e4, _both(_SIZES[4:-1]))
 NOT_POLE = Domain(
     "x not 0, -1, -2, ...",
     lambda x: (x > 0) | (x != np.floor(x)),

@@ -1,7 +1,7 @@
-"""The incomplete gamma and beta functions and Student's t, by their arguments and by their orders.
+"""The incomplete gamma functions, by argument and order, and the incomplete beta function and Student's t, by argument.
 
-The derivatives by an order have no closed form; they are functions of their own: `gammainc_order(a, x, n=1)` is the
-derivative of gammainc by a. By x, the derivatives are those of the densities by the order.
+The derivative of gammainc by its order has no closed form; it is a function of its own, `gammainc_order(a, x, n=1)`. By x,
+its derivative is that of the density by the order.
 """
 
 from collections.abc import Callable
@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.domain import BELOW_10000, UNIT, UP_TO_10000
+from gradcli.core.domain import UP_TO_10000
 from gradcli.core.primitive import Value, named
-from gradcli.primitives.incomplete_series import betainc_ball, gammainc_ball, in_floats, stdtr_ball
+from gradcli.primitives.incomplete_series import order_derivative
 from gradcli.primitives.kinds import elementwise
-from gradcli.primitives.special_parts import FACTORIALS, Late
+from gradcli.primitives.special_orders import ordered
+from gradcli.primitives.special_parts import Late
 
 MAGNIFIED = "the density is the exponential of a large number"
 
@@ -64,55 +65,8 @@ def _gamma_by_x(y: Value, a: Value, x: Value, *, n: int = 1) -> Value:
     return _of_exponential(_gamma_density(a, x), n, logs)
 
 
-def _beta_log(n: int, m: int, a: Value, b: Value, x: Value) -> Value:
-    """Return the derivative of the density's logarithm, of order n by a and m by b; n + m > 0."""
-    both = _psi(a + b, n + m - 1)
-    if n and m:
-        return both
-    own, order = (np.log(x), a) if n else (np.log1p(-x), b)
-    return both - _psi(order, n + m - 1) + (own if n + m == 1 else 0.0)
-
-
-def _beta_by_x(y: Value, a: Value, b: Value, x: Value, *, n: int = 1, m: int = 0) -> Value:
-    """Return the derivative of the density, of order n by a and m by b."""
-    if n == m == 0:
-        return _beta_density(a, b, x)
-    p, q = (n - 1, m) if n else (n, m - 1)
-    terms = [
-        comb(p, i) * comb(q, j) * _beta_log(n - p + i, m - q + j, a, b, x) * _beta_by_x(y, a, b, x, n=p - i, m=q - j)
-        for i in range(p + 1)
-        for j in range(q + 1)
-    ]
-    return sum(terms[1:], terms[0])
-
-
-def _power_of_log(u: Value, k: int) -> Value:
-    """Return the k-th derivative of log(u), k > 0."""
-    return (-1) ** (k - 1) * FACTORIALS[k - 1] / u**k
-
-
-def _t_log(k: int, df: Value, square: Value) -> Value:
-    """Return the k-th derivative by df of the density's logarithm, k > 0."""
-    gammas = (_psi((df + 1) / 2, k - 1) - _psi(df / 2, k - 1)) / 2**k
-    before = np.log1p(square / df) if k == 1 else _power_of_log(df + square, k - 1) - _power_of_log(df, k - 1)
-    own = _power_of_log(df, k)
-    return gammas - own / 2 - ((df + 1) * (_power_of_log(df + square, k) - own) + k * before) / 2
-
-
-def _t_by_x(y: Value, df: Value, x: Value, *, n: int = 1) -> Value:
-    return _of_exponential(_t_density(df, x), n, lambda k: _t_log(k, df, x * x))
-
-
 def _gamma_order(a: Value, x: Value, n: int = 1) -> Value:
     return named("gammainc_order")(a, x, n=n)
-
-
-def _beta_order(a: Value, b: Value, x: Value, n: int, m: int) -> Value:
-    return named("betainc_order")(a, b, x, n=n, m=m)
-
-
-def _t_order(df: Value, x: Value, n: int = 1) -> Value:
-    return named("stdtr_order")(df, x, n=n)
 
 
 def _known(partial: Callable[..., Value]) -> tuple[Callable[..., Value], Callable[..., Value]]:
@@ -125,8 +79,6 @@ def _known(partial: Callable[..., Value]) -> tuple[Callable[..., Value], Callabl
 
 
 _GAMMA: dict[str, Any] = {"on": (UP_TO_10000, UP_TO_10000), "analytic": False, "reason": MAGNIFIED}
-_BETA: dict[str, Any] = {"on": (UP_TO_10000, UP_TO_10000, UNIT), "analytic": False, "reason": MAGNIFIED}
-_STUDENT: dict[str, Any] = {"on": (UP_TO_10000, BELOW_10000), "analytic": False, "reason": MAGNIFIED}
 
 # fmt: off
 #           function                              dy/d order ...  dy/dx
@@ -135,19 +87,9 @@ elementwise(Late("gammainc"),                     lambda y, a, x: _gamma_order(a
 elementwise(Late("gammaincc"),                    lambda y, a, x: -_gamma_order(a, x),
                                                   (lambda y, a, x: -_gamma_density(a, x),
                                                    lambda y, a, x: -_gamma_kernel(y, a, x)), **_GAMMA)
-elementwise(Late("betainc"),                      lambda y, a, b, x: _beta_order(a, b, x, 1, 0),
-                                                  lambda y, a, b, x: _beta_order(a, b, x, 0, 1),
-                                                  lambda y, a, b, x: _beta_density(a, b, x), **_BETA)
-elementwise(Late("betaincc"),                     lambda y, a, b, x: -_beta_order(a, b, x, 1, 0),
-                                                  lambda y, a, b, x: -_beta_order(a, b, x, 0, 1),
-                                                  lambda y, a, b, x: -_beta_density(a, b, x), **_BETA)
-elementwise(Late("stdtr"),                        lambda y, df, x: _t_order(df, x),
-                                                  lambda y, df, x: _t_density(df, x), **_STUDENT)
-elementwise(in_floats(gammainc_ball, "gammainc", "gammaincc"), lambda y, a, x, *, n=1: _gamma_order(a, x, n + 1),
+ordered("betainc", None, None, lambda y, a, b, x: _beta_density(a, b, x))
+ordered("betaincc", None, None, lambda y, a, b, x: -_beta_density(a, b, x))
+ordered("stdtr", None, lambda y, df, x: _t_density(df, x))
+elementwise(order_derivative, lambda y, a, x, *, n=1: _gamma_order(a, x, n + 1),
                                                   _known(_gamma_by_x), name="gammainc_order", **_GAMMA)
-elementwise(in_floats(betainc_ball, "betainc", "betaincc"), lambda y, a, b, x, *, n=1, m=0: _beta_order(a, b, x, n + 1, m),
-                                                  lambda y, a, b, x, *, n=1, m=0: _beta_order(a, b, x, n, m + 1),
-                                                  _known(_beta_by_x), name="betainc_order", **_BETA)
-elementwise(in_floats(stdtr_ball, "stdtr"),       lambda y, df, x, *, n=1: _t_order(df, x, n + 1),
-                                                  _known(_t_by_x), name="stdtr_order", **_STUDENT)
 # fmt: on

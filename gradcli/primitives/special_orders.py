@@ -191,6 +191,7 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 ORDERS: dict[str, int] = {
     "eval_chebyc": 1, "eval_chebys": 1, "eval_sh_legendre": 1, "eval_sh_chebyt": 1, "eval_sh_chebyu": 1, "pdtr": 1, "pdtrc": 1,
+    "fdtr": 2, "fdtrc": 2,
 }  # fmt: skip
 SAME = {"psi": "digamma", "kn": "kv", "yn": "yv"}
 WHY = {"airy": "it has four complex-valued results", "zetac": "scipy has no derivative of the zeta function"}

@@ -39,7 +39,7 @@ LEFT_OUT: tuple[LeftOut, ...] = (
     LeftOut("it is the part of others that indexes", "write x[0] or x[1:]", "getitem"),
     LeftOut("it is a part of other functions", "write the function that contains it",
             "scatter peaks integer_power eigenvectors singular_vectors dft_cos dft_sin si ci shi chi fresnel_s fresnel_c "
-            "eigenvector_signs singular_vector_signs solution gammainc_order betainc_order stdtr_order"),
+            "eigenvector_signs singular_vector_signs solution gammainc_order"),
 )
 # fmt: on
 REASONS: dict[str, LeftOut] = {name: row for row in LEFT_OUT for name in row.names.split()}

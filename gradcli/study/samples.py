@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.domain import ABOVE_1, INSIDE_1, POSITIVE, REAL, Domain
+from gradcli.core.domain import ABOVE_1, INSIDE_1, POSITIVE, REAL, UNIT, Domain
 from gradcli.core.primitive import Params, Primitive, Value, by_name
 from gradcli.primitives.calculus import CONVOLVE
 from gradcli.primitives.decompositions import (
@@ -85,8 +85,6 @@ PARAMS: Mapping[str, tuple[Params, ...]] = {
     "integer_power": tuple({"n": n} for n in (3, -3, -1, 0, 1, 2, 5)),
     "polygamma": tuple({"n": n} for n in (1, 2, 3)),
     "gammainc_order": tuple({"n": n} for n in (1, 2)),
-    "stdtr_order": tuple({"n": n} for n in (1, 2)),
-    "betainc_order": tuple({"n": n, "m": m} for n, m in ((1, 0), (0, 1), (1, 1))),
 }
 _TRIANGLES = tuple(Sample((shaped(*_S),), {"uplo": uplo}, prepare=_symmetric) for uplo in "LU")
 # fmt: off
@@ -98,6 +96,8 @@ ORDERS: Mapping[str, tuple[tuple[tuple[float, ...], ...], Domain]] = {
     "hyp1f1":           (((0.5, 1.5), (-0.7, 2)), REAL),
     "hyp2f1":           (((0.5, 1, 2.5), (-0.7, 2, 1.3)), INSIDE_1),
     "hyperu":           (((0.5, 1.5), (1.5, 2.5)), POSITIVE),
+    **dict.fromkeys(("betainc", "betaincc"), (((2.5, 0.7), (1, 3)), UNIT)),
+    "stdtr":            (((1,), (3.5,)), REAL),
     "eval_jacobi":      (((3, 0.5, 1.5), (1, 2, 0)), INSIDE_1),
     "eval_gegenbauer":  (((3, 0.5), (1, 2)), INSIDE_1),
     **dict.fromkeys(("eval_legendre", "eval_chebyt", "eval_chebyu"), (((0,), (1,), (4,)), INSIDE_1)),

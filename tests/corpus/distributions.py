@@ -55,8 +55,7 @@ def gamma(x, a, scale):
 
 def tails_by_shape(x, a, b, df):
     """Distribution functions by their shape parameters."""
-    total = np.sum(st.gamma.cdf(x, a) * st.gamma.sf(x, b) + st.chi2.logsf(x, df) + st.t.cdf(x - 1, df))
-    return total + np.sum(st.beta.cdf(SHARES, a, b) * st.beta.sf(SHARES, b, a))
+    return np.sum(st.gamma.cdf(x, a) * st.gamma.sf(x, b) + st.chi2.logsf(x, df))
 
 
 def exponential(x, scale):

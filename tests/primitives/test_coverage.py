@@ -40,8 +40,6 @@ SPECIAL = {
     "betaincc",
     "stdtr",
     "gammainc_order",
-    "betainc_order",
-    "stdtr_order",
     "hyp0f1",
     "hyp1f1",
     "hyp2f1",

@@ -38,9 +38,7 @@ TABLE: tuple[tuple[str, Function, tuple[Any, ...]], ...] = (
     ("betainc",         lambda x: sc.betainc(2.5, 0.7, x),          (U,)),
     ("betaincc",        lambda x: sc.betaincc(2.5, 0.7, x),         (U,)),
     ("gamma by order",  lambda a, x: sc.gammainc(a, x) * sc.gammaincc(a + 1, x), (X, X + 0.3)),
-    ("beta by orders",  lambda a, b, x: sc.betainc(a, b, x) * sc.betaincc(b, a, x), (X, X + 0.3, U)),
-    ("t by order",      lambda df, x: sc.stdtr(df, x) ** 2,         (X, X - 1)),
-    ("F, chi squared",  lambda d, x: sc.fdtr(d, 2 * d, x) + sc.chdtr(d, x), (X, X + 0.3)),
+    ("chi squared",     lambda d, x: sc.chdtr(d, x),                (X, X + 0.3)),
     ("chdtr",           lambda x: sc.chdtr(3, x),                   (X,)),
     ("chdtrc",          lambda x: sc.chdtrc(3, x),                  (X,)),
     ("hyp0f1",          lambda x: sc.hyp0f1(1.5, x),                (X,)),
@@ -93,7 +91,16 @@ def test_every_witness_agrees(f: Function, at: tuple[Any, ...]) -> None:
     check(f, at, ulps=1024)  # scipy's functions lose some digits of their values
 
 
-@pytest.mark.parametrize("f", [lambda v: sc.jv(v, 1.0), lambda v: sc.hyp1f1(1.0, v, 0.5), lambda v: sc.pdtr(v, 1.0)])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda v: sc.jv(v, 1.0),
+        lambda v: sc.hyp1f1(1.0, v, 0.5),
+        lambda v: sc.pdtr(v, 1.0),
+        lambda v: sc.betainc(1.0, v, 0.5),
+        lambda v: sc.fdtr(v, 2.0, 1.0),
+    ],
+)
 def test_a_traced_order_is_refused(f: Function) -> None:
     with pytest.raises(NoRule, match="has no derivative by its order"):
         vjp(f, [np.float64(1.5)])
