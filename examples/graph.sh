@@ -1,4 +1,3 @@
 #!/usr/bin/env bash
-# Draws the same computation as a graph: DOT for Graphviz, Mermaid for Markdown pages that render it.
-gradcli trace "v3 = x1 + x2; v3 * x1" x1=3 x2=4 --format dot
+# Draws the same computation as a graph, in Mermaid for Markdown pages that render it.
 gradcli trace "v3 = x1 + x2; v3 * x1" x1=3 x2=4 --format mermaid

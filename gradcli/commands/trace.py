@@ -7,7 +7,7 @@ from gradcli.commands.question import answered
 from gradcli.options import Options
 from gradcli.world import World
 
-FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv", "dot", "mermaid", "svg")
+FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv", "mermaid", "svg")
 EXAMPLES = """Examples:
 
     gradcli trace "v3 = x1 + x2; v3 * x1" x1=3 x2=4
@@ -20,7 +20,7 @@ def trace(world: World, target: list[str], options: Options) -> int:
     """Show the computation as a walkthrough: forward values, local partials, adjoints and how they were summed.
 
     A page (--out steps.html) draws it as a graph, with forward and backward steps.
-    Formats: text, json, ndjson, markdown, html, csv, dot, mermaid, svg.
+    Formats: text, json, ndjson, markdown, html, csv, mermaid, svg.
     """
     from gradcli.study.walkthrough import walkthrough
 

@@ -31,7 +31,7 @@ class Page:
 
 ENDINGS = {
     ".json": "json", ".ndjson": "ndjson", ".md": "markdown", ".csv": "csv", ".xml": "junit", ".sarif": "sarif",
-    ".tex": "latex", ".html": "html", ".dot": "dot", ".mmd": "mermaid", ".txt": "text",
+    ".tex": "latex", ".html": "html", ".mmd": "mermaid", ".txt": "text",
     ".svg": "svg", ".png": "png", ".pdf": "pdf",
 }  # fmt: skip
 PICTURES = ("svg", "png", "pdf")  # forms for files only

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 
 from gradcli.forms import chart
-from gradcli.forms.accents import in_mathml
 from gradcli.reports.blocks import (
     Block,
     Cell,
@@ -90,7 +89,7 @@ def _cell(cell: Cell, look: Look) -> str:
 
 def _piece(piece: Piece, look: Look) -> str:
     if isinstance(piece, Mathematics):
-        return in_mathml(piece.mathml).replace("<math", f"<math{look('math')}", 1)
+        return piece.mathml.replace("<math", f"<math{look('math')}", 1)
     if isinstance(piece, Link):
         return f'<a href="#{in_markup(piece.to)}">{in_markup(piece.text)}</a>'
     return in_markup(piece.text) if piece.tone == "plain" else f"<span{look(piece.tone)}>{in_markup(piece.text)}</span>"

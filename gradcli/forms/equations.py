@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 
-from gradcli.forms.accents import in_latex
-
 BREAK = r" \\ "  # between the lines of a formula
 
 
 def aligned(lines: Sequence[str]) -> str:
     """Return equations under each other, their signs of equality, too."""
     shown = [line if line.startswith("&") else line.replace(" = ", " &= ", 1) for line in lines]
-    return rf"\begin{{aligned}} {in_latex(BREAK.join(shown))} \end{{aligned}}"
+    return rf"\begin{{aligned}} {BREAK.join(shown)} \end{{aligned}}"

@@ -5,7 +5,6 @@ from typing import Any
 from gradcli.derivation.names import GREEK
 from gradcli.derivation.notation import Latex
 from gradcli.forms import Page
-from gradcli.forms.accents import in_latex
 from gradcli.forms.equations import BREAK, aligned
 from gradcli.reports.blocks import Block, Code, Heading, Headline, Paragraph, Table, text_of
 from gradcli.reports.derive import bare
@@ -71,7 +70,7 @@ def render(report: Any, page: Page) -> str:
 
 def _fitted(formula: str) -> str:
     """Return a formula that is no wider than the line; several lines stand under each other."""
-    return rf"\fitted{{{aligned(formula.split(BREAK)) if BREAK in formula else in_latex(formula)}}}"
+    return rf"\fitted{{{aligned(formula.split(BREAK)) if BREAK in formula else formula}}}"
 
 
 def _block(block: Block) -> str:
@@ -107,7 +106,7 @@ def _described(report: Any, name: str) -> str:
     """Return what a variable is: its space, and what is assumed of it."""
     sizes = r" \times ".join(d if d.isdecimal() else Latex().name(d) for d in report.shapes[name])
     space = rf"\mathbb{{R}}^{{{sizes}}}" if sizes else r"\mathbb{R}"
-    shown = in_latex(rf"{Latex().name(name)} \in {space}")
+    shown = rf"{Latex().name(name)} \in {space}"
     return rf"\({shown}\)" + (f" ({escaped(', '.join(report.assume[name]))})" if name in report.assume else "")
 
 

@@ -4,7 +4,6 @@ import re
 from typing import Any
 
 from gradcli.forms import Page, chart, writes_braille
-from gradcli.forms.accents import in_latex
 from gradcli.reports.blocks import (
     Block,
     Cell,
@@ -63,7 +62,7 @@ def _piece(piece: Piece) -> str:
     """Return text escaped, and a formula in dollar signs; a bar would end the cell of a table."""
     if not isinstance(piece, Mathematics):
         return escaped(piece.text)
-    latex = in_latex(piece.latex).replace("|", r"\vert ")
+    latex = piece.latex.replace("|", r"\vert ")
     return f"${latex}$"
 
 

@@ -126,7 +126,6 @@ FILES = [
     (CHECK,                          "r.csv",    "point,mode,input,index,value,bound"),
     (CHECK,                          "r.xml",    '<?xml version="1.0"'),
     (CHECK,                          "r.txt",    "PASS  "),
-    (("trace", "x**2", "x=3"),       "r.dot",    "digraph"),
     (("trace", "x**2", "x=3"),       "r.mmd",    "flowchart LR"),
     (("trace", "x**2", "x=3"),       "r.md",     "| adjoint | value |"),
     (("grad", "x**2", "x=3"),        "r.txt",    "x = 6.0"),
@@ -181,7 +180,7 @@ def test_out_of_several_targets_holds_them_all(gradcli: Callable[..., Any], tmp_
 # fmt: off
 ASCII = [
     *(("check", "µ**2", "µ=2", *QUICK, "--format", form) for form in ("text", "markdown", "csv", "junit", "github", "json")),
-    *(("trace", "α = x**2; α*2", "x=1", "--format", form) for form in ("text", "markdown", "csv", "dot", "mermaid")),
+    *(("trace", "α = x**2; α*2", "x=1", "--format", form) for form in ("text", "markdown", "csv", "mermaid")),
     ("compare-modes", "µ**2", "µ=2", *QUICK),
     ("check", "α(x)", "x=1"),
     ("grad", "é", "é=1"),

@@ -138,10 +138,9 @@ def test_derivatives_in_csv_cannot_start_a_formula(gradcli: Callable[..., Any]) 
 
 
 def test_every_ending_has_a_form() -> None:
-    assert {ENDINGS[e] for e in (".json", ".md", ".dot", ".mmd", ".csv", ".xml")} == {
+    assert {ENDINGS[e] for e in (".json", ".md", ".mmd", ".csv", ".xml")} == {
         "json",
         "markdown",
-        "dot",
         "mermaid",
         "csv",
         "junit",

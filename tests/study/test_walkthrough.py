@@ -268,7 +268,7 @@ def test_the_result_is_what_is_returned(
     assert f"L is {result or 'f'}" in text and ("does not depend" in text) == (result is None)
 
 
-@for_rows("form", ["text", "json", "markdown", "html", "csv", "dot", "mermaid", "svg"])
+@for_rows("form", ["text", "json", "markdown", "html", "csv", "mermaid", "svg"])
 def test_a_target_without_an_input_is_a_constant(gradcli: Callable[..., Any], form: str) -> None:
     assert gradcli("trace", "x=[1,2]", "--format", form).exit_status == 0
 
