@@ -241,18 +241,28 @@ class Planted:
             self.reached.setdefault(int(number), {}).setdefault(which, []).append(test)
 
     def is_noticed(self, number: int, which: str) -> bool:
-        """Switch a mistake on, and return whether a test that reaches it fails; those of its own package run first."""
-        tests = {*self.reached.get(number, {}).get(which, [])} - self.failing - {""}
-        if not tests:
-            return False
+        """Switch a mistake on, and return whether a test that reaches it fails; those of its own package run first.
+
+        A test that fails alone with all mistakes switched off counts for nothing.
+        """
+        failed = self.folder / f"{which}-{number}-failed"
+        while tests := {*self.reached.get(number, {}).get(which, [])} - self.failing - {""}:
+            failed.write_text("")
+            status = self.run_chosen(number, tests, PLANTED_ON=str(number), PLANTED_FAILED=str(failed))
+            first = failed.read_text().splitlines()[:1]
+            if status not in (1, 2) or not first or self.run_chosen(number, {*first}) == 0:
+                return status in (1, 2)  # failed, or not importable
+            self.failing |= {*first}
+        return False
+
+    def run_chosen(self, number: int, tests: set[str], **environ: str) -> int:
+        """Run tests by their names up to the first failure, those of a mistake's package first, and return pytest's status."""
         package = self.mistakes[number].file.split("/")[1].removesuffix(".py")
-        chosen = self.folder / f"{which}-{number}.json"
+        chosen = self.folder / f"chosen-{number}.json"
         chosen.write_text(json.dumps(sorted(tests, key=lambda test: (not test.startswith(f"tests/{package}/"), test))))
         files = sorted({test.split("::")[0] for test in tests})
-        status = self.run_tests(
-            ["-x", "-n", "0", "-m", "slow or not slow", *files], PLANTED_ON=str(number), PLANTED_TESTS=str(chosen)
-        )
-        return status in (1, 2)  # failed, or not importable
+        words = ["-x", "-n", "0", "-m", "slow or not slow", *files]
+        return self.run_tests(words, PLANTED_TESTS=str(chosen), **environ)
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradcli.errors import BadOption
-from gradcli.hard_point_options import HARD_POINTS, HardPointOptions
 from gradcli.option_rows import (
     ROW,
     Option,
@@ -35,19 +34,20 @@ from gradcli.option_values import (
     joined,
     kinds,
     names_in,
+    octets,
     pick,
     scales,
     seed,
     share,
+    sizes_by_name,
     whole_numbers,
     workers,
 )  # fmt: skip
-from gradcli.program_options import PROGRAM, ProgramOptions
 from gradcli.reports.seeds import RandomSeed
 from gradcli.source.pick import PAIR, Pick
 
-POINT, CLAIM, PRECISION, FRAMEWORK = "Point", "Claim", "Precision and limits", "Frameworks"
-SUITE, OUTPUT = "Several checks", "Output"
+POINT, CLAIM, HARD_POINTS, PRECISION = "Point", "Claim", "Hard points and repairs", "Precision and limits"
+FRAMEWORK, SUITE, PROGRAM, OUTPUT = "Frameworks", "Several checks", "Programs", "Output"
 GROUPS = (POINT, CLAIM, HARD_POINTS, PRECISION, FRAMEWORK, SUITE, PROGRAM, OUTPUT)  # as help shows them
 AT_ONE_POINT = ("compare-modes", "sweep", "grad", "trace")
 CLAIMS = ("check", "compare-modes", "sweep")
@@ -59,10 +59,57 @@ RUNS = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "ops")
 
 
 @dataclass(frozen=True, slots=True)
-class Options(ProgramOptions, HardPointOptions):
+class Options:
     """The values of all options; those that a command does not have keep their defaults."""
 
     # fmt: off
+    stress: bool = row(
+        "--stress", "",
+        "Also look at points that break gradients: branches, ties, zeros, magnitudes, tails, indices, sizes.",
+        on=("check",), group=HARD_POINTS, default=False, kind=bool, write=flag_alone, take=as_given)
+    stress_points: int | None = row(
+        "--stress-points", "N", "How many such points to look at; asks for --stress.  [default: 400]",
+        on=("check",), group=HARD_POINTS, kind=int, low=1, high=100_000, write=one, take=as_given)
+    sizes_check: Mapping[str, tuple[int, ...]] | None = row(
+        "--sizes-check", "SIZES", 'Sizes to look at, by the names of --shapes; asks for --stress: "n=1,2,31; b=1,2".',
+        on=("check",), group=HARD_POINTS, read=sizes_by_name, take=as_given,
+        write=lambda found: ["; ".join(f"{name}={','.join(map(str, sizes))}" for name, sizes in found.items())])
+    structure: bool = row(
+        "--structure", "", "With --stress, and in a suite: the check itself is on what --assume says, not its hard points alone.",
+        on=("check",), group=HARD_POINTS, default=False, kind=bool, write=flag_alone, take=as_given)
+    digits: float | None = row(
+        "--digits", "N", "Fewer right digits of the claim, at a point that is looked at, are a failure.",
+        on=("check",), group=HARD_POINTS, kind=float, low=0, high=16, write=one, take=as_given)
+    diagnose: float | None = row(
+        "--diagnose", "TIME", "Processor time for the cause of a FAIL, besides a limit that is counted: 10s.  [default: 30s]",
+        on=("check",), group=HARD_POINTS, read=duration, write=in_seconds, take=as_given)
+    no_diagnose: bool = row(
+        "--no-diagnose", "", "Look for no cause of a FAIL but what the wrong entries show at once.",
+        on=("check",), group=HARD_POINTS, default=False, kind=bool, write=flag_alone, take=as_given)
+    patch: str | None = row(
+        "--patch", "FILE", "Write the repair of a wrong claim, if one is found, as a diff that git apply takes.",
+        on=("check",), group=HARD_POINTS)
+    checking_time: float | None = row(
+        "--timeout", "TIME", "Time for the checks after the program: 90s, 5min; calls that are left are listed.",
+        on=("run",), group=PRECISION, read=duration)
+    keep: int = row(
+        "--keep", "N", "Calls of each gradient that are checked: the first, that of the largest input, others drawn evenly.",
+        on=("run",), group=PROGRAM, default=3, kind=int, low=1, high=100_000)
+    keep_bytes: int | None = row(
+        "--keep-bytes", "SIZE", "Memory for the values of these calls: 256MB, 2GB.  [default: 256MB]",
+        on=("run",), group=PROGRAM, read=octets)
+    source: tuple[str, ...] = row(
+        "--source", "FOLDER", "Only gradients defined in this folder; all: those of libraries too. Repeatable.",
+        on=("run",), group=PROGRAM, default=(), repeated=True, read=as_tuple)
+    exclude: tuple[str, ...] = row(
+        "--exclude", "NAME", "Leave out a gradient, by its name; globs allowed. Repeatable.",
+        on=("run",), group=PROGRAM, default=(), repeated=True, read=as_tuple)
+    save: str | None = row(
+        "--save", "FILE", "Keep the recorded calls in a file .npz, for gradcli check --recorded.", on=("run",), group=PROGRAM)
+    write_suite: str | None = row(
+        "--write-suite", "FILE", "Write a suite of checks at the recorded points: gradcli.toml.", on=("run",), group=PROGRAM)
+    recorded: str | None = row(
+        "--recorded", "FILE", "Check the calls that gradcli run --save FILE has kept.", on=("check",), group=PROGRAM)
     at: tuple[str, ...] = row(
         "--at -a", "POINT",
         'Values: "x=0.5, W=randn(3,4), y=@y.npy, data=file.py:DATA", "params.A=1"; '

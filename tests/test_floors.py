@@ -20,7 +20,6 @@ FLOORS = (
     ("source",),
     ("option_values",),
     ("option_rows",),
-    ("program_options", "hard_point_options"),
     ("options",),
     ("replay",),
     ("programs",),
