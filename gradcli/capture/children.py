@@ -1,17 +1,23 @@
 """Child processes of the program: each writes what it keeps to a file of its own, and the parent puts them together."""
 
 import dataclasses
+import functools
+import io
+import marshal
 import os
+import pickle
 import shutil
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from types import CellType, CodeType, FunctionType
 from typing import Any, BinaryIO
 
-from gradcli.capture import carried
 from gradcli.capture.definitions import Definition
 from gradcli.capture.recorder import Kept, Recorded, Recorder
 from gradcli.capture.state import State
+from gradcli.core.closures import UNBOUND, content
 from gradcli.words import DerivativeKind
 
 _DONE = "done"
@@ -27,6 +33,66 @@ class Written:
     calls: int
     call: Kept | None = None
     is_whole: bool = True  # whether a call that was kept could be written
+
+
+# Carry kept calls from child processes to the parent: functions made inside others as code, all else by pickle.
+#
+# The files lie in a folder that only this user can read, and both ends run the user's program: nothing in them is less
+# trusted than the program itself.
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles functions that no module has under their name, such as lambdas and closures."""
+
+    def reducer_override(self, x: Any) -> Any:
+        if not isinstance(x, FunctionType) or _is_importable(x):
+            return NotImplemented
+        cells = tuple(None if (held := content(cell)) is UNBOUND else (held,) for cell in x.__closure__ or ())
+        made = marshal.dumps(x.__code__), x.__module__, x.__qualname__, x.__defaults__, x.__kwdefaults__, cells
+        return rebuilt, made
+
+
+def append(file: BinaryIO, what: Any) -> bool:
+    """Write one object to the end of a file at once; return whether it can be pickled."""
+    buffer = io.BytesIO()
+    try:
+        _Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(what)
+    except Exception:  # whatever the user's objects raise
+        return False
+    file.write(buffer.getvalue())
+    file.flush()
+    return True
+
+
+def read(path: Path) -> list[Any]:
+    """Return the objects of a file, up to the first that is cut off or cannot be made here."""
+    found = []
+    with path.open("rb") as file:
+        while True:
+            try:
+                found.append(pickle.load(file))
+            except EOFError:
+                return found
+            except Exception:  # whatever the user's objects raise
+                return found
+
+
+def rebuilt(code: bytes, module: str, name: str, defaults: Any, named: Any, cells: tuple[Any, ...]) -> FunctionType:
+    """Return a function made of its code, in the module that has it in this process."""
+    made: CodeType = marshal.loads(code)
+    scope = sys.modules[module].__dict__
+    closure = tuple(CellType() if each is None else CellType(each[0]) for each in cells)
+    function = FunctionType(made, scope, made.co_name, defaults, closure or None)
+    function.__kwdefaults__, function.__qualname__, function.__module__ = named, name, module
+    return function
+
+
+def _is_importable(function: FunctionType) -> bool:
+    module: Any = sys.modules.get(function.__module__ or "")
+    try:
+        return functools.reduce(getattr, function.__qualname__.split("."), module) is function
+    except AttributeError:
+        return False
 
 
 class Children:
@@ -70,7 +136,7 @@ class Children:
         if self._file is not None and not self._file.closed:
             for recorded in self._recorder.all():
                 self._write(recorded, None)
-            carried.append(self._file, _DONE)
+            append(self._file, _DONE)
             self._file.close()
 
     def _write(self, recorded: Recorded, call: Kept | None) -> None:
@@ -78,16 +144,16 @@ class Children:
             return
         carried_call = None if call is None else dataclasses.replace(call, state=State())  # closures hold it themselves
         written = Written(recorded.definition, recorded.kind, recorded.of, recorded.calls, carried_call)
-        if not carried.append(self._file, written):
+        if not append(self._file, written):
             written.call, written.is_whole = None, False
-            carried.append(self._file, written)
+            append(self._file, written)
 
     def merge(self) -> None:
         """Add what the children wrote to the record of the parent, and remove the files."""
         if self._folder is None or self.is_child:
             return
         for path in sorted(self._folder.glob("*.calls")):
-            self._merge(carried.read(path), int(path.stem))
+            self._merge(read(path), int(path.stem))
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder = None
 

@@ -1,28 +1,41 @@
 """`gradcli check` of several targets, of lines of standard input, and of the checks that a project declares."""
 
 import dataclasses
+import json
 import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gradcli.commands.check_folder import are_folders, suite_of_folders
-from gradcli.commands.output import Output, print_error
+from gradcli.commands.find import declared_checks
+from gradcli.commands.output import DATA, Output, emit, page, print_error, refuse_pictures, show_error, written
 from gradcli.commands.patches import write_patches
 from gradcli.commands.points import keep_point, keepable
-from gradcli.commands.suite_page import SuitePage
 from gradcli.commands.target_requests import own_values, target_requests
+from gradcli.discovery import proposal
+from gradcli.discovery.finder import find
 from gradcli.errors import BadOption, GradcliError, ProcessEnded
 from gradcli.options import Options, rows_of
 from gradcli.replay import replayed
 from gradcli.reports.absent import ABSENT
 from gradcli.reports.seeds import seed_words
 from gradcli.reports.suite import CheckRow, Names, Shard, SuiteReport, counts_of, status_of
+from gradcli.source.targets import is_folder, is_python
 from gradcli.suite import baseline, selection
 from gradcli.suite.changes import changed_checks
-from gradcli.suite.config import Check, Suite, digest_of, find_suite, refuse_options_of_one
+from gradcli.suite.config import (
+    KEYS,
+    Check,
+    Suite,
+    check_with,
+    digest_of,
+    find_suite,
+    option_values,
+    refuse_options_of_one,
+)
 from gradcli.suite.executors import elsewhere, local
 from gradcli.suite.job import Job, job_of
 from gradcli.suite.last_run import read_last_run, write_last_run
@@ -42,6 +55,61 @@ _OF_A_LIST = (
     "update_baseline",
     "executor",
 )  # that need all of them at once
+
+
+# `gradcli check DIR/`: the checks of the gradients in a folder, and of those found there whose point is known.
+
+
+def are_folders(words: Sequence[str]) -> bool:
+    """Whether the words of the command line name folders: those that exist, or that end in a slash.
+
+    Raises  BadOption if only some of them do.
+    """
+    folders = [word for word in words if is_folder(word)]
+    if folders and len(folders) < len(words):
+        raise BadOption(
+            f"{folders[0]} is a folder, and other words are not", do="check folders alone: gradcli check src/"
+        )
+    return bool(folders)
+
+
+def suite_of_folders(words: Sequence[str], options: Options) -> Suite:
+    """Return the suite with the checks found in the folders that have a point.
+
+    `only` are these, and its own whose gradient, or whose target, lies in the folders.
+
+    The gradients that lack a point are the suite's `without_point`.
+
+    Raises  BadOption.
+    """
+    refuse_options_of_one(options)
+    suite = find_suite(Path.cwd(), options.profile, options) or Suite(None, Path.cwd(), options=options)
+    gradients = find(words, declared_checks(suite)).gradients
+    only = {name for gradient in gradients for name in gradient.checked_by}
+    only |= {check.id for check in suite.checks if _lies_in(check.ask.target, suite.folder, words)}
+    checks = [*suite.checks]
+    names = Names(check.id for check in checks)
+    open_ = [gradient for gradient in gradients if not gradient.checked_by]
+    for gradient in filter(proposal.is_live, open_):
+        inside = Path(os.path.relpath(gradient.file, suite.folder)).as_posix()
+        values = proposal.values(dataclasses.replace(gradient, file=inside))
+        given = option_values(values, KEYS, ("target",), gradient.file, lambda key: None)
+        checks.append(
+            check_with(names.of(gradient.name), str(values["target"]), dataclasses.replace(suite.options, **given))
+        )
+        only.add(checks[-1].id)
+    without = tuple(f"{g.file}:{g.line}  {g.name}" for g in open_ if not proposal.is_live(g))
+    return dataclasses.replace(
+        suite, checks=tuple(checks), without_point=without, only=frozenset(only), words=tuple(words)
+    )
+
+
+def _lies_in(target: str, folder: Path, words: Sequence[str]) -> bool:
+    """Whether the file of a target, which begins at the suite's folder, is in one of the folders."""
+    file = target.strip().partition(".py")[0] + ".py"
+    if not is_python(target) or not (folder / file).is_file():
+        return False
+    return any((folder / file).resolve().is_relative_to(Path(word).resolve()) for word in words)
 
 
 def check_suite(words: Sequence[str], to: Output, options: Options, world: World) -> int:
@@ -95,6 +163,47 @@ def _targets(words: Sequence[str], options: Options, world: World) -> Suite:
     asked = [*target_requests(words, options, world)] if words else []
     checks = tuple(Check(names.of(ask.target), ask, options) for ask in own_values(asked, options.at))
     return Suite(None, Path.cwd(), checks=checks, options=options, declared=False)
+
+
+# The page of several checks: a line for each when it ends, then the details of those that did not pass, and counts.
+
+
+class SuitePage:
+    """Shows checks as they end, and all of them at the end, as the options say."""
+
+    def __init__(self, to: Output, world: World) -> None:
+        refuse_pictures(to)
+        self._to, self._world = to, world
+
+    def head(self, text: str) -> None:
+        """Write a line before all others, where people read."""
+        if self._to.form == "text" and not self._to.quiet:
+            self._world.stdout.write(f"{text}\n")
+
+    def add(self, row: "CheckRow") -> None:
+        """Show one check: its line, and its error; as a document on a line in ndjson."""
+        if row.error is not None and self._to.form not in DATA:
+            detail = row.error.error
+            if row.error.line is None and row.id not in detail.message:
+                detail = replace(detail, message=f"{row.id}: {detail.message}")
+            show_error(detail, self._world, row.error.line, self._to.color)
+        if self._to.quiet:
+            return
+        if self._to.form == "ndjson":
+            self._world.stdout.write(json.dumps(row.document, allow_nan=False) + "\n")
+            self._world.stdout.flush()
+        elif self._to.form == "text":
+            shown = page(self._world, self._world.stdout, self._to.color)
+            written((row.line(shown.width),), shown, self._world)
+
+    def end(self, report: "SuiteReport") -> None:
+        """Write the end of the page: the checks that did not pass, in full, and counts; other forms and files get all of it."""
+        to, world = self._to, self._world
+        if to.form == "text":
+            shown = page(world, world.stdout, to.color)
+            blocks = report.last() if to.quiet else report.details()
+            written(blocks, shown, world, apart=len(blocks) > 1 and not to.quiet)
+        emit(report, to, world, shown=to.form not in ("text", "ndjson"))
 
 
 class _Run:

@@ -9,16 +9,356 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import by_name
-from gradcli.derivation import rules  # noqa: F401  (products are simplified by them)
-from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS, exact, number_of, of_numbers
-from gradcli.derivation.index import Atom, Index, Tensor, add, fresh, function, of_atom, scalar, scaled, size_of
+from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS, exact, inverse_of_product, number_of, of_numbers, over_itself
+from gradcli.derivation.exponentials import density
+from gradcli.derivation.identities import normal, one_base, sign_times
+from gradcli.derivation.index import (  # fmt: skip
+    Atom,
+    Factor,
+    Index,
+    Number,
+    Tensor,
+    Term,
+    add,
+    bracket,
+    fresh,
+    function,
+    of_atom,
+    outside,
+    scalar,
+    scaled,
+    size_of,
+    unbound,
+)
 from gradcli.derivation.indexing import INDEXING, named
 from gradcli.derivation.problem import RECORDINGS
-from gradcli.derivation.products import ONE, is_truth, multiply, power, product
+from gradcli.derivation.products import (
+    COUNTING,
+    ONE,
+    RULES,
+    identity,
+    is_truth,
+    is_truth_factor,
+    multiply,
+    power,
+    product,
+    sum_over,
+    summed_still,
+    times,
+    without,
+)
 from gradcli.derivation.structure import STRUCTURE, Axis, Value, broadcast, indices, placed, single
-from gradcli.derivation.whole import WHOLE, crossed
+from gradcli.derivation.units import at_rows, at_unit
+from gradcli.derivation.whole import WHOLE, crossed, inverse_factors, picks_one, spectral, triangular
 from gradcli.errors import NotSupported
 from gradcli.interpreters.graph import Graph
+
+# Simplification rules for products: identities join indices, inverses cancel, sums that are one vanish; one rule each.
+
+
+def _delta(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Remove an identity by joining its indices."""
+    for f in term.factors:
+        if f.atom.op != "delta":
+            continue
+        i, j = f.at
+        rest = Term(term.coef, without(term, f))
+        if f.power != 1:
+            return Term(term.coef, (*rest.factors, f._replace(power=ONE)))
+        if i == j:
+            if i in free or i in rest.indices:
+                return rest
+            return times(rest, size_of(i.dim))
+        for gone, stays in ((i, j), (j, i)):
+            if gone not in free:
+                if gone in rest.indices:
+                    return rest.renamed({gone: stays})
+                lost = stays not in free and stays not in rest.indices
+                return times(rest, size_of(i.dim)) if lost else rest
+    return None
+
+
+def _inverse(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Replace X inv(X), or an orthogonal matrix times its transpose, by the identity."""
+    for f in term.factors:
+        if f.atom.op == "inv" and f.power == 1:
+            inside = outside(f)
+            if len(inside.terms) != 1 or len(inside.terms[0].factors) != 1:
+                continue
+            base = inside.terms[0]
+            g = base.factors[0]
+            for other in term.factors:
+                if other.atom != g.atom or other.power != 1 or other is f:
+                    continue
+                found = _meets(f, other, g, inside.free, free, term)
+                if found is not None:
+                    return Term(
+                        term.coef / base.coef, (*without(term, f, other), Factor(identity(found[0].dim), found))
+                    )
+        if "orthogonal" in f.atom.facts and f.power == 1:
+            for other in term.factors:
+                for k in (0, 1):
+                    same = other is not f and other.atom == f.atom and other.power == 1 and other.at[k] == f.at[k]
+                    if same and f.at[k] not in free and _uses(term, f.at[k]) == 2:
+                        ends = (f.at[1 - k], other.at[1 - k])
+                        return Term(term.coef, (*without(term, f, other), Factor(identity(ends[0].dim), ends)))
+    return None
+
+
+def _uses(term: Term, i: Index) -> int:
+    return sum(f.at.count(i) for f in term.factors)
+
+
+def _meets(
+    f: Factor, other: Factor, inner: Factor, order: tuple[Index, ...], free: tuple[Index, ...], term: Term
+) -> tuple[Index, Index] | None:
+    """Return the outer indices of inv(X)[a,b] X[b,c] or X[a,b] inv(X)[b,c], whatever the order of X's own indices."""
+    rows = f.at if inner.at == f.at else f.at[::-1]
+    left, right = rows  # inv(X)[left, right], X being atom[inner.at] = atom[left, right] as a matrix
+    places = [(right, left)] if not f.atom.symmetric else [(right, left), (left, right)]
+    flipped = inner.at != tuple(f.at)
+    a, b = other.at if not flipped else other.at[::-1]
+    for r, l in places:
+        if a == r and r not in free and _uses(term, r) == 2:
+            return l, b
+        if b == l and l not in free and _uses(term, l) == 2:
+            return a, r
+    return None
+
+
+def _sums_to_one(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Remove a factor that sums to one over an index that no other factor has."""
+    for f in term.factors:
+        over = [f.at[k] for k in f.atom.axes] if f.atom.op == "softmax" else []
+        if f.atom.op == "input" and f.atom.facts & {"simplex", "onehot"}:
+            over = [f.at[0]]
+        if f.atom.op == "input" and f.atom.facts & {"onehot rows", "simplex rows"}:
+            over = [f.at[-1]]
+        over = over or picks_one(f)
+        alone = over and all(i not in free and _uses(term, i) == 1 for i in over)
+        if alone and (f.power == 1 or f.atom.facts & {"onehot", "onehot rows"}):
+            return Term(term.coef, without(term, f))
+    return None
+
+
+def _numbers(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Compute whole powers of numbers."""
+    for f in term.factors:
+        if f.atom.op == "number" and abs(f.power) >= 1:
+            whole = int(f.power)
+            left = f.power - whole
+            kept = (f._replace(power=left),) if left else ()
+            return Term(term.coef * Fraction(int(f.atom.name)) ** whole, (*without(term, f), *kept))
+    return None
+
+
+def _centred(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Sum a bracket over a bound index that no other factor has, if one term or none is left, as for centred values."""
+    for f in term.factors:
+        if f.atom.op != "group" or f.power != 1:
+            continue
+        for i in f.at:
+            if i not in free and _uses(term, i) == 1:
+                inner = sum_over(outside(f), [i])
+                rest = Term(term.coef, without(term, f))
+                if not inner.terms:
+                    return Term(Fraction(0))
+                if len(inner.terms) == 1:
+                    return times(rest, inner)
+    return None
+
+
+def _logistic(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Write sigmoid(t) / exp(t) and 1 - sigmoid(t) as sigmoid(-t); beside sigmoid(t), as 1 - sigmoid(t)."""
+    for f in term.factors:
+        if f.atom.op == "expit" and f.power >= 1 and f.power.denominator == 1:
+            t = outside(f)
+            left = (f._replace(power=f.power - 1),) if f.power > 1 else ()
+            for e in term.factors:
+                opposite = e.atom.op == "exp" and abs(e.power) == 1 and set(e.at) == set(f.at)
+                if opposite and scaled(t, -e.power).key == _ordered_like(outside(e), t).key:
+                    rest = Term(term.coef, (*without(term, f, e), *left))
+                    return times(rest, function("expit", [scaled(t, -ONE)], f.at))
+                turned = e.atom.op == "expit" and e.power == 1 and e is not f and set(e.at) == set(f.at)
+                if turned and scaled(t, -ONE).key == _ordered_like(outside(e), t).key and _leads(t):
+                    rest_of_one = add(
+                        [scalar(ONE), scaled(Tensor(f.at, (Term(ONE, (f._replace(power=ONE),)),)), -1)], f.at
+                    )
+                    whole = bracket(rest_of_one)
+                    return Term(term.coef * whole.coef, (*without(term, e), *whole.factors))
+        if f.atom.op == "group" and f.power == 1 and len(f.atom.args[0].terms) == 2:
+            parts = outside(f).terms
+            unit = next((t for t in parts if not t.factors and abs(t.coef) == 1), None)
+            s = next((t for t in parts if len(t.factors) == 1 and t.factors[0].atom.op == "expit"), None)
+            if unit is None or s is None or s.coef != -unit.coef or s.factors[0].power != 1 or s.indices - set(f.at):
+                continue
+            beside = any(g.atom == s.factors[0].atom and g.at == s.factors[0].at for g in term.factors)
+            inner = outside(s.factors[0])
+            for e in term.factors:  # (1 - sigmoid(t)) exp(t) is sigmoid(t)
+                opposite = e.atom.op == "exp" and e.power == 1 and set(e.at) == set(f.at)
+                if opposite and _ordered_like(outside(e), inner).key == inner.key:
+                    return times(
+                        Term(term.coef * unit.coef, without(term, f, e)), Tensor(f.at, (Term(ONE, s.factors),))
+                    )
+            if not beside:
+                inner = outside(s.factors[0])
+                rest = Term(term.coef * unit.coef, without(term, f))
+                return times(rest, function("expit", [scaled(inner, -ONE)], f.at))
+    return None
+
+
+def _ordered_like(x: Tensor, like: Tensor) -> Tensor:
+    """Return a tensor with its free indices in the order of another's, so that keys can be compared."""
+    return Tensor(tuple(i for i in like.free if i in x.free), x.terms)
+
+
+def _leads(t: Tensor) -> bool:
+    """Whether t, and not -t, is the sign that is written."""
+    return bracket(t).coef > 0 if t.terms else True
+
+
+def _diagonal(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Join the two indices of a diagonal matrix."""
+    for f in term.factors:
+        if f.atom.op == "input" and "diagonal" in f.atom.facts and f.at[0] != f.at[1] and len(f.at) == 2:
+            for gone, stays in (f.at, f.at[::-1]):
+                if gone not in free:
+                    return term.renamed({gone: stays})
+    return None
+
+
+def _facts(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Reduce powers of signs, whose squares are one, and of indicators, which are their own squares; open simple brackets."""
+    for f in term.factors:
+        if "signs" in f.atom.facts and f.power not in (0, 1):
+            rest = (f._replace(power=ONE),) if f.power % 2 else ()
+            return summed_still(term, Term(term.coef, (*without(term, f), *rest)), free)
+        if f.power > 1 and (f.atom.facts & {"onehot", "onehot rows"} or f.atom.op == "tri" or is_truth_factor(f)):
+            return Term(term.coef, (*without(term, f), f._replace(power=ONE)))
+        if f.atom.op == "group" and len(f.atom.args[0].terms) == 1 and f.power.denominator == 1 and f.power > 0:
+            inner = unbound(outside(f).terms[0], f.at)
+            summed = inner.indices - set(f.at)
+            if f.power == 1 or not summed:
+                opened = tuple(g._replace(power=g.power * f.power) for g in inner.factors)
+                return Term(term.coef * inner.coef**f.power.numerator, (*without(term, f), *opened))
+    return None
+
+
+def _signs(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Write |u|^2k as u^2k, sign(u) |u|^p for odd p as u^p, and sign(u)^2 as 1, which it is off the kink."""
+    for f in term.factors:
+        if f.atom.op == "sign" and f.power not in (0, 1):
+            kept = (f._replace(power=ONE),) if f.power % 2 else ()
+            return summed_still(term, Term(term.coef, (*without(term, f), *kept)), free)
+        if f.atom.op != "absolute":
+            continue
+        sign = next(
+            (g for g in term.factors if g.atom.op == "sign" and g.at == f.at and g.atom.args == f.atom.args), None
+        )
+        odd = f.power.denominator == 1 and f.power % 2 == 1
+        if (f.power.denominator == 1 and f.power % 2 == 0) or (odd and sign is not None):
+            base = power(outside(f), f.power)
+            gone = (f,) if sign is None or not odd else (f, sign)
+            return summed_still(term, times(Term(term.coef, without(term, *gone)), base), free)
+    return None
+
+
+def _softmax(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Write exp(z) / sum(exp(z)) as softmax(z)."""
+    for total in term.factors:
+        inner = _sum_of_exp(total)
+        if inner is None:
+            continue
+        u, over, coef = inner
+        for e in term.factors:
+            if e.atom.op != "exp" or e.power.denominator != 1 or e.power * total.power >= 0 or e.atom != u.atom:
+                continue
+            ours = [i for i, j in zip(e.at, u.at, strict=True) if j in over]
+            if any(i != j for i, j in zip(e.at, u.at, strict=True) if j not in over):
+                continue
+            k = min(abs(e.power), abs(total.power))
+            step = k if e.power > 0 else -k
+            p = (
+                function("softmax", [_unshifted(outside(e), ours)], e.at, axes=ours)
+                .terms[0]
+                .factors[0]
+                ._replace(power=step)
+            )
+            rest = [
+                f._replace(power=f.power - step) if f is e else f._replace(power=f.power + step) if f is total else f
+                for f in term.factors
+            ]
+            return Term(term.coef * coef ** int(step), (*(f for f in rest if f.power != 0), p))
+    return None
+
+
+def _unshifted(z: Tensor, over: Sequence[Index]) -> Tensor:
+    """Return the argument of a softmax without what is added to all of its entries, which changes nothing."""
+    kept = tuple(t for t in z.terms if t.indices & set(over))
+    return Tensor(z.free, kept) if kept and set(z.free) <= {i for t in kept for i in t.indices} else z
+
+
+def _sum_of_exp(f: Factor) -> tuple[Factor, set[Index], Number] | None:
+    """Return the exponential that a bracket sums, the indices it is summed over, and the reciprocal of its coefficient."""
+    if f.atom.op != "group" or len(f.atom.args[0].terms) != 1 or f.power.denominator != 1:
+        return None
+    term = outside(f).terms[0]
+    over = set(term.indices) - set(f.at)
+    if len(term.factors) != 1 or term.factors[0].atom.op != "exp" or term.factors[0].power != 1 or not over:
+        return None
+    return term.factors[0], over, 1 / term.coef if term.coef != 1 else ONE
+
+
+def _sigmoid(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Write 1/(1 + exp(t)) as sigmoid(-t), and exp(t)/(1 + exp(t)) as sigmoid(t)."""
+    for f in term.factors:
+        if f.atom.op != "group" or f.power >= 0 or f.power.denominator != 1:
+            continue
+        parts = outside(f).terms
+        unit = next((t for t in parts if not t.factors and t.coef == 1), None)
+        e = next((t for t in parts if len(t.factors) == 1 and t.coef == 1 and t.factors[0].atom.op == "exp"), None)
+        if len(parts) != 2 or unit is None or e is None or abs(e.factors[0].power) != 1 or e.indices - set(f.at):
+            continue
+        t = scaled(outside(e.factors[0]), Fraction(e.factors[0].power))
+        rest = Term(term.coef, (*without(term, f), *((f._replace(power=f.power + 1),) if f.power != -1 else ())))
+        other = next((g for g in rest.factors if g.atom == e.factors[0].atom and g.at == e.factors[0].at), None)
+        if other is not None and other.power * e.factors[0].power > 0:
+            left = other.power - e.factors[0].power
+            kept = (other._replace(power=left),) if left else ()
+            return times(Term(rest.coef, (*without(rest, other), *kept)), function("expit", [t], f.at))
+        return times(rest, function("expit", [scaled(t, -ONE)], f.at))
+    return None
+
+
+COUNTING |= {
+    at_unit, at_rows, over_itself, _delta, _inverse, inverse_of_product, _diagonal, _facts, _signs, _sums_to_one, _centred,
+    spectral, triangular, inverse_factors,
+}  # fmt: skip
+RULES[:] = [
+    _numbers,
+    _delta,
+    at_rows,
+    _inverse,
+    inverse_of_product,
+    _diagonal,
+    _facts,
+    _signs,
+    _softmax,
+    _sigmoid,
+    _logistic,
+    at_unit,
+    _sums_to_one,
+    _centred,
+    over_itself,
+    one_base,
+    normal,
+    density,
+    sign_times,
+    spectral,
+    triangular,
+    inverse_factors,
+]
+
 
 Sizes = Mapping[str, Sequence[int]]  # for each name, its value in every recording
 _HALF = Fraction(1, 2)

@@ -3,16 +3,138 @@
 import ast
 from collections.abc import Iterable, Iterator
 
+from gradcli.discovery import bodies
 from gradcli.discovery.coverage import Covered, checks_of
 from gradcli.discovery.custom import Custom, custom_gradients
 from gradcli.discovery.found import Declared, Found, Parameter
-from gradcli.discovery.pairs import Pair, pairs
+from gradcli.discovery.pairs import BOTH, Pair, pairs
 from gradcli.discovery.project import Project
-from gradcli.discovery.scipy_calls import passed_to_scipy
-from gradcli.discovery.source import Class, Definition, Source
+from gradcli.discovery.source import PASSED, Class, Definition, Source, last_name
 from gradcli.words import DerivativeKind, FoundBy
 
 _MORE_EXACT: dict[DerivativeKind, DerivativeKind] = {"jac": "grad"}  # scipy's word for both
+
+
+# Gradients that are passed to scipy: as `jac=`, in their place among the arguments, in a dictionary, or by `jac=True`.
+
+KINDS: dict[str, DerivativeKind] = {
+    "jac": "jac", "fprime": "grad", "fprime2": "hess", "grad": "grad", "hess": "hess", "hessp": "hvp", "Dfun": "jac",
+    "fun_jac": "jac", "bc_jac": "jac", "fhess": "hess", "fhess_p": "hvp", "fprime_eqcons": "jac", "fprime_ieqcons": "jac",
+}  # fmt: skip
+PLACES = {  # the functions of scipy that take a derivative without its name: after how many arguments, and as what
+    "minimize": {4: "jac", 5: "hess", 6: "hessp"}, "least_squares": {2: "jac"}, "leastsq": {3: "Dfun"},
+    "fmin_bfgs": {2: "fprime"}, "fmin_cg": {2: "fprime"}, "fmin_ncg": {2: "fprime", 3: "fhess_p", 4: "fhess"},
+    "fmin_l_bfgs_b": {2: "fprime"}, "fmin_tnc": {2: "fprime"}, "fmin_slsqp": {7: "fprime"}, "newton": {2: "fprime"},
+    "fsolve": {3: "fprime"}, "root": {4: "jac"}, "odeint": {4: "Dfun"}, "ode": {1: "jac"}, "check_grad": {1: "grad"},
+    "line_search": {1: "fprime"}, "NonlinearConstraint": {3: "jac", 4: "hess"},
+}  # fmt: skip
+_FUNCTIONS = ("fun", "func", "f")
+_OF_SCALARS = frozenset({
+    "minimize", "basinhopping", "dual_annealing", "shgo", "fmin_bfgs", "fmin_cg", "minimize_scalar",
+})  # fmt: skip
+_UP_TO_APPROX = 5  # arguments of these, with approx_grad
+_GIVES_BOTH = frozenset({"fmin_l_bfgs_b", "fmin_tnc"})  # without fprime, unless approx_grad
+
+
+def passed_to_scipy(project: Project, source: Source) -> Iterator[Pair]:
+    """Yield the functions of the project that a file passes to scipy as derivatives."""
+    for scope, call in source.calls:
+        name = _of_scipy(project, source, call)
+        if name is not None:
+            yield from _in_call(project, source, scope, call, name)
+    if "scipy" in source.imported:
+        for scope, found in source.dicts:
+            yield from _in_dict(project, source, scope, found)
+
+
+def _of_scipy(project: Project, source: Source, call: ast.Call) -> str | None:
+    """Return the name of the function of scipy that is called, or None."""
+    name = last_name(call.func)
+    whole = project.origin(source, call.func)
+    if whole.startswith("scipy."):
+        return whole.rpartition(".")[2]
+    if name in PLACES and any(star.module.startswith("scipy") for star in source.stars):
+        return name
+    return None
+
+
+def _in_call(project: Project, source: Source, scope: str, call: ast.Call, name: str) -> Iterator[Pair]:
+    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            given |= _entries(source, scope, keyword.value)
+    fun = next((given[key] for key in _FUNCTIONS if key in given), call.args[0] if call.args else None)
+    places = PLACES.get(name, {})
+    given |= {places[k]: value for k, value in enumerate(call.args) if k in places}
+    function = _first(project, source, scope, fun)
+    for key, value in given.items():
+        if key in PASSED:
+            yield from _gradients(project, source, scope, (key, value, fun, function, name))
+    alone = name in _GIVES_BOTH and not {"fprime", "approx_grad"} & given.keys() and len(call.args) < _UP_TO_APPROX
+    if alone and function is not None and bodies.is_by_hand(function, project.origins(project.sources[function.file])):
+        yield Pair(function, BOTH, None)
+
+
+_Given = tuple[str, ast.expr, ast.expr | None, Definition | None, str]
+
+
+def _gradients(project: Project, source: Source, scope: str, given: _Given) -> Iterator[Pair]:
+    key, value, fun, function, name = given
+    if isinstance(value, ast.Constant):
+        found = project.function(source, scope, fun) if value.value is True and fun is not None else []
+        kind: DerivativeKind = BOTH
+        function = None
+        if len(found) > 1:  # bound in several branches: to a value where no gradient is asked for
+            found = [d for d in found if isinstance(d, Definition) and bodies.returns_several(d)]
+    else:
+        found = project.function(source, scope, value)
+        kind = "grad" if key == "jac" and name in _OF_SCALARS else KINDS[key]
+    for definition in [] if isinstance(found, str) else found:
+        origins = project.origins(project.sources[definition.file])
+        if bodies.is_written(definition) and bodies.is_by_hand(definition, origins):
+            yield _unwrapped(project, Pair(definition, kind, function))
+
+
+def _unwrapped(project: Project, pair: Pair) -> Pair:
+    """Return the gradient that a lambda calls, if that is all that it does."""
+    node = pair.gradient.node
+    if not isinstance(node, ast.Lambda) or not isinstance(node.body, ast.Call):
+        return pair
+    if not all(isinstance(a, ast.Name | ast.Constant | ast.Starred | ast.Attribute) for a in node.body.args):
+        return pair
+    source = project.sources[pair.gradient.file]
+    found = project.function(source, pair.gradient.scope, node.body.func)
+    if isinstance(found, str) or len(found) != 1 or not bodies.is_written(found[0]):
+        return pair
+    return Pair(found[0], pair.kind, pair.of)
+
+
+def _first(project: Project, source: Source, scope: str, fun: ast.expr | None) -> Definition | None:
+    found = [] if fun is None else project.function(source, scope, fun)
+    return found[0] if found and not isinstance(found, str) else None
+
+
+def _entries(source: Source, scope: str, value: ast.expr) -> dict[str, ast.expr]:
+    """Return the entries of a dictionary that is written in place, or bound to a name in the same scope."""
+    if isinstance(value, ast.Name):
+        bound = source.bound.get(scope, {}).get(value.id, [])
+        value = bound[-1] if bound else value
+    if isinstance(value, ast.Dict):
+        pairs = zip(value.keys, value.values, strict=True)
+        return {k.value: v for k, v in pairs if isinstance(k, ast.Constant) and isinstance(k.value, str)}
+    if isinstance(value, ast.Call) and last_name(value.func) == "dict":
+        return {k.arg: k.value for k in value.keywords if k.arg is not None}
+    return {}
+
+
+def _in_dict(project: Project, source: Source, scope: str, found: ast.Dict) -> Iterator[Pair]:
+    """Yield the derivatives in a dictionary such as a constraint, `{"type": "eq", "fun": f, "jac": g}`."""
+    entries = _entries(source, scope, found)
+    fun = entries.get("fun")
+    function = _first(project, source, scope, fun)
+    for key, value in entries.items():
+        if key in PASSED and not (isinstance(value, ast.Constant) and fun is None):
+            yield from _gradients(project, source, scope, (key, value, fun, function, ""))
 
 
 def gathered(project: Project, files: Iterable[str], declared: Iterable[Declared]) -> tuple[Found, ...]:

@@ -1,30 +1,401 @@
 """The edits of one place in a claim's source, from the likeliest: an operator, a sign, a factor, a name, an axis, a term."""
 
+import ast
 from collections.abc import Callable, Iterator
+from typing import Any
 
-from gradcli.repair.arithmetic import (
-    constant_edits,
-    factor_edits,
-    grouping_edits,
-    operator_edits,
-    power_edits,
-    sign_edits,
-    term_edits,
+import numpy as np
+
+from gradcli.repair.place import Edit, New, Place, is_factor, is_term
+from gradcli.repair.scope import UNKNOWN, Term, fits, is_index, is_number, shape_of
+from gradcli.repair.text import ATOM, SIGN, SIGNS, binding, bound_by, grouped
+
+# Edits of arithmetic: a number, an operator, brackets, a sign, a power, a factor, a term.
+
+
+def constant_edits(place: Place) -> Iterator[New]:
+    """Change a number: by one, twice, half, its inverse."""
+    node = place.node
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, int | float) or isinstance(node.value, bool):
+        return
+    x = node.value
+    kind = "axis" if isinstance(place.parent, ast.keyword) else "exponent" if _is_exponent(place) else "constant"
+    kind = "index" if place.in_index else kind
+    for cost, new in ((1.0, x + 1), (1.0, x - 1), (1.3, x * 2), (1.3, x / 2), (1.6, x * x), (1.8, x * 4), (1.8, x / 4)):
+        if _is_idle(place, new):
+            continue
+        whole = isinstance(x, int) and float(new).is_integer()
+        yield kind, cost, repr(int(new) if whole else new), ATOM if new >= 0 else SIGN
+    if x and not place.in_index:
+        yield kind, 1.7, f"1 / {place.piece}", bound_by(ast.Div)
+
+
+def _is_idle(place: Place, x: float) -> bool:
+    """Whether an operation with this number is better left out: + 0, * 1, / 1, ** 1."""
+    parent = place.parent
+    if not isinstance(parent, ast.BinOp):
+        return False
+    return x == 0 or (x == 1 and isinstance(parent.op, ast.Mult | ast.Div | ast.Pow) and place.node is parent.right)
+
+
+def _is_exponent(place: Place) -> bool:
+    parent = place.parent
+    return isinstance(parent, ast.UnaryOp) or (
+        isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Pow) and place.node is parent.right
+    )
+
+
+_TWIN_OPERATORS: dict[type[ast.AST], tuple[tuple[type[ast.AST], float], ...]] = {
+    ast.Add: ((ast.Sub, 1.0), (ast.Mult, 2.0)), ast.Sub: ((ast.Add, 1.0), (ast.Mult, 2.5)),
+    ast.Mult: ((ast.Div, 1.2), (ast.MatMult, 1.5), (ast.Add, 2.0), (ast.Sub, 2.2)),
+    ast.Div: ((ast.Mult, 1.2),), ast.MatMult: ((ast.Mult, 1.5),), ast.Pow: ((ast.Mult, 1.6),),
+}  # fmt: skip
+
+
+def operator_edits(place: Place) -> Iterator[New]:
+    """Change an operator, exchange its operands, or leave one out."""
+    node, text = place.node, place.text
+    if not isinstance(node, ast.BinOp):
+        return
+    own, left, right = type(node.op), node.left, node.right
+    for other, cost in _TWIN_OPERATORS.get(own, ()):
+        new = f"{text.operand(left, other)} {SIGNS[other]} {text.operand(right, other, right=True)}"
+        yield "sign" if {own, other} == {ast.Add, ast.Sub} else "operator", cost, new, bound_by(other)
+    if own in (ast.Sub, ast.Div, ast.MatMult, ast.Pow):
+        new = f"{text.operand(right, own)} {SIGNS[own]} {text.operand(left, own, right=True)}"
+        yield "order", 1.2, new, bound_by(own)
+    if own is ast.Sub:
+        new = f"{text.operand(right, own)} - {text.operand(left, own, right=True)}"
+        yield "sign", 1.2, new, bound_by(own)
+    kind = "term" if own in (ast.Add, ast.Sub) else "factor"
+    yield kind, 1.3 if place.in_index else 1.5, text.piece(left), binding(left)
+    if own is ast.Sub:
+        yield kind, 1.8, f"-{grouped(text.piece(right), binding(right), ast.Mult)}", SIGN
+    elif own is ast.Div:
+        yield kind, 1.8, f"1 / {text.operand(right, own, right=True)}", bound_by(own)
+    yield kind, 1.5, text.piece(right), binding(right)
+
+
+def grouping_edits(place: Place) -> Iterator[New]:
+    """Move a product into or out of a sum: a - b*c and (a - b)*c, a/b*c and a/(b*c)."""
+    node, text = place.node, place.text
+    if not isinstance(node, ast.BinOp):
+        return
+    own, left, right = type(node.op), node.left, node.right
+    if own in (ast.Add, ast.Sub):
+        sign = SIGNS[own]
+        if isinstance(right, ast.BinOp) and type(right.op) in (ast.Mult, ast.Div, ast.MatMult):
+            op = type(right.op)
+            inner = f"({text.operand(left, own)} {sign} {text.operand(right.left, own, right=True)})"
+            yield "grouping", 1.4, f"{inner} {SIGNS[op]} {text.operand(right.right, op, right=True)}", bound_by(op)
+        if isinstance(left, ast.BinOp) and type(left.op) in (ast.Mult, ast.MatMult):
+            op = type(left.op)
+            inner = f"({text.operand(left.right, own)} {sign} {text.operand(right, own, right=True)})"
+            yield "grouping", 1.4, f"{text.operand(left.left, op)} {SIGNS[op]} {inner}", bound_by(op)
+    if own in (ast.Mult, ast.Div, ast.MatMult):
+        sign = SIGNS[own]
+        if isinstance(left, ast.BinOp) and type(left.op) in (ast.Add, ast.Sub):
+            op = type(left.op)
+            inner = f"{text.operand(left.right, own)} {sign} {text.operand(right, own, right=True)}"
+            yield "grouping", 1.4, f"{text.operand(left.left, op)} {SIGNS[op]} {inner}", bound_by(op)
+        if isinstance(right, ast.BinOp) and type(right.op) in (ast.Add, ast.Sub) and own is not ast.Div:
+            op = type(right.op)
+            inner = f"{text.operand(left, own)} {sign} {text.operand(right.left, own, right=True)}"
+            yield "grouping", 1.4, f"{inner} {SIGNS[op]} {text.operand(right.right, op, right=True)}", bound_by(op)
+        if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Div) and own is ast.Mult:
+            inner = f"({text.piece(left.right)} * {text.operand(right, own, right=True)})"
+            yield "grouping", 1.4, f"{text.operand(left.left, ast.Div)} / {inner}", bound_by(ast.Div)
+
+
+def sign_edits(place: Place) -> Iterator[New]:
+    """Change the sign of a factor or term, or leave it out."""
+    node = place.node
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        yield "sign", 1.0, place.text.piece(node.operand), binding(node.operand)
+    elif place.carries_numbers and not is_factor(place):
+        yield "sign", 1.2, f"-{grouped(place.piece, binding(node), ast.Mult)}", SIGN
+
+
+def power_edits(place: Place) -> Iterator[New]:
+    """Square an expression, or leave out its power."""
+    node = place.node
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        yield "exponent", 1.2, place.text.piece(node.left), binding(node.left)
+    elif place.carries_numbers and not isinstance(node, ast.Constant):
+        base = place.as_operand(ast.Pow)
+        for cost, power in ((1.6, "2"), (2.5, "3"), (2.8, "-1")):
+            yield "exponent", cost, f"{base}**{power}", bound_by(ast.Pow)
+
+
+_NUMBERS = (("2", 1.4), ("0.5", 1.4), ("3", 1.9), ("4", 1.9))
+
+
+def factor_edits(place: Place) -> Iterator[New]:
+    """Multiply or divide by a number, a name or a size, or by what a derivative often lacks: 1 - t, 1 - t**2."""
+    if not place.carries_numbers or is_factor(place) or isinstance(place.node, ast.Constant):
+        return
+    product, quotient = place.as_operand(ast.Mult), place.as_operand(ast.Div)
+    for number, cost in _NUMBERS:
+        yield "factor", cost, f"{number} * {product}", bound_by(ast.Mult)
+    plain = [(term, 1.3 if term.unread else 1.9) for term in place.scope.names]
+    plain += [(term, 2.1) for term in place.scope.sizes]
+    plain += [(term, 1.2 if term.unread and not shape_of(term.value) else 2.4) for term in place.scope.terms]
+    for term, cost in plain:
+        if fits(term.value, place.value) and not is_trivial(term.value):
+            by = grouped(term.text, term.bound, ast.Mult, right=True)
+            first = not shape_of(term.value) and term.bound == ATOM
+            yield "factor", cost, f"{by} * {product}" if first else f"{product} * {by}", bound_by(ast.Mult)
+            yield "factor", cost + 0.1, f"{quotient} / {by}", bound_by(ast.Div)
+    for term in place.scope.names:
+        if fits(term.value, place.value) and not is_index(term.value):
+            t = term.text
+            usual = (
+                (1.9, f"(1 - {t})"),
+                (1.9, f"(1 - {t}**2)"),
+                (2.2, f"({t} > 0)"),
+                (2.3, f"{t} * (1 - {t})"),
+                (2.4, f"{t}**2"),
+            )
+            for cost, by in usual:
+                yield "factor", cost, f"{product} * {by}", bound_by(ast.Mult)
+            yield "factor", 2.4, f"{quotient} / {t}**2", bound_by(ast.Div)
+            for name in ("exp", "cos", "sin", "sign", "sqrt"):
+                yield "factor", 2.6, f"{product} * {place.scope.prefix}{name}({t})", bound_by(ast.Mult)
+
+
+def is_trivial(x: Any) -> bool:
+    """Whether a factor is 1 or 0 everywhere."""
+    return isinstance(x, int | float | np.number) and float(x) in (0.0, 1.0)
+
+
+def term_edits(place: Place) -> Iterator[New]:
+    """Add or subtract 1, a name, or an expression of the code."""
+    if not (place.carries_numbers or place.in_index) or is_term(place) or isinstance(place.node, ast.Constant):
+        return
+    left, right = place.as_operand(ast.Add), place.as_operand(ast.Sub, right=True)
+    if not place.in_index:
+        yield "term", 1.8, f"1 + {left}", bound_by(ast.Add)
+        yield "term", 1.8, f"1 - {right}", bound_by(ast.Sub)
+        yield "term", 1.9, f"{left} - 1", bound_by(ast.Sub)
+    found: list[tuple[Term, float]] = [(term, 1.4 if term.unread else 2.2) for term in place.scope.names]
+    found += [(term, 2.1 if term.unread else 2.5) for term in place.scope.terms]
+    dearer = (
+        0.0
+        if isinstance(place.parent, ast.stmt | ast.Tuple | ast.List | ast.Dict | ast.Expression | ast.Subscript)
+        else 0.15
+    )
+    for term, cost in found:
+        cost += dearer
+        if fits(term.value, place.value) and not (is_index(place.value) and not is_index(term.value)):
+            yield "term", cost, f"{left} + {grouped(term.text, term.bound, ast.Add)}", bound_by(ast.Add)
+            yield "term", cost, f"{left} - {grouped(term.text, term.bound, ast.Sub, right=True)}", bound_by(ast.Sub)
+
+
+# Edits of names and calls: another name or function, an axis, a sum, a transpose, an index, an order.
+
+
+def name_edits(place: Place) -> Iterator[New]:
+    """Take another name or attribute of the same shape."""
+    node, own = place.node, place.value
+    if isinstance(node, ast.Name) and not place.stored and not place.is_function and is_number(own):
+        for term in place.scope.names:
+            same = is_index(term.value) == is_index(own) and shape_of(term.value) == shape_of(own)
+            if same and term.text != node.id:
+                yield "name", 1.2 if term.unread else 1.8, term.text, ATOM
+        if is_index(own) and not is_term(place):
+            if isinstance(place.parent, ast.Call) and len(place.parent.args) > 1:
+                yield "index", 1.4, "0", ATOM  # range(n) for range(k, n)
+            for cost, new in ((1.4, f"{node.id} + 1"), (1.4, f"{node.id} - 1")):
+                yield "index", cost, new, bound_by(ast.Add)
+            for term in place.scope.names:
+                if is_index(term.value) and term.text != node.id:
+                    yield "index", 1.8, f"{node.id} + {term.text}", bound_by(ast.Add)
+    if isinstance(node, ast.Attribute) and not place.stored and not place.is_function and is_number(own):
+        holder = place.scope.value(place.text.piece(node.value))
+        for name, x in getattr(holder, "__dict__", {}).items():
+            if name != node.attr and is_number(x) and shape_of(x) == shape_of(own):
+                yield "name", 1.8, f"{place.text.piece(node.value)}.{name}", ATOM
+
+
+_TWINS = (
+    ("sin", "cos"), ("sinh", "cosh", "tanh"), ("exp", "expm1", "log", "log1p"), ("log", "log2", "log10"), ("sum", "mean"),
+    ("max", "min", "mean"), ("argmax", "argmin"), ("maximum", "minimum"), ("amax", "amin"), ("zeros_like", "ones_like"),
+    ("zeros", "ones"), ("tril", "triu"), ("sigmoid", "softplus", "tanh"), ("arcsin", "arccos", "arctan"), ("inv", "pinv"),
+    ("sqrt", "square", "cbrt"), ("abs", "sign"), ("var", "std"), ("outer", "dot", "inner"), ("cumsum", "cumprod"),
+    ("expit", "log_expit", "logit"), ("floor", "ceil"), ("real", "imag"), ("argsort", "sort"), ("norm", "sum"),
 )  # fmt: skip
-from gradcli.repair.calls import (
-    axis_edits,
-    exchange_edits,
-    function_edits,
-    index_edits,
-    matrix_edits,
-    name_edits,
-    reversal_edits,
-    subscript_edits,
-    sum_edits,
-    transpose_edits,
-    whole_edits,
+_WRAPPERS = ("sqrt", "exp", "log", "cos", "sin", "tanh", "abs", "sign", "cosh", "sinh")
+
+
+def function_edits(place: Place) -> Iterator[New]:
+    """Call another function of the same kind, or none."""
+    node, text = place.node, place.text
+    if place.is_function:
+        start, _, last = place.piece.rpartition(".")
+        for group in _TWINS:
+            for other in group if last in group else ():
+                yield "function", 1.0, f"{start}.{other}" if start else other, ATOM
+        own = place.scope.value(place.piece)
+        for name, other in place.scope.values.items():
+            if callable(other) and callable(own) and other is not own and _arity(other) == _arity(own) is not None:
+                yield "function", 1.2, name, ATOM
+    elif isinstance(node, ast.Call) and node.args and not place.in_index:
+        first = node.args[0]
+        if place.value is UNKNOWN or shape_of(place.scope.value(text.piece(first))) == shape_of(place.value):
+            yield "function", 1.7, text.piece(first), binding(first)
+    if place.carries_numbers and not isinstance(node, ast.Constant):
+        for name in _WRAPPERS:
+            yield "function", 2.6, f"{place.scope.prefix}{name}({place.piece})", ATOM
+
+
+def _arity(function: Any) -> int | None:
+    code = getattr(function, "__code__", None)
+    return None if code is None else int(code.co_argcount)
+
+
+_REDUCTIONS = frozenset(
+    (
+        "sum", "mean", "prod", "max", "min", "var", "std", "norm", "softmax", "logsumexp", "cumsum", "diff", "argmax", "argmin",
+        "any", "all", "flip", "roll",
+    )
 )  # fmt: skip
-from gradcli.repair.place import Edit, New, Place
+_AXES = ("axis", "dim")
+
+
+def axis_edits(place: Place) -> Iterator[New]:
+    """Reduce along another axis, along all, keep the axis or not."""
+    node, text = place.node, place.text
+    if not isinstance(node, ast.Call):
+        return
+    whole, start = place.piece, text.span(node)[0]
+    for keyword in node.keywords:
+        first, last = text.span(keyword.value)
+        before, after = whole[: first - start], whole[last - start :]
+        if keyword.arg in _AXES:
+            for axis in ("0", "1", "-1", "None", "2"):
+                yield "axis", 1.0, f"{before}{axis}{after}", ATOM
+        elif keyword.arg == "keepdims" and isinstance(keyword.value, ast.Constant):
+            yield "axis", 1.4, f"{before}{not keyword.value.value}{after}", ATOM
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if name in _REDUCTIONS and not any(keyword.arg in _AXES for keyword in node.keywords):
+        inner = whole[:-1].rstrip().rstrip(",")
+        for axis in ("0", "1", "-1"):
+            comma = "" if inner.endswith("(") else ", "
+            yield "axis", 1.3, f"{inner}{comma}axis={axis})", ATOM
+            yield "axis", 1.6, f"{inner}{comma}axis={axis}, keepdims=True)", ATOM
+
+
+def sum_edits(place: Place) -> Iterator[New]:
+    """Sum or average an array, along an axis or wholly."""
+    if not place.carries_numbers or not shape_of(place.value) or place.value is UNKNOWN:
+        return
+    axes = [*(f", axis={k}" for k in range(len(shape_of(place.value))) if len(shape_of(place.value)) > 1), ""]
+    for axis in axes:
+        for name, cost in (("sum", 1.7), ("mean", 2.2)):
+            yield "sum", cost, f"{place.scope.prefix}{name}({place.piece}{axis})", ATOM
+
+
+def transpose_edits(place: Place) -> Iterator[New]:
+    """Transpose a matrix, or do not."""
+    node = place.node
+    if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
+        yield "transpose", 1.0, place.text.piece(node.value), binding(node.value)
+    elif place.carries_numbers and len(shape_of(place.value)) == 2 and not isinstance(node, ast.Constant):
+        yield (
+            "transpose",
+            1.1 if binding(node) == ATOM else 1.2,
+            f"{grouped(place.piece, binding(node), ast.Pow)}.T",
+            ATOM,
+        )
+
+
+def subscript_edits(place: Place) -> Iterator[New]:
+    """Exchange letters of einsum's subscripts."""
+    node = place.node
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or "->" not in node.value:
+        return
+    letters = [k for k, c in enumerate(node.value) if c.isalpha()]
+    quote = place.piece[:1]
+    for k, first in enumerate(letters):
+        for second in letters[k + 1 :]:
+            made = [*node.value]
+            made[first], made[second] = made[second], made[first]
+            yield "subscripts", 1.2, f"{quote}{''.join(made)}{quote}", ATOM
+
+
+def index_edits(place: Place) -> Iterator[New]:
+    """Take the neighbouring slice, or the indices in another order."""
+    node = place.node
+    if isinstance(node, ast.Slice) and node.step is None:
+        for cost, new in ((1.0, "1:"), (1.0, ":-1"), (1.5, "2:"), (1.5, ":-2"), (1.5, "1:-1"), (1.6, ":")):
+            yield "index", cost, new, ATOM
+    elif isinstance(node, ast.Tuple) and isinstance(place.parent, ast.Subscript) and len(node.elts) == 2:
+        first, second = (place.text.piece(part) for part in node.elts)
+        yield "index", 1.3, f"{second}, {first}", ATOM
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+        twins = {ast.Lt: ("<=", ">"), ast.LtE: ("<", ">="), ast.Gt: (">=", "<"), ast.GtE: (">", "<=")}
+        left, right = place.text.piece(node.left), place.text.piece(node.comparators[0])
+        for sign in twins.get(type(node.ops[0]), ()):
+            yield "comparison", 1.4, f"{left} {sign} {right}", 5
+
+
+def exchange_edits(place: Place) -> Iterator[New]:
+    """Exchange two of the gradients that are returned together."""
+    node, text = place.node, place.text
+    if not isinstance(place.parent, ast.Return):
+        return
+    parts = node.elts if isinstance(node, ast.Tuple | ast.List) else node.values if isinstance(node, ast.Dict) else []
+    start = text.span(node)[0]
+    for k, first in enumerate(parts):
+        for second in parts[k + 1 :]:
+            (a, b), (c, d) = ((x - start for x in text.span(part)) for part in (first, second))
+            new = place.piece[:a] + place.piece[c:d] + place.piece[b:c] + place.piece[a:b] + place.piece[d:]
+            yield "order", 0.9, new, ATOM
+
+
+def reversal_edits(place: Place) -> Iterator[New]:
+    """Accumulate from the other end, or reverse an array."""
+    node, text = place.node, place.text
+    name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+    if isinstance(node, ast.Call) and name in ("cumsum", "cumprod") and node.args:
+        first, last = (k - text.span(node)[0] for k in text.span(node.args[0]))
+        inner = grouped(text.piece(node.args[0]), binding(node.args[0]), ast.Pow)
+        yield "order", 1.5, f"{place.piece[:first]}{inner}[::-1]{place.piece[last:]}[::-1]", ATOM
+    elif place.carries_numbers and len(shape_of(place.value)) == 1 and not isinstance(node, ast.Constant):
+        whole = grouped(place.piece, binding(node), ast.Pow)
+        yield "order", 2.3, f"{whole}[::-1]", ATOM
+        yield "sum", 2.3, f"{place.scope.prefix}cumsum({whole}[::-1])[::-1]", ATOM
+        yield "sum", 2.3, f"{place.scope.prefix}cumsum({place.piece})", ATOM
+
+
+def matrix_edits(place: Place) -> Iterator[New]:
+    """Symmetrise a matrix, or multiply by another one."""
+    shape = shape_of(place.value)
+    if not place.carries_numbers or len(shape) != 2 or isinstance(place.node, ast.Constant):
+        return
+    whole = grouped(place.piece, binding(place.node), ast.Pow)
+    if shape[0] == shape[1]:
+        yield "transpose", 1.7, f"({place.piece} + {whole}.T)", ATOM
+    for term in place.scope.names:
+        other = shape_of(term.value)
+        if other == (shape[0], shape[0]):
+            for spelled in (term.text, f"{term.text}.T"):
+                yield "factor", 2.2, f"{spelled} @ {place.as_operand(ast.MatMult, right=True)}", bound_by(ast.MatMult)
+        if other == (shape[1], shape[1]):
+            for spelled in (term.text, f"{term.text}.T"):
+                yield "factor", 2.2, f"{place.as_operand(ast.MatMult)} @ {spelled}", bound_by(ast.MatMult)
+
+
+def whole_edits(place: Place) -> Iterator[New]:
+    """Take a name for an expression of its shape, or sum what one item was taken of."""
+    node = place.node
+    if isinstance(node, ast.Subscript) and not place.stored and is_number(place.value) and not shape_of(place.value):
+        yield "sum", 2.0, f"{place.scope.prefix}sum({place.text.piece(node.value)})", ATOM
+    if isinstance(node, ast.BinOp | ast.Call | ast.Subscript) and place.carries_numbers and place.value is not UNKNOWN:
+        for term in place.scope.names:
+            if shape_of(term.value) == shape_of(place.value) and not is_index(term.value):
+                yield "name", 1.6 if term.unread else 2.1, term.text, ATOM
+
 
 _MAKERS: tuple[Callable[[Place], Iterator[New]], ...] = (
     constant_edits, operator_edits, grouping_edits, sign_edits, power_edits, name_edits, function_edits, axis_edits,

@@ -6,29 +6,158 @@ Generators walk the tree and hand their children to a driver, so that a deep tre
 import ast
 import dataclasses
 import operator
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Container, Generator, Sequence
 from typing import Any
 
 import numpy as np
 
+from gradcli.core import bind
 from gradcli.errors import BadExpression, Span, TooLarge
 from gradcli.primitives.linalg import inverse
+from gradcli.primitives.refused import MODULES
 from gradcli.source.adapted import as_number, entry_at
-from gradcli.source.indices import parts_of, places, written_out
 from gradcli.source.instructions import LIST, Choice, Instruction, Instructions, Step
+from gradcli.source.left_out import REASONS
 from gradcli.source.limits import MAX_EXPONENT, MAX_NODES, indexed
-from gradcli.source.names import ALIASES, CONSTANTS, FUNCTIONS, METHODS, PREFIXES, SEQUENCES, taken_along
+from gradcli.source.names import (
+    ALIASES,
+    CONSTANTS,
+    FUNCTIONS,
+    METHODS,
+    PREFIXES,
+    SEQUENCES,
+    arity,
+    nearest,
+    taken_along,
+)
 from gradcli.source.notices import NOTICES, Notice, transposed
-from gradcli.source.operators import BINARY, COMPARE, LOGICAL, REFUSED
-from gradcli.source.parameters import KEYWORD_SPELLINGS, is_static, is_written_out
+from gradcli.source.parameters import KEYWORD_SPELLINGS, is_static, is_written_out, not_taken
 from gradcli.source.parsing import characters, extent, parsed
-from gradcli.source.signatures import positional
-from gradcli.source.spellings import DOTS, INVERSE
+from gradcli.source.spellings import DOTS, FUNCTION_NAMES, INVERSE
 from gradcli.source.static import NOT_STATIC, dotted_name, fact, integer
 from gradcli.source.tokens import Statement, folded
 from gradcli.source.torch_names import OF_TORCH
 
 Compiling = Generator[ast.expr, int, int]
+
+
+# Python's operators: the function that each becomes, and the advice for syntax that is refused.
+
+BINARY: dict[type[ast.AST], tuple[Callable[..., Any], str]] = {
+    ast.Add: (operator.add, "+"), ast.Sub: (operator.sub, "-"), ast.Mult: (operator.mul, "*"), ast.Div: (operator.truediv, "/"),
+    ast.Pow: (operator.pow, "**"), ast.MatMult: (np.matmul, "@"),
+    ast.Mod: (operator.mod, "%"), ast.FloorDiv: (operator.floordiv, "//"),
+}  # fmt: skip
+COMPARE: dict[type[ast.AST], tuple[Callable[..., Any], str]] = {
+    ast.Lt: (as_number(np.less), "<"), ast.LtE: (as_number(np.less_equal), "<="), ast.Gt: (as_number(np.greater), ">"),
+    ast.GtE: (as_number(np.greater_equal), ">="), ast.Eq: (as_number(np.equal), "=="), ast.NotEq: (as_number(np.not_equal), "!="),
+}  # fmt: skip
+LOGICAL = {ast.And: (as_number(np.logical_and), "and"), ast.Or: (as_number(np.logical_or), "or")}
+REFUSED = {
+    ast.Lambda: "write the formula itself", ast.ListComp: "write sums over arrays: sum(x**2)",
+    ast.GeneratorExp: "write sum(x**2)",
+    ast.Dict: "give several outputs as a list: [a, b]", ast.Set: "give several outputs as a list: [a, b]",
+    ast.JoinedStr: "leave it out",
+    ast.Tuple: "give several outputs as a list: [a, b]", ast.Starred: "write the arguments out",
+    ast.NamedExpr: "write u = ...; ...",
+}  # fmt: skip
+
+
+# What stands in the brackets of x[...]: positions that are written out, and inputs whose values are positions.
+
+
+def parts_of(node: ast.expr) -> list[ast.expr]:
+    """Return the parts of an index, one for each axis."""
+    return list(node.elts) if isinstance(node, ast.Tuple) else [node]
+
+
+def places(parts: list[ast.expr], names: Container[str], given: Container[str]) -> list[int]:
+    """Return the axes, the last one first, whose index is an input; `names` are those of statements, `given` those of inputs.
+
+    None are returned beside `...` and new axes, which move the axes after them.
+    """
+    if any(isinstance(p, ast.Constant) and p.value in (None, ...) for p in parts):
+        return []
+    named = [isinstance(p, ast.Name) and p.id not in names and (p.id not in CONSTANTS or p.id in given) for p in parts]
+    return [k for k in reversed(range(len(parts))) if named[k]]
+
+
+def written_out(node: ast.expr, span: Callable[[ast.AST], Span]) -> Any:
+    """Return an index that is written out. Raises BadExpression for any other; `span` says where a node is."""
+    if isinstance(node, ast.Tuple):
+        return tuple(written_out(part, span) for part in node.elts)
+    if isinstance(node, ast.Slice):
+        ends = (node.lower, node.upper, node.step)
+        return slice(*(None if part is None else written_out(part, span) for part in ends))
+    if isinstance(node, ast.Constant) and (node.value is None or node.value is Ellipsis):
+        return node.value
+    if isinstance(node, ast.List):
+        return [written_out(part, span) for part in node.elts]
+    whole = integer(node)
+    if whole is None:
+        raise BadExpression(
+            "an index must be a whole number, an input, a slice or a list of numbers",
+            where=span(node),
+            do="write x[0], x[k], x[1:] or x[0, :]",
+        )
+    return whole
+
+
+# Calls checked against the signatures of the language's functions.
+
+
+def positional(name: str, function: Callable[..., Any], count: int, keywords: Sequence[str], where: Span) -> list[str]:
+    """Return the parameter name of each of `count` positional arguments of a call with these keywords.
+
+    Raises  BadExpression for a call that does not fit the signature, and for options that an expression does not take.
+    """
+    signature = arity(function)
+    if signature is None:
+        return ["x"] * count
+    try:
+        bound = signature.bind(*range(count), **dict.fromkeys(keywords, -1))
+    except TypeError as error:
+        shown = ", ".join(p.name if p.default is p.empty else f"{p.name}=..." for p in signature.parameters.values())
+        raise BadExpression(f"{name}: {error}", where=where, do=f"write {name}({shown})") from None
+    refused = not_taken(ALIASES.get(name, name), set(bound.arguments))
+    if refused:
+        raise BadExpression(f"{name} takes no {min(refused)} here", where=where, do="leave it out")
+    by_position: dict[int, str] = {}
+    for parameter, value in bound.arguments.items():
+        if isinstance(value, dict):
+            raise BadExpression(f"{name} takes no {min(value)}", where=where, do="leave it out")
+        for k in value if isinstance(value, tuple) else (value,):
+            by_position[k] = parameter
+    return [by_position[k] for k in range(count)]
+
+
+# The error for a function that is not in the language: why it is not, or which one was meant.
+
+SCIPYS = {
+    "comb": "write binom(n, k)", "factorial": "write gamma(n + 1)",
+    "zeta": "write polygamma(n, x) for sums of 1/(k + x)**(n + 1)",
+    "cdist": "write sqrt(sum((x[:, None] - y)**2, axis=-1))", "dropout": "it draws at random: multiply by a mask",
+}  # fmt: skip
+
+
+def unknown(dotted: str, where: Span, is_value: bool) -> BadExpression:
+    """Return the error for a call of an unknown function; `is_value` if the name is one of the user's values."""
+    name = dotted.rpartition(".")[2]
+    if is_value:
+        return BadExpression(
+            f"unknown function '{dotted}'", where=where, do=f"'{name}' is a value; to multiply, write {name}*(...)"
+        )
+    left_out = REASONS.get(name)
+    if left_out is not None:
+        says = f"'{name}' is not part of the language: {left_out.why}"
+        return BadExpression(says, where=where, do=left_out.do)
+    numpys = next((f for module in MODULES.values() if (f := vars(module).get(name)) is not None), None)
+    if isinstance(numpys, np.ufunc | type(np.sum) | type(len)) and numpys in bind.REASONS:
+        why, do = bind.REASONS[numpys]
+        return BadExpression(f"'{name}' is not part of the language: {why}", where=where, do=do)
+    close = FUNCTION_NAMES.get(name) or nearest(name, FUNCTIONS)
+    advice = SCIPYS.get(name) or (f"did you mean '{close}'?" if close else "gradcli ops lists the functions")
+    return BadExpression(f"unknown function '{dotted}'", where=where, do=advice)
 
 
 class Compiler:
@@ -381,7 +510,6 @@ class Compiler:
         if not prefix and (along := taken_along(name)) is not None:
             return along, name
         known = not prefix and (name in self.names or name in self.program.inputs)
-        from gradcli.source.unknown import unknown
 
         raise unknown(dotted, self._span(node.func), known)
 

@@ -1,26 +1,48 @@
 """Look for hard points where a claim is wrong or loses digits, and add what was found to the report of a check."""
 
+import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import Any
 
-from gradcli.errors import BadOption
-from gradcli.point import Point
+import numpy as np
+
+from gradcli.core.closures import closure, codes, python_code
+from gradcli.core.primitive import Value
+from gradcli.core.shapes import shape
+from gradcli.errors import BadOption, GradcliError
+from gradcli.interpreters.program import Program, record
+from gradcli.interpreters.tape import CONSTANT
+from gradcli.modes.claim import Claimed
+from gradcli.modes.claimed import Called, ClaimedFunction
+from gradcli.modes.mode import Question
+from gradcli.modes.registry import MODES
+from gradcli.point import Estimate, Point
 from gradcli.reports.check import CheckReport
 from gradcli.reports.common import Finding
 from gradcli.reports.point_report import FewestDigits, StressReport
 from gradcli.source.derived import is_target, root_of
 from gradcli.source.facts import dims_of_values, facts_of
+from gradcli.source.function import Function, of
 from gradcli.source.python import PythonFunction
-from gradcli.stress.critical import critical_numbers
-from gradcli.stress.exact import function_of
+from gradcli.stress.exact import both_ways, function_of
 from gradcli.stress.hard_points import Around, hard_points
 from gradcli.stress.inaccurate import FEW_DIGITS, inaccurate
-from gradcli.stress.look import Look, Word, look
-from gradcli.stress.margins import beyond_branches
-from gradcli.stress.measure import BY_RULES, VALUE, measured
+from gradcli.stress.look import (
+    FULL,
+    Look,
+    Word,
+    digits_of,
+    given_digits,
+    left_digits,
+    look,
+    moved,
+    right_digits,
+    right_gradient,
+)
 from gradcli.stress.narrow import MOST, look_in_float32, takes_float32
-from gradcli.stress.shrink import shrunk
 from gradcli.verify.causes import Verified
 from gradcli.verify.check import verify
 from gradcli.verify.request import Request
@@ -92,6 +114,136 @@ class _Found:
     in_float32: Look | None  # where the claim loses the most digits on float32 inputs
 
 
+# Points on the other side of the branches that f and its claim took, sought by following the margins of comparisons.
+
+_STEPS = 4  # of Newton's method towards a margin of zero
+_BEYOND = (1.01, 1.5)  # times the step that reaches it
+_MOST_MARGINS = 40  # comparisons
+_COMPARED = frozenset({"less", "less_equal", "greater", "greater_equal"})
+
+
+def beyond_branches(request: Request, point: Point) -> Iterator[dict[str, Any]]:
+    """Yield points where one comparison of f or of the claim goes the other way than at the given point."""
+    claim = function_of(request.claim)
+    functions = [of(request.f, point.values, request.wrt)]
+    if claim is not None:
+        functions.append(lambda *xs: claim({**point.values, **dict(zip(request.wrt, xs, strict=True))}))
+    for function in functions:
+        program = _recorded(function, [point.values[name] for name in request.wrt])
+        if program is not None:
+            yield from _crossings(request, point.values, function, program)
+
+
+def _recorded(function: Any, xs: list[Value]) -> Program | None:
+    try:
+        with np.errstate(all="ignore"):
+            return record(function, xs)
+    except (GradcliError, ValueError, TypeError, ArithmeticError, IndexError, np.linalg.LinAlgError):
+        return None
+
+
+def _crossings(
+    request: Request, values: Mapping[str, Any], function: Any, program: Program
+) -> Iterator[dict[str, Any]]:
+    number = 0
+    for k, (primitive, _, operands, _, _, _) in enumerate(program.tape.decisions):
+        if primitive is None or primitive.name not in _COMPARED or len(operands) < 2:
+            continue
+        margins = np.ravel(np.subtract(*(np.asarray(x, dtype=float) for x in operands[:2])))
+        for entry in np.argsort(np.abs(margins))[:3]:
+            number += 1
+            if number > _MOST_MARGINS:
+                return
+            for beyond in _BEYOND:
+                made = _followed(request, values, function, k, int(entry), beyond)
+                if made is not None:
+                    yield made
+
+
+def _followed(
+    request: Request, values: Mapping[str, Any], function: Any, k: int, entry: int, beyond: float
+) -> dict[str, Any] | None:
+    """Return a point a little beyond that where the k-th comparison changes, found by Newton's method on its margin."""
+    xs = [np.asarray(values[name], dtype=float) for name in request.wrt]
+    for _ in range(_STEPS):
+        program = _recorded(function, [x[()] for x in xs])
+        if program is None or k >= len(program.tape.decisions):
+            break
+        _, slots, operands, _, _, _ = program.tape.decisions[k]
+        margin = np.subtract(*(np.asarray(x, dtype=float) for x in operands[:2]))
+        if entry >= margin.size:
+            break
+        slopes = [np.zeros(np.shape(x)) for x in xs]
+        seed = np.zeros(margin.shape)
+        seed.flat[entry] = 1.0
+        for sign, slot, x in zip((1.0, -1.0), slots, operands, strict=False):
+            if slot == CONSTANT:
+                continue
+            own = seed if np.shape(x) == margin.shape else np.sum(seed).reshape(np.shape(x))
+            found = program.tape.sweep(slot, (sign * own)[()])
+            for n, recorded in enumerate(program.inputs):
+                if found[recorded.slot] is not None:
+                    slopes[n] = slopes[n] + found[recorded.slot]
+        square = sum(float(np.sum(np.square(s))) for s in slopes)
+        if not 0 < square < np.inf:
+            break
+        xs = [x - float(margin.flat[entry]) / square * s for x, s in zip(xs, slopes, strict=True)]
+    start = [np.asarray(values[name], dtype=float) for name in request.wrt]
+    xs = [a + beyond * (b - a) for a, b in zip(start, xs, strict=True)]
+    made = {name: x[()] for name, x in zip(request.wrt, xs, strict=True)}
+    return {**values, **made} if all(np.all(np.isfinite(x)) for x in made.values()) else None
+
+
+# Numbers near which a function may take another branch: the constants of its code, and of the user's functions it calls.
+
+_MOST_CRITICAL = 24  # numbers that are used
+_MOST_ENTRIES = 200  # of an array that holds such numbers
+_DEEP = 4  # calls from one function to the next
+_NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:[eE][-+]?\d+)?")
+
+
+def critical_numbers(f: Function, claim: Claimed | None) -> list[float]:
+    """Return numbers between and beyond the constants that a function and its claim hold, both signs, the smallest first."""
+    found = {x for function in _functions(f, claim) for x in _constants(function, _DEEP, set())}
+    if root_of(f).kind == "expression":
+        texts = (getattr(root_of(f), "text", ""), getattr(claim, "text", ""))
+        found |= {float(number) for text in texts for number in _NUMBER.findall(text)}
+    held = sorted({x for x in found if np.isfinite(x) and 0 < abs(x) < 1e6} | {0.0})
+    if len(held) > _MOST_CRITICAL:
+        held = [held[k] for k in np.linspace(0, len(held) - 1, _MOST_CRITICAL).astype(int)]
+    beyond = [held[0] - 1.0, held[-1] * 1.25 + 1.0]
+    between = [(a + b) / 2 for a, b in itertools.pairwise(held)]
+    beside = [x * (1 + side) for x in held if x for side in (-1e-3, 1e-3)]
+    both = {*beyond, *between, *beside}
+    return sorted(both | {-x for x in both}, key=abs)
+
+
+def _functions(f: Function, claim: Claimed | None) -> list[FunctionType]:
+    root = root_of(f)
+    found: list[Any] = [root.function] if isinstance(root, PythonFunction) else []
+    if isinstance(claim, ClaimedFunction) and isinstance(claim.compute, Called):
+        found.append(claim.compute.function.function)
+    return [x for x in map(python_code, found) if isinstance(x, FunctionType)]
+
+
+def _constants(function: FunctionType, deep: int, seen: set[int]) -> Iterator[float]:
+    if id(function) in seen or not deep:
+        return
+    seen.add(id(function))
+    names = {name for code in codes(function.__code__) for name in code.co_names}
+    own = [function.__globals__[name] for name in sorted(names) if name in function.__globals__]
+    for code in codes(function.__code__):
+        yield from (float(x) for x in code.co_consts if isinstance(x, int | float) and not isinstance(x, bool))
+    for x in map(python_code, (*closure(function).values(), *own, *(function.__defaults__ or ()))):
+        if isinstance(x, FunctionType):
+            if x.__module__ == function.__module__:
+                yield from _constants(x, deep - 1, seen)
+        elif isinstance(x, int | float) and not isinstance(x, bool):
+            yield float(x)
+        elif isinstance(x, np.ndarray) and x.dtype.kind in "fiu" and x.size <= _MOST_ENTRIES:
+            yield from map(float, x.reshape(-1))
+
+
 def _points(request: Request, options: StressOptions) -> Iterator[dict[str, Any]]:
     """Yield hard points, as many as are wanted, until f was called too often."""
     given = request.points[0]
@@ -135,6 +287,55 @@ def _fewer(seen: Look, fewest: Look | None) -> bool:
     return seen.lost > _LOST and (fewest is None or seen.digits < fewest.digits)
 
 
+# How many digits are right at a point without a claim: of the value of f, and of its gradient by each mode.
+
+VALUE = "value"
+BY_RULES = ("forward", "reverse")  # modes that lose digits by rounding alone
+MEASURED = (*BY_RULES, "finite-difference")
+
+
+def measured(request: Request, q: Question) -> dict[str, Look]:
+    """Return the right digits of the value of f and of its gradient by each mode; nothing where they cannot be known.
+
+    Shapes  digits are those of the worst entry.
+    """
+    if q.untraced is not None:
+        return {}
+    right = right_gradient(q)
+    if right is None:
+        return {}
+    found = dict(_gradients(request, q, right))
+    value = _value(request, q)
+    return found if value is None else {VALUE: value, **found}
+
+
+def _gradients(request: Request, q: Question, right: Estimate) -> Iterator[tuple[str, Look]]:
+    given: float | None = None
+    for mode in (name for name in MEASURED if name in request.modes):
+        try:
+            with np.errstate(all="ignore"):
+                found = MODES[mode].gradient(q)
+        except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+            continue
+        digits, name = digits_of(found, right)
+        if given is None and digits < FULL - 4:
+            given = given_digits(q, right)
+        yield mode, Look(Word.RIGHT, q.point.values, digits, FULL if given is None else given, name)
+
+
+def _value(request: Request, q: Question) -> Look | None:
+    values: Mapping[str, Any] = q.point.values
+    exact = both_ways(request.f, q.wrt, values)
+    if exact is None or shape(exact[1]) != shape(np.ravel(q.value)):
+        return None
+    digits = right_digits(np.ravel(q.value), exact[1])
+    given = FULL
+    if digits < FULL - 4:
+        other = both_ways(request.f, q.wrt, moved(q))
+        given = 0.0 if other is None else left_digits(exact[1], other[1])
+    return Look(Word.RIGHT, values, digits, given)
+
+
 def _without_claim(report: CheckReport, request: Request, options: StressOptions) -> CheckReport:
     """Return the report with the points where f, and its gradient by each mode, keep the fewest digits."""
     if request.question(request.points[0]).untraced is not None:
@@ -165,6 +366,72 @@ def _calls(request: Request) -> int:
     """Return how often the function was called; 0 for an expression, whose calls cost little."""
     root = root_of(request.f)
     return root.calls if isinstance(root, PythonFunction) else 0
+
+
+# Shrink a point where a claim is wrong to the simplest one where it still is.
+
+_MOST = 120  # points that are tried
+_ROUNDED = (1, 2, 3)  # significant digits
+_FEW = 12  # entries that are made simpler one by one
+
+
+def shrunk(
+    values: Mapping[str, Any], given: Mapping[str, Any], wrt: tuple[str, ...], fails: Callable[[Any], bool]
+) -> dict[str, Any]:
+    """Return a point that still `fails`, with as many given values, and numbers as short, as were found.
+
+    Cost  at most 120 calls of `fails`.
+    """
+    best, left = dict(values), _MOST
+    progress = True
+    while progress and left > 0:
+        progress = False
+        for other in _simpler(best, given, wrt):
+            if left <= 0:
+                break
+            left -= 1
+            if fails(other):
+                best, progress = other, True
+                break
+    return best
+
+
+def _simpler(values: Mapping[str, Any], given: Mapping[str, Any], wrt: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """Yield simpler points: an input as it was given, all entries rounded, one entry as given or rounded."""
+    for name in values:
+        if not _same(values[name], given[name]) and np.shape(values[name]) == np.shape(given[name]):
+            yield {**values, name: given[name]}
+    for name in wrt:
+        x = np.asarray(values[name], dtype=float)
+        for digits in _ROUNDED:
+            rounded = _rounded(x, digits)
+            if not np.array_equal(rounded, x):
+                yield {**values, name: rounded[()]}
+                break
+        if 1 < x.size <= _FEW:
+            was = np.asarray(given[name], dtype=float)
+            for k in range(x.size):
+                for simple in (
+                    was.flat[k] if was.shape == x.shape else 1.0,
+                    *(_rounded(x.flat[k], d) for d in _ROUNDED),
+                ):
+                    if _cost(simple) < _cost(x.flat[k]):
+                        made = x.copy()
+                        made.flat[k] = simple
+                        yield {**values, name: made}
+                        break
+
+
+def _rounded(x: Any, digits: int) -> Any:
+    return np.vectorize(lambda number: float(f"{number:.{digits}g}"), otypes=[float])(x) if np.size(x) else x
+
+
+def _cost(x: Any) -> int:
+    return len(repr(float(x)))
+
+
+def _same(a: Any, b: Any) -> bool:
+    return np.shape(a) == np.shape(b) and bool(np.array_equal(np.asarray(a), np.asarray(b)))
 
 
 def _confirmed(request: Request, values: Mapping[str, Any], given: Point) -> Verified | None:

@@ -1,18 +1,33 @@
 """Measure the accuracy of each primitive's derivative rule, in units in the last place (ulps)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import PRIMITIVES, Params, Primitive
+from gradcli.core.domain import ABOVE_1, INSIDE_1, POSITIVE, REAL, UNIT, Domain
+from gradcli.core.primitive import PRIMITIVES, Params, Primitive, Value, by_name
 from gradcli.errors import Undecided
 from gradcli.interpreters.ball import Ball, error_of, nearest, precision, radius
 from gradcli.interpreters.formula import written
+from gradcli.primitives.calculus import CONVOLVE
+from gradcli.primitives.decompositions import (
+    CHOLESKY,
+    EIGENVALUES,
+    EIGENVECTORS,
+    PINV,
+    QR,
+    SINGULAR_VALUES,
+    SINGULAR_VECTORS,
+)
+from gradcli.primitives.fourier import DFT_COS, DFT_SIN
 from gradcli.primitives.kinds import Factor, Partial
+from gradcli.primitives.linalg import DET, EINSUM, INV, LOGDET, MATMUL, SOLVE
+from gradcli.primitives.reductions import CUMSUM, LOGSUMEXP, MAX, NORM, SUM
+from gradcli.primitives.shaping import BROADCAST, GETITEM, JOIN, PUT, RESHAPE, SCATTER, SELECT, TRANSPOSE
 from gradcli.reports.listing import Operation
 from gradcli.source.names import FUNCTIONS
-from gradcli.study.samples import PARAMS
 
 BITS = (256, 1024, 4096)  # saturated slopes need more; those that 4096 do not resolve are far below float64's range
 SMALLEST = 1e-290  # smaller float64 numbers may have fewer digits
@@ -34,6 +49,148 @@ def operation(row: Primitive) -> Operation:
         row.name, row.kind, tuple(domain.name for domain in row.on) if elementwise else (), partials, row.kinks,
         worst_ulps(row) if elementwise and not row.body else None, row.reason,
     )  # fmt: skip
+
+
+# Ways to call each primitive alone: its parameters, its constant arguments, and random values for the others.
+
+Draw = Callable[[Any], Value]
+_V, _M, _K, _S, _TALL = (3,), (2, 3), (2, 3, 4), (3, 3), (4, 2)
+_MASK = np.array([[True, False, True], [False, True, True]])
+_JUMP = 0.02  # relative to the period: the distance to keep from the jumps of remainder
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One way to call a primitive: a function that draws each argument, or its constant value; and the parameters.
+
+    `prepare` is applied to each argument inside the checked function, such as to make a matrix symmetric. Points that do
+    not satisfy `fits` are drawn again.
+    """
+
+    arguments: tuple[Draw | Value, ...]
+    params: Params = field(default_factory=dict)
+    prepare: Callable[[Value], Value] = lambda x: x
+    fits: Callable[..., bool] = lambda *xs: True
+
+    @property
+    def moving(self) -> tuple[int, ...]:
+        """The positions of the arguments that are differentiated."""
+        return tuple(i for i, argument in enumerate(self.arguments) if callable(argument))
+
+    def points(self, rng: Any) -> Iterator[tuple[Value, ...]]:
+        """Yield random arguments that satisfy `fits`, without end."""
+        while True:
+            xs = tuple(argument(rng) if callable(argument) else argument for argument in self.arguments)
+            if self.fits(*xs):
+                yield xs
+
+
+def inside(domain: Domain) -> Draw:
+    """Return a function that draws an ordinary number from a domain."""
+    return lambda rng: np.float64(domain.sample(rng, 1)[0])
+
+
+def shaped(*shape: int) -> Draw:
+    """Return a function that draws an array of normally distributed numbers; one number if no sizes are given."""
+    return lambda rng: rng.normal(size=shape) if shape else np.float64(rng.normal())
+
+
+def _well(rng: Any) -> Value:
+    """Return a square matrix far from singular."""
+    return rng.normal(size=_S) + 4 * np.eye(3)
+
+
+def _positive(rng: Any) -> Value:
+    """Return a positive definite matrix."""
+    a = rng.normal(size=_S)
+    return a @ a.T + np.eye(3)
+
+
+def _symmetric(a: Value) -> Value:
+    """Return the symmetric part, because factorisations of symmetric matrices read only one triangle."""
+    return (a + np.transpose(a)) / 2
+
+
+PARAMS: Mapping[str, tuple[Params, ...]] = {
+    "integer_power": tuple({"n": n} for n in (3, -3, -1, 0, 1, 2, 5)),
+    "polygamma": tuple({"n": n} for n in (1, 2, 3)),
+    "gammainc_order": tuple({"n": n} for n in (1, 2)),
+}
+_TRIANGLES = tuple(Sample((shaped(*_S),), {"uplo": uplo}, prepare=_symmetric) for uplo in "LU")
+# fmt: off
+#  choices of the constant orders and parameters, and the domain of the differentiated argument
+ORDERS: Mapping[str, tuple[tuple[tuple[float, ...], ...], Domain]] = {
+    **dict.fromkeys(("jv", "yv", "iv", "kv", "ive", "kve"), (((0,), (1,), (2.5,)), POSITIVE)),
+    "expn":             (((1,), (2,), (3,)), POSITIVE),
+    "hyp0f1":           (((1.5,), (-0.5,)), REAL),
+    "hyp1f1":           (((0.5, 1.5), (-0.7, 2)), REAL),
+    "hyp2f1":           (((0.5, 1, 2.5), (-0.7, 2, 1.3)), INSIDE_1),
+    "hyperu":           (((0.5, 1.5), (1.5, 2.5)), POSITIVE),
+    **dict.fromkeys(("betainc", "betaincc"), (((2.5, 0.7), (1, 3)), UNIT)),
+    "stdtr":            (((1,), (3.5,)), REAL),
+    "eval_jacobi":      (((3, 0.5, 1.5), (1, 2, 0)), INSIDE_1),
+    "eval_gegenbauer":  (((3, 0.5), (1, 2)), INSIDE_1),
+    **dict.fromkeys(("eval_legendre", "eval_chebyt", "eval_chebyu"), (((0,), (1,), (4,)), INSIDE_1)),
+    **dict.fromkeys(("eval_hermite", "eval_hermitenorm"), (((0,), (1,), (4,)), REAL)),
+    "eval_laguerre":    (((0,), (1,), (4,)), ABOVE_1),
+    "eval_genlaguerre": (((3, 0.5), (1, 2)), ABOVE_1),
+}
+#  primitives of arrays
+ARRAYS: Mapping[str, tuple[Sample, ...]] = by_name({
+    GETITEM:        (Sample((shaped(*_K),), {"index": (slice(None, None, -1), [2, 0, 2], 1)}),
+                     Sample((shaped(*_M),), {"index": _MASK})),
+    SCATTER:        (Sample((shaped(*_V),), {"index": ([0, 0, 2],), "into": (4,)}),),
+    RESHAPE:        (Sample((shaped(*_K),), {"to": (4, 6)}),),
+    TRANSPOSE:      (Sample((shaped(*_K),), {"axes": (1, 2, 0)}),),
+    BROADCAST:      (Sample((shaped(2, 1),), {"to": (4, 2, 3)}),),
+    JOIN:           (Sample((shaped(*_M), shaped(2, 1)), {"axis": 1}),),
+    PUT:            (Sample((shaped(*_M), shaped(2)), {"index": (slice(None), 1)}),),
+    SELECT:         (Sample((_MASK, shaped(*_M), shaped(*_V))),),
+    CONVOLVE:       (Sample((shaped(4), shaped(*_V))),),
+    SUM:            (Sample((shaped(*_K),), {"axis": (0, 2)}),),
+    CUMSUM:         (Sample((shaped(*_M),), {"axis": 1}),),
+    MAX:            (Sample((shaped(*_K),), {"axis": (0, 2)}),),
+    NORM:           (Sample((shaped(*_V),)), Sample((shaped(*_M),))),
+    LOGSUMEXP:      (Sample((shaped(*_M),), {"axis": (0,)}),),
+    MATMUL:         (Sample((shaped(*_M), shaped(3, 2))), Sample((shaped(2, 3, 4), shaped(2, 4, 2)))),
+    EINSUM:         (Sample((shaped(*_M), shaped(3, 2)), {"subscripts": "ij,jk->ik"}),
+                     Sample((shaped(2, 2, 3), shaped(*_V)), {"subscripts": "iij,j->i"})),
+    DET:            (Sample((_well,)), Sample((shaped(2, 3, 3),))),
+    LOGDET:         (Sample((_well,)),),
+    INV:            (Sample((_well,)),),
+    SOLVE:          (Sample((_well, shaped(3, 2))),),
+    CHOLESKY:       (Sample((_positive,), prepare=_symmetric),),
+    EIGENVALUES:    _TRIANGLES,
+    EIGENVECTORS:   _TRIANGLES,
+    SINGULAR_VALUES:(Sample((shaped(*_S),)), Sample((shaped(*_TALL),))),
+    SINGULAR_VECTORS:   (Sample((shaped(*_S),)), Sample((shaped(*_TALL),))),
+    PINV:           (Sample((shaped(*_TALL),), {"rcond": 1e-15}), Sample((shaped(*_S),), {"rcond": 1e-15})),
+    QR:             (Sample((shaped(*_S),)), Sample((shaped(*_TALL),))),
+    DFT_COS:        (Sample((shaped(5),), {"axis": 0}), Sample((shaped(3, 4),), {"axis": 1})),
+    DFT_SIN:        (Sample((shaped(5),), {"axis": 0}), Sample((shaped(3, 4),), {"axis": 1})),
+})
+# fmt: on
+
+
+def _away_from_jumps(a: Value, b: Value) -> bool:
+    return bool(abs((a / b + 0.5) % 1 - 0.5) > _JUMP)
+
+
+def samples(row: Primitive) -> tuple[Sample, ...]:
+    """Return the ways to call a primitive alone; empty if none is known."""
+    if row.name in ARRAYS and not row.body:
+        return ARRAYS[row.name]
+    if row.name in ORDERS and not row.body:
+        choices, domain = ORDERS[row.name]
+        return tuple(Sample((*map(np.float64, orders), inside(domain))) for orders in choices)
+    if row.kind != "elementwise" or len(row.on) != len(row.rules):
+        return ()
+    draws = tuple(map(inside, row.on))
+    jumps = row.name in ("remainder", "fmod")
+    families = ({},) if row.body else PARAMS.get(row.name, ({},))
+    return tuple(
+        Sample(draws, params, fits=_away_from_jumps) if jumps else Sample(draws, params) for params in families
+    )
 
 
 def _params(row: Primitive) -> Params:

@@ -1,29 +1,38 @@
 """The study behind `compare-modes`: the value, accuracy and cost of each mode, side by side."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from gradcli.core.cost import Operations
+from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape, size
-from gradcli.errors import BadOption
-from gradcli.lowering.floats import format_of
+from gradcli.errors import BadOption, GradcliError, NotSupported
+from gradcli.interpreters.dual import jvp
+from gradcli.interpreters.low import Low, low
+from gradcli.interpreters.program import record, value_and_pulled, vjp
+from gradcli.lowering.floats import FLOAT64, Format, format_of
 from gradcli.modes.claim import Claim
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.modes.solver_changes import smaller_tolerances
 from gradcli.modes.work import Effort
 from gradcli.numerics.infinities import TO_FINITE
+from gradcli.numerics.jacobians import stacked
+from gradcli.numerics.rounding import EPS
+from gradcli.numerics.schemes import SCHEMES
 from gradcli.point import Estimate
+from gradcli.reports import numbers
 from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.common import Finding, Target, finding
 from gradcli.reports.compare import COST, CompareReport
-from gradcli.reports.compare_rows import ModeRow, SchemeSummary
+from gradcli.reports.compare_rows import Accumulation, ModeRow, Precision, Product, SchemeSummary
 from gradcli.reports.encode import MAX_ENTRIES
-from gradcli.source.derived import Gradient, root_of
+from gradcli.source.derived import Gradient, direction, root_of
 from gradcli.source.outputs import named_outputs
-from gradcli.study.batches import accumulated
 from gradcli.study.cost import (
     MOST_LINES,
     least_seconds,
@@ -32,14 +41,14 @@ from gradcli.study.cost import (
     of_function,
     of_reverse,
     recomputed,
+    takes_at_most,
 )
-from gradcli.study.digits import each, right_digits
+from gradcli.study.curves import steps
+from gradcli.study.digits import FULL, digits_against, each, right_digits
 from gradcli.study.growth import growth
-from gradcli.study.precision import in_format
-from gradcli.study.products import products
 from gradcli.study.rays import common_ray
 from gradcli.study.repeatability import noticed, unexplained, unsteady
-from gradcli.study.sweep_summary import left_out_of_summary, summary
+from gradcli.study.sweep import Study, SweepOptions, calls_of
 from gradcli.study.truth import slope_along
 from gradcli.verdict.evidence import Outcome
 from gradcli.verify.check import Answers, check, with_values_at_smaller_tolerances
@@ -72,6 +81,265 @@ def compare_modes(request: Request, studies: Studies = Studies()) -> CompareRepo
     """
     with smaller_tolerances(request.f):
         return _compared(with_values_at_smaller_tolerances(request), studies)
+
+
+# Gradient accumulation: compare the mean and the sum of micro-batch gradients with the full batch's gradient.
+
+_ROUNDING = 1e-9  # relative: a larger difference is not rounding error
+
+
+def accumulated(q: Question, count: int) -> Accumulation:
+    """Return how the mean and the sum of the gradients of `count` micro-batches differ from the full gradient.
+
+    The batch is split along the first axis of all inputs that are not differentiated; these must have the same length.
+
+    Raises  BadOption if f is no scalar, if there is no such axis, or if it has fewer than `count` rows.
+    """
+    if shape(q.value) != ():
+        raise BadOption("--accumulate needs a scalar loss", do="reduce the result: mean(...)")
+    batch = _batched(q)
+    rows = len(q.point.values[batch[0]])
+    if not 1 < count <= rows:
+        raise BadOption(f"--accumulate {count} does not fit a batch of {rows}", do=f"--accumulate 2 to {rows}")
+    full = _gradient(q, {})
+    parts, sizes = [], []
+    for some in np.array_split(np.arange(rows), count):
+        parts.append(_gradient(q, {name: q.point.values[name][some] for name in batch}))
+        sizes.append(len(some))
+    shares = np.array(sizes) / rows
+    mean = [sum((w * part[k] for w, part in zip(shares, parts, strict=True)), 0.0) for k in range(len(full))]
+    total = [sum((part[k] for part in parts), 0.0) for k in range(len(full))]
+    apart: dict[Literal["mean", "sum"], float] = {"mean": _apart(mean, full), "sum": _apart(total, full)}
+    how = min(apart, key=lambda name: apart[name])
+    return Accumulation(
+        count, tuple(batch), rows, how if apart[how] <= _ROUNDING else None, apart["mean"], apart["sum"],
+        len(set(sizes)) > 1,
+    )  # fmt: skip
+
+
+def _batched(q: Question) -> list[str]:
+    still = [name for name, x in q.point.values.items() if name not in q.wrt and isinstance(x, np.ndarray) and x.ndim]
+    lengths = {len(q.point.values[name]) for name in still}
+    if len(lengths) != 1:
+        what = "several lengths" if lengths else "no array"
+        raise BadOption(
+            f"--accumulate splits the inputs that are not differentiated along their first axis, and they have {what}",
+            do='differentiate by the parameters alone: --wrt "w,b"',
+        )
+    return still
+
+
+def _gradient(q: Question, changed: dict[str, Any]) -> list[Any]:
+    point = replace(q.point, values={**q.point.values, **changed}, value=None)
+    part = replace(q, point=point)
+    with np.errstate(all="ignore"):
+        _, xbars = value_and_pulled(part.g, part.xs, lambda y: np.float64(1))
+    return [np.asarray(xbar, dtype=np.float64) for xbar in xbars]
+
+
+def _apart(found: list[Any], full: list[Any]) -> float:
+    """Return the largest difference, relative to the largest entry of the full gradient."""
+    size = max((float(np.max(np.abs(x), initial=0.0)) for x in full), default=0.0) or 1.0
+    return (
+        max((float(np.max(np.abs(a - b), initial=0.0)) for a, b in zip(found, full, strict=True)), default=0.0) / size
+    )
+
+
+# Compare ways to compute a Hessian-vector product: forward over reverse, reverse over reverse, differences.
+
+_H = np.cbrt(np.finfo(float).eps)
+_TIMES = 3
+
+
+def products(q: Question, right: Estimate | None) -> tuple[Product, ...]:
+    """Return each way to compute H v, with its right digits and its time; empty if f is no gradient, or untraced.
+
+    Units  seconds, and times one evaluation of the gradient.
+    """
+    if not isinstance(q.f, Gradient) or q.untraced:
+        return ()
+    vs = [direction(q.seed, name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
+    truth = None if right is None else _product(right, q, vs)
+    ways: dict[str, tuple[Callable[[], Any], int]] = {
+        "forward over reverse": (lambda: jvp(q.g, q.xs, vs)[1], 1),
+        "reverse over reverse": (lambda: _transposed(q, vs), 1),
+        "differences of gradients": (lambda: _differences(q, vs), 2),
+    }
+    found = []
+    with np.errstate(all="ignore"):
+        for name, (way, calls) in ways.items():
+            try:
+                value, seconds = _timed(way)
+            except NotSupported:
+                continue
+            digits, at_least = (None, ABSENT) if truth is None else _right(value, *truth)
+            found.append(Product(name, calls, seconds, seconds / q.seconds, digits, at_least))
+    return tuple(found)
+
+
+def _right(value: Any, truth: Any, bound: Any) -> tuple[float, bool | Absent]:
+    """Return the right digits of the worst entry of a product, and True if they are only a lower bound."""
+    digits, lower = digits_against(value, truth, bound)
+    return float(np.min(digits, initial=FULL)), bool(np.any(lower)) or ABSENT
+
+
+def _product(right: Estimate, q: Question, vs: list[Any]) -> tuple[Any, Any]:
+    """Return H v by the reference Hessian, and its bound: that of H, and the rounding error of the sum."""
+    rows = [(right.value[name], right.bound[name], v) for name, v in zip(q.wrt, vs, strict=True)]
+    values = sum(np.reshape(np.tensordot(h, v, np.ndim(v)), -1) for h, _, v in rows)
+    wide = [np.reshape(np.tensordot(b + q.entries * EPS * np.abs(h), np.abs(v), np.ndim(v)), -1) for h, b, v in rows]
+    return values, sum(wide)
+
+
+def _transposed(q: Question, vs: list[Any]) -> Any:
+    """Return v H, which equals H v, by one reverse sweep over the gradient."""
+    y, pull = vjp(q.g, q.xs)
+    whole = np.concatenate([np.reshape(v, -1) for v in vs])
+    if shape(y) != shape(whole):
+        raise NotSupported("the gradient is taken by other inputs than the Hessian")
+    return np.concatenate(
+        [np.reshape(stacked([[bar]], np.float64(0), 0, x), -1) for bar, x in zip(pull(whole), q.xs, strict=True)]
+    )
+
+
+def _differences(q: Question, vs: list[Any]) -> Any:
+    up = q.g(*[x + _H * v for x, v in zip(q.xs, vs, strict=True)])
+    down = q.g(*[x - _H * v for x, v in zip(q.xs, vs, strict=True)])
+    return (up - down) / (2 * _H)
+
+
+def _timed(way: Callable[[], Any]) -> tuple[Any, float]:
+    best, value = np.inf, None
+    for _ in range(_TIMES):
+        start = time.perf_counter()
+        value = way()
+        best = min(best, time.perf_counter() - start)
+    return value, float(best)
+
+
+# Measure gradients in low precision: errors in ulps, underflow and overflow, and the effect of loss scaling.
+
+_HEADROOM = 2  # powers of two that an automatic loss scale leaves below the largest number
+MOST_SCALE = 120  # the largest power of two by which float32 can be scaled back
+
+
+def in_format(q: Question, right: Estimate, form: Format, scale: int | None) -> Precision:
+    """Return the accuracy of a reverse sweep in a format, plain and with the loss scaled by 2^scale.
+
+    Without `scale`, the loss is scaled only if something underflows, by the largest power of two without overflow.
+
+    Units   errors in ulps of the format; `scale` is an exponent of two.
+    Raises  NotSupported for second derivatives, and for functions that are no scalars.
+    """
+    if isinstance(q.f, Gradient):
+        raise NotSupported("low precision is for first derivatives", do="leave --order 2 out")
+    if shape(q.value) != ():
+        raise NotSupported("a loss is scaled, and this result is not a scalar", do="reduce it: sum(...)")
+    plain, events = _swept(q, form, 0)
+    lost = _lost(plain, right)
+    small = events["underflow"] + events["subnormal"]
+    k = scale if scale is not None else (_largest(q, form) or None) if small else None
+    worst, median, infinite = _figures(plain, right, form)
+    found = Precision(
+        dtype=form.name, ulps_worst=worst, ulps_median=median, zeros=_total(lost), not_finite=infinite,
+        underflows=events["underflow"], subnormals=events["subnormal"], overflows=events["overflow"],
+    )  # fmt: skip
+    if k is None:
+        return found
+    scaled, scaled_events = _swept(q, form, k)
+    worst, median, infinite = _figures(scaled, right, form)
+    restored = {name: was & (scaled[name] != 0) & np.isfinite(scaled[name]) for name, was in lost.items()}
+    return replace(
+        found, loss_scale=k, restored=_total(restored), scaled_ulps_worst=worst, scaled_ulps_median=median,
+        scaled_overflows=scaled_events["overflow"], scaled_not_finite=infinite,
+    )  # fmt: skip
+
+
+def _swept(q: Question, form: Format, k: int) -> tuple[dict[str, Any], Mapping[str, int]]:
+    """Return the gradient of 2^k f in a format, divided by 2^k, and the counts of underflow and overflow."""
+    kind: type[Low] = low(form)
+    kind.events.clear()
+    with np.errstate(all="ignore"):
+        try:
+            y, inputs, tape = record(q.g, [kind.lift(x) for x in q.xs])
+            bars = tape.pull(y, kind.lift(2.0**k), inputs)
+        except (GradcliError, np.linalg.LinAlgError) as error:
+            if not isinstance(error.__cause__ or error, np.linalg.LinAlgError):
+                raise
+            bars = [np.full(shape(x), np.nan) for x in q.xs]  # a matrix that is singular after rounding
+        found = {name: _plain(bar) / 2.0**k for name, bar in zip(q.wrt, bars, strict=True)}
+    return found, dict(kind.events) | {key: kind.events[key] for key in ("underflow", "subnormal", "overflow")}
+
+
+def _plain(x: Value) -> Any:
+    return np.asarray(x.value if isinstance(x, Low) else x, dtype=np.float64)
+
+
+def _lost(found: dict[str, Any], right: Estimate) -> dict[str, Any]:
+    """Return a mask of the entries that became zero but should not be, by input."""
+    return {name: (x == 0) & (right.value[name] != 0) for name, x in found.items()}
+
+
+def _total(which: dict[str, Any]) -> int:
+    return sum(int(np.count_nonzero(x)) for x in which.values())
+
+
+def _figures(found: dict[str, Any], right: Estimate, form: Format) -> tuple[float, float, int]:
+    """Return the worst and the median error in ulps of the format, and the number of entries that are not finite.
+
+    An ulp is relative to the size of the right entry, as if the exponent had no limits; for an entry of zero it is that
+    of the smallest normal number. An entry that is not finite has an infinite error.
+    """
+    errors, infinite = [np.zeros(0)], 0
+    for name, x in found.items():
+        g = np.abs(np.asarray(right.value[name]))
+        exponent = np.floor(np.log2(np.where(g == 0, form.tiny, np.maximum(g, np.finfo(float).tiny))))
+        ulps = np.abs(x - right.value[name]) / (form.eps * 2.0**exponent)
+        infinite += int(np.count_nonzero(~np.isfinite(x)))
+        errors.append(np.ravel(np.where(np.isfinite(x), ulps, np.inf)))
+    every = np.concatenate(errors)
+    return (float(np.max(every, initial=0.0)), float(np.median(every)) if len(every) else 0.0, infinite)
+
+
+def _largest(q: Question, form: Format) -> int:
+    """Return the exponent of the largest power of two by which no adjoint overflows."""
+    top = max(q.largest_adjoint, 1.0)
+    return int(np.clip(np.floor(np.log2(form.largest / top)) - _HEADROOM, 0, MOST_SCALE))
+
+
+# A summary of error against step size for `compare-modes`: a few schemes along one ray.
+
+_IN_SUMMARY = ("forward", "central", "5-point", "complex")
+_MOST_WORK = 2 * 10**9  # operations of all evaluations of the summary in `compare-modes`
+_MOST_CALLS = 100  # of the summary for a function without a trace, whose operations cannot be counted
+
+
+def left_out_of_summary(q: Question) -> str | None:
+    """Return why there is no summary: no input, too much work, or no higher derivatives; None if there is a summary."""
+    calls = calls_of([scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY]) * len(steps(EPS))
+    if not q.wrt or not q.entries:
+        return "there is no input to step in"
+    if q.solvers:
+        return "solvers in f have rules for first derivatives only"
+    if not q.untraced and not takes_at_most(q, _MOST_WORK, calls):
+        return f"it would take {calls:,} evaluations of f, about {numbers.about(calls * q.work)} operations"
+    return None
+
+
+def summary(q: Question, found: Mapping[str, Outcome], imaginary: bool = True) -> tuple[SchemeSummary, ...]:
+    """Return the order, best step and error of a few schemes along one ray; outcomes in `found` are reused."""
+    schemes = [scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY and (imaginary or not scheme.imaginary)]
+    if q.untraced:
+        q = replace(q, stepping=replace(q.stepping, budget=min(_MOST_CALLS, q.stepping.budget or _MOST_CALLS)))
+    study = Study(q, schemes, SweepOptions(), found=found)
+    curves, _ = study.curves([FLOAT64], ())
+    return tuple(
+        SchemeSummary(
+            c.scheme, c.order, c.best.h, c.best.relative_error, c.best.digits,
+            *((c.predicted.h, c.predicted.relative_error) if c.predicted else (None, None)),
+        )
+        for c in curves
+    )  # fmt: skip
 
 
 def _compared(request: Request, studies: Studies) -> CompareReport:

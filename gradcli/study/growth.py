@@ -8,21 +8,24 @@ size. Times are measured, and for the sizes that are not run estimated from thos
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from gradcli.core.shapes import shape
 from gradcli.errors import BadOption, GradcliError, TooLarge
-from gradcli.interpreters.tape import Recorded
+from gradcli.interpreters.program import Program
+from gradcli.interpreters.tape import CONSTANT, SPENT, Line, Recorded, sweep_back
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
+from gradcli.modes.work import Effort
 from gradcli.numerics.slopes import log_slope
 from gradcli.numerics.steps import TAME
 from gradcli.reports.growth import CHECKPOINTED, Cell, Crossing, Exponents, Growth, Row, primal
-from gradcli.study import checkpointing, cost
-from gradcli.study.counts import Counts
-from gradcli.study.prediction import Prediction
+from gradcli.study import cost
+from gradcli.study.counts import Counts, Outline, counts, outline
 from gradcli.verify.request import Request
 from gradcli.verify.run_modes import attempt
 from gradcli.words import Derivative
@@ -42,6 +45,156 @@ _CUBE = 3.0  # the assumed exponent of the work if only one size is known
 _SAME = 1.5  # ratios that differ by at most this factor count as the same for all sizes
 _CHEAP = 5  # times the operations of f: the bound of the cheap gradient principle for f with a reverse sweep
 _WHY_NOT = "its shapes or operations depend on values, or do not grow as a polynomial of degree 3 or less"
+
+
+# Predict the cost of a program at sizes that were not run, from exact counts at small sizes.
+
+SPACINGS = (12, 64, 60)  # between tried sizes, so that size // 2, size // 3, size // 4, ... are polynomials too
+TRIED = 5  # sizes: enough for a polynomial of degree 3 and one spare point
+MOST_TRIED = 4 * 10**7  # work at the size at which a prediction is tested
+MOST_TRIED_LINES = 2_000  # of the program at that size
+_UNKNOWN = 10**4  # assumed work for each unit of a size whose work is unknown
+
+_View = Callable[[Outline], Any]
+_Finish = Callable[[Any], Counts]
+# What is predicted, the most exact first: the shapes of all lines, because the peak of memory may move in large programs;
+# the counts, if the number of lines grows; else only what the shapes of inputs and result determine.
+_WAYS: tuple[tuple[_View, _Finish], ...] = (
+    (lambda made: made, counts),
+    (counts, lambda found: found),
+    (lambda made: counts(made).of_shapes, lambda found: found),
+)
+
+
+# Predict integers at other sizes by the exact polynomial through the values at tried sizes.
+
+SPARE = 1  # extra points, beyond those that determine a polynomial, that it must also go through
+
+
+class NotPolynomial(Exception):
+    """The values at the tried sizes follow no polynomial of a degree low enough to be tested."""
+
+
+def at_size(tried: Sequence[int], found: Sequence[Any], n: int) -> Any:
+    """Return the predicted structure at size n; its integers follow polynomials, and all other parts must be equal.
+
+    Shapes  `found` holds one structure for each size in `tried`: nested tuples of integers and other values.
+    Error   none in the arithmetic, which is exact; the polynomial is tested at one spare point.
+    Raises  NotPolynomial if an integer follows no polynomial, or if other parts differ between sizes.
+    """
+    known: dict[tuple[int, ...], int] = {}
+
+    def value(same: Sequence[Any]) -> Any:
+        first = same[0]
+        if type(first) is int and all(type(x) is int for x in same):
+            key = tuple(same)
+            if key not in known:
+                known[key] = polynomial_at(tried, key, n)
+            return known[key]
+        if isinstance(first, tuple) and all(type(x) is type(first) and len(x) == len(first) for x in same):
+            parts = [value(part) for part in zip(*same, strict=True)]
+            return first._make(parts) if hasattr(first, "_make") else tuple(parts)
+        if any(x is not first and x != first for x in same[1:]):
+            raise NotPolynomial
+        return first
+
+    return value(found)
+
+
+def polynomial_at(xs: Sequence[int], ys: Sequence[int], n: int) -> int:
+    """Return the value at n of the polynomial of least degree through all points.
+
+    Raises  NotPolynomial if no point is left to test it, or if the value is not a non-negative integer.
+    Source  Newton's divided differences.
+    """
+    if all(y == ys[0] for y in ys):
+        return ys[0]
+    coefficients, column = [Fraction(ys[0])], [Fraction(y) for y in ys]
+    for order in range(1, len(xs)):
+        column = [(b - a) / (xs[k + order] - xs[k]) for k, (a, b) in enumerate(itertools.pairwise(column))]
+        coefficients.append(column[0])
+    while coefficients and not coefficients[-1]:
+        coefficients.pop()
+    if len(coefficients) + SPARE > len(xs):
+        raise NotPolynomial
+    value = Fraction(0)
+    for x, c in reversed(list(zip(xs, coefficients, strict=False))):
+        value = value * (n - x) + c
+    if value.denominator != 1 or value < 0:
+        raise NotPolynomial
+    return int(value)
+
+
+class Prediction:
+    """The cost of a program at any size: counted if it was recorded there, else predicted from small sizes."""
+
+    def __init__(self, name: str, make: Callable[[int], Request]) -> None:
+        self.name = name
+        self.make = make
+        self.outlines: dict[int, Outline | None] = {}
+        self.known: dict[int, Counts | None] = {}
+        self.predictable = True
+
+    def question(self, n: int) -> tuple[Question, Request]:
+        """Return the question at a size, and the request that it was made from."""
+        request = self.make(n)
+        return request.question(request.points[0], request.budget.at_least(Effort.ALL)), request
+
+    def at(self, n: int) -> Counts | None:
+        """Return the cost at a size; None if no exact prediction is possible."""
+        if n not in self.known:
+            self.known[n] = self._predicted(n) if self.predictable else None
+        return self.known[n]
+
+    def counted(self, n: int, q: Question) -> Counts | None:
+        """Return the counted cost at a size that is run; if it differs from the prediction, predictions stop."""
+        made = self._recorded(n, q)
+        if made is None:
+            return self.at(n)
+        found = counts(made)
+        expected = self.known.get(n)
+        self.predictable &= expected is None or expected == (found if expected.counted else found.of_shapes)
+        self.known[n] = found
+        return found
+
+    @property
+    def recorded(self) -> list[tuple[int, Counts]]:
+        """The costs of the recorded sizes, in order of size."""
+        return [(n, counts(made)) for n, made in sorted(self.outlines.items()) if made is not None]
+
+    def _recorded(self, n: int, q: Question | None = None) -> Outline | None:
+        """Return the outline of the program at a size; None if it has too many lines. Errors of the function are raised."""
+        if n not in self.outlines:
+            with np.errstate(all="ignore"):
+                self.outlines[n] = outline(q or self.question(n)[0], self.name)
+        return self.outlines[n]
+
+    def _predicted(self, n: int) -> Counts | None:
+        """Return the cost by the first way of prediction that is exact at one more size; None if none is."""
+        for view, finish in _WAYS:
+            for spacing in SPACINGS:
+                tried = [n % spacing + spacing * k for k in range(1, TRIED + 1)]
+                try:
+                    found = [self._recorded(m) for m in tried]
+                    seen = [view(made) for made in found if made is not None]
+                    predicted = finish(at_size(tried, seen, n)) if len(seen) == TRIED else None
+                    if predicted is not None and self._holds(tried, seen, n, view, finish):
+                        return predicted
+                except (GradcliError, NotPolynomial, MemoryError):
+                    continue  # the function is undefined at some size, or follows no polynomial
+        return None
+
+    def _holds(self, tried: Sequence[int], seen: Sequence[Any], n: int, view: _View, finish: _Finish) -> bool:
+        """Whether the prediction is exact at one more size: the largest below n that is quick to record; True if none is."""
+        spacing = tried[1] - tried[0]
+        for m in reversed([tried[-1] + spacing * 2**k for k in range(20) if tried[-1] + spacing * 2**k < n]):
+            expected = at_size(tried, seen, m)
+            takes = finish(expected)
+            work = takes.gradient_work + takes.tangent_work if takes.counted else m * _UNKNOWN
+            if work + takes.input_bytes <= MOST_TRIED and takes.lines <= MOST_TRIED_LINES:
+                made = self._recorded(m)
+                return made is not None and view(made) == expected
+        return True
 
 
 def growth(
@@ -171,16 +324,89 @@ def _row(n: int, takes: Counts | None, run: bool = False) -> Row:
     )  # fmt: skip
 
 
+# Gradients by checkpointing: recompute a recorded program of L lines in sqrt(L) segments instead of storing all values.
+#
+# Source  Griewank and Walther (2008), Evaluating Derivatives, chapter 12; Chen et al. (2016), sublinear memory cost.
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """A recorded program without its values; `last[k]` is the last line that uses slot k."""
+
+    lines: tuple[Line, ...]
+    inputs: tuple[int, ...]
+    last: tuple[int, ...]
+
+    @property
+    def segment(self) -> int:
+        """The length of a segment: the square root of the program's length."""
+        return max(1, int(np.sqrt(len(self.lines))))
+
+
+def skeleton(program: Program) -> Skeleton:
+    """Return the lines of a recorded program without the values of its variables; constants are kept."""
+    y, inputs, tape = program
+    lines: list[Line] = []
+    last = list(range(y.slot + 1))
+    for k, (primitive, slots, xs, _, params, _) in enumerate(tape.lines[: y.slot + 1]):
+        constants = tuple(x if slot == CONSTANT else None for slot, x in zip(slots, xs, strict=True))
+        lines.append((primitive, slots, constants, None, params, None))
+        for slot in slots:
+            if slot != CONSTANT:
+                last[slot] = k
+    last[y.slot] = len(lines)
+    return Skeleton(tuple(lines), tuple(x.slot for x in inputs), tuple(last))
+
+
+def gradient(made: Skeleton, xs: Sequence[Any], segment: int | None = None) -> list[Any]:
+    """Return the gradient of a scalar program; values are stored only at the starts of segments, and the rest recomputed.
+
+    Without `segment` everything is stored.
+
+    Shapes  the gradients have the shapes of `xs`.
+    Cost    f twice at most, and one reverse sweep; the values of one segment and those alive at the starts are held.
+    """
+    count = len(made.lines)
+    length = segment or count
+    starts = range(0, count, length)
+    values: dict[int, Any] = dict(zip(made.inputs, xs, strict=True))
+    lines: list[Line] = [SPENT] * count
+    kept: list[dict[int, Any]] = []
+    for start in starts:
+        kept.append(dict(values))
+        stop = min(start + length, count)
+        if stop < count:
+            _run(made, values, start, stop)
+            values = {k: x for k, x in values.items() if made.last[k] >= stop or k in made.inputs}
+    bars: list[Any] = [None] * count
+    bars[-1] = np.float64(1)
+    for start in reversed(starts):
+        stop = min(start + length, count)
+        lines[start:stop] = _run(made, kept.pop(), start, stop)
+        sweep_back(lines, bars, stop - 1, start, keep=False, once=True)
+    return [np.zeros(np.shape(x)) if bars[k] is None else bars[k] for k, x in zip(made.inputs, xs, strict=True)]
+
+
+def _run(made: Skeleton, values: dict[int, Any], start: int, stop: int) -> list[Line]:
+    """Run one segment and return its lines with their values; the values are also added to `values`."""
+    lines = []
+    for k in range(start, stop):
+        primitive, slots, constants, y, params, position = made.lines[k]
+        xs: Sequence[Any] = constants
+        if primitive is not None:
+            xs = [x if slot == CONSTANT else values[slot] for slot, x in zip(slots, constants, strict=True)]
+            y = values[k] = primitive.fun(*xs, **(params or {}))
+        lines.append((primitive, slots, xs, y, params, position))
+    return lines
+
+
 def _recomputing(q: Question, takes: Counts) -> tuple[Cell, float | None]:
     """Return the cost of a reverse sweep with checkpoints, and its time divided by that of a sweep that stores everything."""
     if not isinstance(q.recording.y, Recorded):
         return Cell(1, 1, takes.gradient, seconds=0.0, relative_time=0.0, peak_bytes=0), None
-    made = checkpointing.skeleton(q.recording)
+    made = skeleton(q.recording)
     xs = list(q.xs)
-    runs: dict[int, Callable[[], object]] = {
-        0: lambda: checkpointing.gradient(made, xs),
-        1: lambda: checkpointing.gradient(made, xs, made.segment),
-    }
+    runs: dict[int, Callable[[], object]] = {0: lambda: gradient(made, xs), 1: lambda: gradient(made, xs, made.segment)}
     best = {0: np.inf, 1: np.inf}
     with np.errstate(all="ignore"):
         for _ in range(_TIMES):

@@ -1,22 +1,86 @@
 """The walkthrough of a point that was checked, with the adjoints of a wrong claim beside the right ones."""
 
+import ast
+import linecache
+from dataclasses import replace
+
 import numpy as np
 
 from gradcli.core.tracer import plain
 from gradcli.errors import GradcliError
 from gradcli.reports.absent import Absent
 from gradcli.reports.check import CheckReport, worst_point
+from gradcli.reports.common import SourceLine
 from gradcli.reports.encode import Values
+from gradcli.reports.native import NativeReport, Part
 from gradcli.reports.trace import TraceReport
 from gradcli.source.checkpoint import keeping
 from gradcli.source.derived import gradient_in
 from gradcli.study.claimed_adjoints import claimed_adjoints
-from gradcli.study.departure import departing
 from gradcli.study.walkthrough import walkthrough
 from gradcli.verify.request import Request
+from gradcli.words import Verdict
 
 _ROUNDED = 1e-6  # relative, also of a value in float32
 MOST_NODES = 200_000  # lines of a program that is walked through
+
+
+# Where a wrong claim departs from the right gradient: the node, and the line of code with the mistake.
+
+_LONGEST = 60  # lines of a function that are shown
+
+
+def departing(trace: TraceReport, report: CheckReport, number: int) -> TraceReport:
+    """Return the walkthrough of a point with the line of code that makes its claim depart.
+
+    Where a custom gradient of a framework is wrong, the claim departs at what enters it.
+    """
+    said = report.points[number].diagnosis
+    for part in _wrong_parts(report):
+        node = _enters(trace, part)
+        if node is not None and isinstance(part.file, str) and isinstance(part.line, int):
+            at = SourceLine(part.file, part.line, str(part.source or ""))
+            if said is not None and said.file == at.file and said.line in _innermost(at.file, at.line, ast.FunctionDef):
+                at = SourceLine(said.file, said.line or at.line, said.source or "")
+            return replace(with_function(trace, at.file, at.line), departs=node, mistake=at)
+    if said is None or said.file is None or said.line is None:
+        return trace
+    return replace(
+        with_function(trace, said.file, said.line), mistake=SourceLine(said.file, said.line, said.source or "")
+    )
+
+
+def with_function(trace: TraceReport, file: str, line: int) -> TraceReport:
+    """Return the walkthrough with the whole function around a line among the lines of code that are shown."""
+    lines = _innermost(file, line, ast.FunctionDef)[:_LONGEST]
+    known = {(shown.file, shown.line) for shown in trace.source}
+    more = [SourceLine(file, k, linecache.getline(file, k).rstrip("\n")) for k in lines if (file, k) not in known]
+    files = list(dict.fromkeys(shown.file for shown in (*trace.source, *more)))
+    return replace(trace, source=tuple(sorted((*trace.source, *more), key=lambda s: (files.index(s.file), s.line))))
+
+
+def _wrong_parts(report: CheckReport) -> list[Part]:
+    found = report.native.parts if isinstance(report.native, NativeReport) else ()
+    return [part for part in found if part.verdict == Verdict.FAIL]
+
+
+def _enters(trace: TraceReport, part: Part) -> str | None:
+    """Return the name of the last node that a custom gradient reads; None if its forward function was not recorded."""
+    lines = _innermost(part.file, part.line, ast.ClassDef) if part.file and part.line else range(0)
+    inside = {node.name for node in trace.nodes if node.file == part.file and node.line in lines}
+    read = {name for node in trace.nodes if node.name in inside for name in node.partials} - inside
+    return next((node.name for node in reversed(trace.nodes) if node.name in read), None)
+
+
+def _innermost(file: str, line: int, kind: type[ast.ClassDef] | type[ast.FunctionDef]) -> range:
+    """Return the lines of the innermost class or function that holds a line; none where there is none."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return range(0)
+    found = [node for node in ast.walk(tree) if isinstance(node, kind)]
+    ranges = [range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in found]
+    return min((lines for lines in ranges if line in lines), key=len, default=range(0))
 
 
 def point_walkthrough(request: Request, report: CheckReport) -> TraceReport | str:

@@ -21,25 +21,24 @@ from gradcli.modes.work import Effort
 from gradcli.numerics.infinities import TO_FINITE
 from gradcli.numerics.noise import EPS, left_over, near
 from gradcli.numerics.schemes import ONE_SIDED, SCHEMES, Scheme, schemes_of
+from gradcli.numerics.slopes import log_slope
 from gradcli.reports import numbers
 from gradcli.reports.absent import ABSENT, Absent
 from gradcli.reports.common import Finding, Target, finding
 from gradcli.reports.sweep import SweepReport
-from gradcli.reports.sweep_rows import Curve, Noise, Taylor
+from gradcli.reports.sweep_rows import Curve, Noise, NoisyStep, Taylor
 from gradcli.source.derived import root_of
 from gradcli.study.cost import takes_at_most
-from gradcli.study.curves import Errors, Known, Numbers, Truth, curve, in_bits, in_format, in_range, steps
-from gradcli.study.noisy import NOT_RANDOM, is_rounded, of_neighbours, of_samples
+from gradcli.study.curves import Errors, Known, Numbers, Truth, absolute, curve, in_bits, in_format, in_range, steps
 from gradcli.study.rays import Ray, Rays, common_ray, directions, entry_rays, held, weights
 from gradcli.study.repeatability import noticed, unexplained, unsteady
-from gradcli.study.taylor import taylor
 from gradcli.study.truth import derivatives, one_sided, slope_along, slopes_in_balls
 from gradcli.verdict.evidence import Outcome
 from gradcli.verify.check import Answers, check
 from gradcli.verify.environment import environment
 from gradcli.verify.request import Request
 from gradcli.verify.run_modes import attempt
-from gradcli.words import Exit, Kind, Severity, Verdict
+from gradcli.words import Exit, Kind, Remains, Severity, Verdict
 
 FEWEST_BITS, MOST_BITS = 16, 800  # float64 holds steps down to about 2^-1024
 _MEASURED = 16  # rays, at most, for which the higher derivatives of f are computed
@@ -58,6 +57,59 @@ class SweepOptions:
     bits: tuple[int, ...] = ()
     each: bool = False
     samples: int | None = None
+
+
+# The Taylor remainder test of a gradient: |f(x + h v) - f(x) - h <g, v>| falls as h^2 if g is right, else as h.
+
+H = 10.0 ** (-np.arange(0, 40) / 4)  # from 1 to about 1e-10, relative to the size of the inputs
+_ABOVE_NOISE = 10.0
+_POINTS = 9  # the slope is fitted to this many of the smallest steps above the noise: two decades
+_SECOND, _FIRST = 1.7, 1.3  # a steeper slope counts as 2, a flatter one as 1
+
+
+def taylor(q: Question, claim: dict[str, Any], ray: Ray, slope: float) -> Taylor:
+    """Return the Taylor remainders of a claim along a ray, and the verdict that follows from their slope.
+
+    Units  `slope` is the true <g, v>; steps are relative to the size of the inputs.
+    Cost   about 50 evaluations of f.
+    """
+    claimed = float(slope_along(q, claim, ray))
+    rays = Rays(q)
+    with np.errstate(all="ignore"):
+        values = rays.values([ray], np.concatenate([[0.0], H, near(1.0)]))[0]
+        at, moved, close = values[0], values[1 : len(H) + 1], values[len(H) + 1 :]
+        noise = float(left_over(near(1.0), close))
+        remainder = np.abs(moved - at - H * claimed)
+        floor = _ABOVE_NOISE * (noise + np.finfo(float).eps * np.abs(H * claimed))
+    seen = np.flatnonzero((remainder > floor) & np.isfinite(remainder))[-_POINTS:]
+    order = log_slope(H[seen], remainder[seen])
+    bend = float(np.max(remainder[seen] / H[seen] ** 2, initial=0.0))
+    verdict, message = _verdict(claimed, slope, order, remainder, np.maximum(remainder, floor) / H + bend * H)
+    if q.kinks:
+        verdict, message = "cannot tell", "f has a kink here: remainders fall with slope 1 whatever the gradient is"
+    return Taylor(verdict, message, order, claimed, slope, tuple(map(float, H)), tuple(map(float, remainder)))
+
+
+def _verdict(claimed: float, slope: float, order: float | None, remainder: Any, sees_at: Any) -> tuple[Remains, str]:
+    """Return the verdict on a claim; `sees_at` is, for each step, the largest error that its remainder can hide.
+
+    An error e leaves a remainder e h, from which the bend of f can take away as much as it adds: e <= remainder / h + bend h.
+    """
+    size = abs(slope) or 1.0
+    known = np.isfinite(remainder)
+    sees = float(np.min(np.where(known, sees_at, np.inf))) / size
+    if order is None:
+        if not np.any(known):
+            return "cannot tell", "f is not defined along v"
+        says = f"f is linear along v, and <g, v> = {claimed:.6g} has no error above {sees:.0e} of it."
+        return "right", f"The remainder is rounding at every step: {says}"
+    falls = f"The remainder |f(x + h v) - f(x) - h <g, v>| falls with slope {order:.2f}"
+    if order > _SECOND:
+        return "right", f"{falls}: along v there is no error above {sees:.0e} of the slope."
+    off = f"<g, v> = {claimed:.9g}, the slope of f is {slope:.9g} ({abs(claimed - slope) / size:.1e} off)."
+    if order < _FIRST:
+        return "wrong", f"{falls}, not 2: along v the gradient is wrong. {off}"
+    return "cannot tell", f"{falls}, between 1 and 2: noise or a small error. {off}"
 
 
 def sweep(request: Request, wanted: SweepOptions, heard: Callable[[str], None] | None = None) -> SweepReport:
@@ -119,6 +171,111 @@ def _about(q: Question, slope: arb, curves: Sequence[Curve]) -> list[Finding]:
         ]
     says = "no step gives a right digit: the sizes of the inputs do not show on what scale f changes"
     return [finding(Kind.SCALE, Severity.WARNING, f"{says}; name a size: --scale {q.wrt[0]}=1")]
+
+
+# Choose the step for a function whose values are rounded, noisy or random, from the measured size of the noise.
+
+_WIDER = 10.0 ** np.arange(8)  # times the first spacing at which noise is measured
+_DISTINCT = 5  # of the nine values: with fewer, the spacing lies inside one stair
+_SAME = 4.0  # noise levels at two spacings that differ by less than this factor are the same noise
+_WIDE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # steps for derivatives, relative to the size of the inputs
+_SEEN = 10.0  # times its own noise: a derivative this large is resolved
+_MEAN = 8  # values of a random function that are averaged at one point
+_SHOWN = ("forward", "central")
+NOT_RANDOM = "f gives the same value at each call: --samples changes nothing"
+
+Along = Callable[[float], float]
+
+
+def ray_of(q: Question) -> Ray:
+    """Return the ray along the only entry, or along all inputs in proportion to their entries."""
+    if q.entries == 1:
+        return entry_rays(q)[0]
+    return common_ray(q, {name: np.ones(shape(q.value) + shape(x)) for name, x in zip(q.wrt, q.xs, strict=True)})
+
+
+def of_neighbours(q: Question) -> Noise | None:
+    """Return the noise of a rounded or noisy function and the best steps, from its values near the point; None if none.
+
+    Cost    9 evaluations of f for each of up to 8 spacings, and about 50 for the derivatives.
+    Source  Moré and Wild (2011), Estimating computational noise: the spacing grows until the values differ.
+    """
+    ray = ray_of(q)
+    f = _along(q, ray)
+    seen: list[float] = []
+    for wider in _WIDER:
+        places = [t * float(wider) for t in near(1.0)]
+        values = np.array([f(t) for t in places])
+        if not np.all(np.isfinite(values)):
+            break
+        if len(np.unique(values)) >= _DISTINCT:
+            seen.append(float(left_over(places, values)))
+            if len(seen) > 1 and seen[-1] < _SAME * seen[-2]:
+                break
+    return _steps(q, ray, f, min(seen), len(near(1.0)), random=False) if seen else None
+
+
+def of_samples(q: Question, samples: int) -> Noise:
+    """Return the noise of a random function and the best steps, from the spread of `samples` values at the point."""
+    ray = ray_of(q)
+    f = _along(q, ray)
+    values = [f(0.0) for _ in range(samples)]
+    return _steps(
+        q,
+        ray,
+        lambda t: float(np.mean([f(t) for _ in range(_MEAN)])),
+        float(np.std(values, ddof=1)),
+        samples,
+        random=True,
+    )
+
+
+def _along(q: Question, ray: Ray) -> Along:
+    w, vs = weights(q), directions(q, ray)
+
+    def f(t: float) -> float:
+        return float(np.sum(w * q.near(*(x if v is None else x + t * v for x, v in zip(q.xs, vs, strict=True)))))
+
+    return f
+
+
+def _steps(q: Question, ray: Ray, f: Along, level: float, samples: int, random: bool) -> Noise:
+    """Return the noise with the best step and error of each scheme, which follow from the noise and the derivatives."""
+    spread = level / np.sqrt(_MEAN) if random else level
+    derivatives = {2: _seen(f, _second, np.sqrt(6.0) * spread, 2), 3: _seen(f, _third, np.sqrt(2.5) * spread, 3)}
+    found = []
+    for scheme in (scheme for scheme in SCHEMES if scheme.name in _SHOWN):
+        predicted = scheme.predicted(level, derivatives)
+        if predicted is not None:
+            h, error = predicted
+            slope = abs((f(h) - f(-h)) / (2 * h))
+            relative = error / slope if slope > error else None
+            found.append(NoisyStep(scheme.name, h, error, relative, absolute(h, ray)))
+    return Noise(level, samples, random, ray.name, ray.index, tuple(found))
+
+
+def _seen(f: Along, difference: Callable[[Along, float], float], noise: float, order: int) -> float:
+    """Return the size of a derivative by the smallest step at which it exceeds its noise, or else by the widest step."""
+    sizes = [(abs(difference(f, h)), h) for h in _WIDE]
+    finite = [(size, h) for size, h in sizes if np.isfinite(size)]
+    return next((size for size, h in finite if size > _SEEN * noise / h**order), finite[-1][0] if finite else 0.0)
+
+
+def _second(f: Along, h: float) -> float:
+    return (f(h) - 2 * f(0.0) + f(-h)) / h**2
+
+
+def _third(f: Along, h: float) -> float:
+    return (f(2 * h) - 2 * f(h) + 2 * f(-h) - f(-2 * h)) / (2 * h**3)
+
+
+def is_rounded(q: Question, slope: Any) -> bool:
+    """Whether f has stairs: marked in the trace, or suspected because all values near the point are the same."""
+    if q.staircases:
+        return True
+    f: Any = _along(q, ray_of(q))
+    unseen = q.f.kind == "python" and (slope == 0 or q.untraced is not None)
+    return unseen and len({f(t) for t in near(1.0)}) == 1
 
 
 class Study:

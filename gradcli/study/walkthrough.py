@@ -1,8 +1,10 @@
 """The study behind `trace`: the program at one point, by the operations the user wrote, forward and backward."""
 
+import linecache
+import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -12,21 +14,21 @@ import numpy as np
 from gradcli.core.primitive import Primitive, Value
 from gradcli.core.provenance import place
 from gradcli.core.repeats import turns
-from gradcli.core.shapes import shape
+from gradcli.core.shapes import shape, zeros_like
 from gradcli.core.tracer import plain
-from gradcli.errors import Place, Span
+from gradcli.errors import GradcliError, Place, Span
 from gradcli.interpreters import lines
+from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precision
 from gradcli.interpreters.formula import written
+from gradcli.interpreters.program import Program, record
 from gradcli.interpreters.tape import CONSTANT, SPENT, Line, Recorded, Tape, sweep_back, transpose
 from gradcli.modes.mode import Question
+from gradcli.modes.work import Effort
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.reports import numbers
 from gradcli.reports.absent import ABSENT, Absent
-from gradcli.reports.common import Target, finding
+from gradcli.reports.common import SourceLine, Target, finding
 from gradcli.reports.trace import Contribution, Node, Proved, TraceReport
-from gradcli.study.adjoints import Use, formula
-from gradcli.study.code import source_around
-from gradcli.study.proofs import proofs
 from gradcli.verify.environment import environment
 from gradcli.words import Kind, Severity
 
@@ -83,6 +85,99 @@ class Step:
         cotangents[-1] = ybar
         sweep_back(local_lines, cotangents, len(local_lines) - 1)
         return list(zip(self.operands, cotangents[:count], strict=True))
+
+
+# The user's code around recorded operations, line by line.
+
+_AROUND = 2  # lines that are shown before and after one that was recorded
+_MOST = 400  # lines that are shown
+
+
+def source_around(places: Iterable[Place]) -> tuple[SourceLine, ...]:
+    """Return the recorded lines of each file in their order, with the lines between and around them."""
+    recorded: dict[str, set[int]] = {}
+    texts: dict[tuple[str, int], str] = {}
+    for at in places:
+        recorded.setdefault(at.file, set()).add(at.line)
+        texts[at.file, at.line] = at.text
+    found: list[SourceLine] = []
+    for file, marked in recorded.items():
+        near = {k for line in marked for k in range(line - _AROUND, line + _AROUND + 1)}
+        code = {k: texts.get((file, k)) or linecache.getline(file, k).rstrip("\n") for k in sorted(near)}
+        filled = {k for k, text in code.items() if text.strip() or k in marked}
+        found += [SourceLine(file, k, text) for k, text in code.items() if k in filled or {k - 1, k + 1} <= filled]
+    return tuple(found[:_MOST])
+
+
+# What ball arithmetic proves of every value of a recorded program, and of its adjoint.
+
+_BITS = 192
+_DIGITS = 30  # of the decimals
+_MOST_DIGITS = 17.0  # that float64 can have
+
+
+def proofs(q: Question) -> list[Proved | None]:
+    """Return what balls prove of each line of the recorded program.
+
+    There are no proofs where the program takes more operations on balls than the certified mode does by default, or runs
+    otherwise in balls than in float64.
+
+    Cost  one forward and one backward sweep in balls.
+    """
+    floats, none = q.recording, [None] * len(q.lines)
+    if not floats.moves or q.ball_work > Effort.DEFAULT.value or not np.all(np.isfinite(q.value)):
+        return list(none)
+    try:
+        with precision(_BITS), np.errstate(all="ignore"):
+            balls = record(q.g, [Ball.lift(x) for x in q.xs])
+            if not _is_same(balls, floats) or not isinstance(balls.y, Recorded):
+                return list(none)
+            bars = balls.tape.sweep(balls.y.slot, Ball.lift(np.ones(shape(q.value))[()]))
+            values = zip(balls.tape.values, floats.tape.values, bars, q.bars, strict=True)
+            return [_proved(*both) for both in values]
+    except GradcliError:  # a comparison that is open at this precision, or an operation without balls
+        return list(none)
+
+
+def _is_same(balls: Program, floats: Program) -> bool:
+    """Whether two runs made the same operations, on the same values and constants."""
+    if len(balls.lines) != len(floats.lines):
+        return False
+    pairs = zip(balls.lines, floats.lines, strict=True)
+    return all(
+        one == other and slots == others and all(map(_is_constant, slots, xs, ys))
+        for (one, slots, xs, *_), (other, others, ys, *_) in pairs
+    )
+
+
+def _is_constant(slot: int, x: Value, y: Value) -> bool:
+    """Whether an operand is no constant, or the same one in balls as in float64."""
+    return slot != CONSTANT or np.array_equal(nearest(x) if isinstance(x, Ball) else x, y)
+
+
+def _proved(ball: Value, y: Value, ball_bar: Value, bar: Value) -> Proved:
+    number = shape(y) == ()
+    zero = zeros_like(y)
+    bar, ball_bar = zero if bar is None else bar, Ball.lift(zero) if ball_bar is None else ball_bar
+    return Proved(
+        _decimal(ball) if number else None,
+        _decimal(ball_bar) if number else None,
+        _digits(ball, y),
+        _digits(ball_bar, bar),
+    )
+
+
+def _decimal(ball: Value) -> str:
+    return str(np.ravel(decimals(Ball.lift(0) + ball, _DIGITS))[0])
+
+
+def _digits(ball: Value, approximate: Value) -> float:
+    """Return the right digits of the worst entry; an entry that is zero counts from the largest one."""
+    error = np.asarray(error_of(Ball.lift(0) + ball, approximate))
+    size = np.abs(np.asarray(approximate))
+    size = np.where(size == 0, float(np.max(size, initial=0.0)) or 1.0, size)
+    worst = float(np.max(error / size, initial=0.0))
+    return _MOST_DIGITS if worst == 0 else round(min(_MOST_DIGITS, max(0.0, -math.log10(worst))), 1)
 
 
 def walkthrough(q: Question, *, prove: bool = False, claimed: Mapping[int, Value] | None = None) -> TraceReport:
@@ -166,6 +261,98 @@ def _names(q: Question, result: int, steps: Sequence[Step], tape: Tape, inputs: 
         occurrences[name] += 1
         names[slot] = name if occurrences[name] == 1 else f"{name}#{occurrences[name]}"
     return names
+
+
+# Formulas in matrix notation for the adjoint of an operand from the adjoint of the result: dL/dW = (dL/dz) xᵀ.
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One operation: its name, the names of its operands and of its result, and their shapes.
+
+    `params` are the parameters of a primitive; None for a function that consists of several operations.
+    """
+
+    operation: str
+    operands: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    y: str
+    shape: tuple[int, ...]
+    params: Mapping[str, Any] | None
+    elementwise: bool
+
+    @property
+    def bar(self) -> str:
+        """The adjoint of the result."""
+        return f"(dL/d{self.y})"
+
+    def times(self, factor: str) -> str:
+        """Return the adjoint of the result times a factor; the product is elementwise if the result is an array."""
+        return f"{self.bar} {'∘' if self.shape else '*'} {factor}"
+
+
+def formula(use: Use, i: int) -> str:
+    """Return the formula of the contribution to the adjoint of the i-th operand."""
+    if i >= len(use.operands):
+        return f"{use.bar} through {use.operation}"
+    rule = _RULES.get(use.operation) if use.params is not None else None
+    said = rule(use, i) if rule is not None else _of_function(use)
+    narrow = use.operation in _BROADCASTING and use.shapes[i] != use.shape
+    return f"sum of {said}" if narrow else said[1:-1] if said == use.bar else said
+
+
+def _of_function(use: Use) -> str:
+    """Return the formula by the derivative for a function of one operand; by name for any other operation."""
+    if len(use.operands) != 1:
+        return f"{use.bar} through {use.operation}"
+    slope = f"{use.operation}'({use.operands[0]})"
+    return use.times(slope) if use.elementwise or not use.shape else f"{slope}ᵀ {use.bar}"
+
+
+def _other(use: Use, i: int) -> str:
+    return use.operands[1 - i]
+
+
+def _matmul(use: Use, i: int) -> str:
+    (a, b), (left, right) = use.operands, use.shapes
+    if len(left) == len(right) == 1:
+        return f"{use.bar} * {_other(use, i)}"
+    if i == 0:
+        return f"{b} {use.bar}" if len(left) == 1 else f"{use.bar} {b}ᵀ"
+    return f"{a} {use.bar}ᵀ" if len(left) == 1 else f"{a}ᵀ {use.bar}"
+
+
+def _einsum(use: Use, i: int) -> str:
+    vectors = len(use.shapes) == 2 and all(len(sizes) == 1 for sizes in use.shapes)
+    return f"{use.bar} * {_other(use, i)}" if vectors and not use.shape else f"{use.bar} through einsum"
+
+
+def _power(use: Use, i: int) -> str:
+    n = (use.params or {})["n"]
+    return use.times(f"{n} {use.operands[0]}" if n == 2 else f"{n} {use.operands[0]}^{n - 1}")
+
+
+def _divide(use: Use, i: int) -> str:
+    a, b = use.operands
+    return f"{use.bar} / {b}" if i == 0 else f"-{use.bar} {'∘' if use.shape else '*'} {a} / {b}^2"
+
+
+_RULES: dict[str, Callable[[Use, int], str]] = {
+    "add": lambda use, i: use.bar,
+    "subtract": lambda use, i: use.bar if i == 0 else f"-{use.bar}",
+    "negative": lambda use, i: f"-{use.bar}",
+    "multiply": lambda use, i: use.times(_other(use, i)),
+    "divide": _divide,
+    "matmul": _matmul,
+    "einsum": _einsum,
+    "integer_power": _power,
+    "sum": lambda use, i: f"{use.bar} in every entry",
+    "mean": lambda use, i: f"{use.bar} / n in every entry",
+    "transpose": lambda use, i: f"{use.bar}ᵀ",
+    "reshape": lambda use, i: f"{use.bar} in the shape of {use.operands[i]}",
+    "getitem": lambda use, i: f"{use.bar} at its place, else 0",
+}  # fmt: skip
+_BROADCASTING = ("add", "subtract", "multiply", "divide")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 
-from gradcli.capture.sampling import FIRST, LARGEST, Drawn, Room
+from gradcli.capture.recorder import FIRST, LARGEST, Drawn, Room
 from tests.rows import for_rows
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from scipy import linalg, special
 
-from gradcli.derivation.code import c, languages
-from gradcli.derivation.code.c import C, c_code, spelled
+from gradcli.derivation.code import languages
+from gradcli.derivation.code import languages as c
 from gradcli.derivation.code.dialect import ARRAYS, JAX, NUMPY, TORCH, Dialect
-from gradcli.derivation.code.languages import CodeRequest, in_arrays, of_numbers
+from gradcli.derivation.code.languages import C, CodeRequest, c_code, in_arrays, of_numbers, spelled
 from gradcli.derivation.code.ranks import PLAIN, rank
 from gradcli.derivation.code.writer import Writer
 from gradcli.derivation.expression import E, call, name, text

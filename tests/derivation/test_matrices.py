@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.derivation import rules  # noqa: F401  (what products are tidied by)
+from gradcli.derivation import convert  # noqa: F401  (what products are tidied by)
 from gradcli.derivation.expression import text
 from gradcli.derivation.index import Tensor, fresh
 from gradcli.derivation.matrices import Printer

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.derivation import rules  # noqa: F401  (what products are tidied by)
+from gradcli.derivation import convert  # noqa: F401  (what products are tidied by)
 from gradcli.derivation.index import Tensor, add, fresh
 from gradcli.derivation.jacobians import unseeded
 from gradcli.derivation.products import multiply, sum_over

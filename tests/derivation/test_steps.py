@@ -3,7 +3,7 @@
 import numpy as np
 
 import gradcli
-from gradcli.derivation.replayed import lines_hold
+from gradcli.derivation.steps import lines_hold
 from gradcli.reports.derive import Step
 from tests.rows import for_rows
 

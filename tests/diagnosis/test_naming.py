@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.core.primitive import PRIMITIVES
-from gradcli.diagnosis.naming import passed_on
+from gradcli.diagnosis.partial_slips import passed_on
 from tests.rows import for_rows
 
 X = np.array([1.0, 2.0, 3.0])

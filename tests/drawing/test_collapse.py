@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gradcli
-from gradcli.drawing.collapse import Group, collapsed, edges_between, titled
+from gradcli.drawing.graph import Group, collapsed, edges_between, titled
 from gradcli.reports.trace import Node
 
 

@@ -7,11 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradcli.drawing.crossings import crossings_between
-from gradcli.drawing.layers import Layout, layered
-from gradcli.drawing.ordering import ordered
+from gradcli.drawing.layers import Layout, crossings_between, layered, ordered, ranks
 from gradcli.drawing.proper import proper
-from gradcli.drawing.ranks import ranks
 from tests.rows import for_rows
 
 BETWEEN, APART = 40.0, 12.0

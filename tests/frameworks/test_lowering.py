@@ -11,7 +11,7 @@ from gradcli.errors import GradcliError, NotSupported
 from gradcli.lowering.framework import Lowering
 from gradcli.modes.framework import FrameworkMode
 from gradcli.modes.registry import FRAMEWORKS
-from gradcli.study.samples import PARAMS
+from gradcli.study.accuracy import PARAMS
 from tests.frameworks.asking import asked, excess, of_row
 from tests.primitives import test_decompositions, test_fourier
 from tests.primitives.agreement import drawn

@@ -13,7 +13,7 @@ from gradcli.errors import GradcliError, TraceDiffers
 from gradcli.modes.mode import Contradiction, Question
 from gradcli.modes.registry import MODES
 from gradcli.point import Estimate, Point
-from gradcli.study.samples import Sample, samples
+from gradcli.study.accuracy import Sample, samples
 from gradcli.verdict.entries import AGREE, DISAGREE, entrywise
 from gradcli.verdict.evidence import Outcome
 from gradcli.verify.run_modes import run

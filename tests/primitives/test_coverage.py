@@ -11,7 +11,7 @@ from gradcli.core.primitive import PRIMITIVES, Primitive
 from gradcli.interpreters.program import record
 from gradcli.lowering import arb, sympy
 from gradcli.primitives.kinds import Factor, Partial
-from gradcli.study.samples import PARAMS
+from gradcli.study.accuracy import PARAMS
 from tests.primitives import test_decompositions, test_fourier
 from tests.primitives.test_functions import TABLE, drawn
 from tests.primitives.test_numpy_functions import CALCULUS

@@ -16,7 +16,7 @@ from gradcli.point import Point
 from gradcli.primitives.kinds import Factor, Partial
 from gradcli.primitives.special_orders import ByOrder
 from gradcli.source.expression import Expression
-from gradcli.study.samples import PARAMS
+from gradcli.study.accuracy import PARAMS
 from tests.primitives.judging import Judgement, Place, as_function_has_it, judged, places
 from tests.primitives.references import REFERENCES, NoReference, mp, truth
 from tests.rows import for_rows

@@ -16,7 +16,7 @@ from gradcli.interpreters.program import record, vjp
 from gradcli.lowering import sympy as lowering
 from gradcli.numerics.steps import Line, derivative
 from gradcli.primitives.kinds import Factor, Partial
-from gradcli.study.samples import PARAMS, samples
+from gradcli.study.accuracy import PARAMS, samples
 from tests.rows import for_rows
 
 EPS = float(np.finfo(np.float64).eps)

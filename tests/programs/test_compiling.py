@@ -16,7 +16,7 @@ import pytest
 
 import gradcli
 from gradcli.errors import BadPoint, BadShape, BadTarget, CannotCompile, FunctionFailed, GradcliError, TraceDiffers
-from gradcli.programs import memory, straight_line
+from gradcli.programs import straight_line, written
 from tests.interpreters.test_fast_programs import BEGINNING, END, loaded, statement
 from tests.rows import for_rows
 
@@ -67,7 +67,7 @@ Y = np.array([-0.5, 0.0, 2.0])
 @pytest.fixture(params=["memory used again", "not"])
 def _memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "memory used again":
-        monkeypatch.setattr(memory, "REUSED", 1)
+        monkeypatch.setattr(written, "REUSED", 1)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -115,7 +115,7 @@ def _owned(found: tuple[Any, ...], args: tuple[Any, ...]) -> None:
 @for_rows("name", ["elementwise", "broadcast", "matrices", "views", "written over", "powers", "kinks", "sums of sums"])
 def test_code_for_large_arrays_finds_what_the_tape_finds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(straight_line, "_LARGE", 4)  # entries, of which the first stands for all while it is traced
-    monkeypatch.setattr(memory, "REUSED", 4)
+    monkeypatch.setattr(written, "REUSED", 4)
     f, names = FUNCTIONS[name], ("v", "w", "m")
     compiled = gradcli.compile(gradcli.value_and_grad(f, wrt=names), V, W, M)
     found, expected = compiled(W, V, M.T), gradcli.value_and_grad(f, wrt=names)(W, V, M.T)
@@ -126,7 +126,7 @@ def test_code_for_large_arrays_finds_what_the_tape_finds(name: str, monkeypatch:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_random_functions_that_write_and_alias(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "REUSED", 1)
+    monkeypatch.setattr(written, "REUSED", 1)
     for number in range(25 * part, 25 * part + 25):
         rng = random.Random(number)
         source = BEGINNING + "".join(f"    {statement(rng)}\n" for _ in range(7)) + END
@@ -454,7 +454,7 @@ def test_a_compiled_function_can_be_pickled() -> None:
 
 
 def test_compiled_code_runs_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "REUSED", 1)
+    monkeypatch.setattr(written, "REUSED", 1)
     compiled = gradcli.compile(gradcli.grad(FUNCTIONS["broadcast"], wrt="m"), V, W, M)
     points = [np.random.default_rng(k).normal(size=(5, 5)) for k in range(8)]
     expected = [compiled(V, W, m) for m in points]

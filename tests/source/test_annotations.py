@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from gradcli.source.annotations import annotated, takes_a_list
+from gradcli.source.arguments import annotated, takes_a_list
 from tests.rows import for_rows
 from tests.source.test_loading import written
 

@@ -10,8 +10,8 @@ import pytest
 
 from gradcli import check
 from gradcli.errors import GradcliError
-from gradcli.source.assignments import assignments
 from gradcli.source.point_files import gives_values
+from gradcli.source.points import assignments
 from tests.rows import for_rows
 from tests.source.test_loading import written
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from gradcli.errors import BadPoint
-from gradcli.source.draws import BY_SIZE
+from gradcli.source.draws import BY_SIZE, MOST_CLASSES
 from gradcli.source.points import read
-from gradcli.source.realistic import MOST_CLASSES
 from tests.rows import for_rows
 
 NAMES = ("student", "outliers", "trained", "zipf", "onehots", "ragged", "causal")

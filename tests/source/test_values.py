@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradcli.errors import BadPoint, GradcliError, TooLarge
-from gradcli.source.assignments import assignments
 from gradcli.source.draws import Whole
 from gradcli.source.point_files import MAX_FILE_BYTES
-from gradcli.source.points import as_input, drawn
+from gradcli.source.points import as_input, assignments, drawn
 from gradcli.source.values import from_file, value, whole_point
 from tests.rows import for_rows
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gradcli.stress.shrink import shrunk
+from gradcli.stress.stress import shrunk
 
 
 def test_numbers_become_short_and_the_rest_is_as_it_was_given() -> None:

@@ -12,7 +12,7 @@ from gradcli.point import Point
 from gradcli.reports.compare_rows import Accumulation
 from gradcli.source.arguments import bound
 from gradcli.source.expression import Expression
-from gradcli.study.batches import accumulated
+from gradcli.study.compare import accumulated
 from tests.rows import for_rows
 
 RNG = np.random.default_rng(0)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradcli.interpreters.program import record, vjp
-from gradcli.study.checkpointing import Skeleton, gradient, skeleton
 from gradcli.study.cost import peak_bytes
+from gradcli.study.growth import Skeleton, gradient, skeleton
 from tests.rows import for_rows
 
 A = np.arange(9.0).reshape(3, 3) / 7 - 0.5

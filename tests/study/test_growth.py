@@ -11,8 +11,8 @@ from gradcli.errors import BadOption, TooLarge
 from gradcli.options import Options
 from gradcli.reports.growth import Cell, Growth, Row
 from gradcli.source.target_request import TargetRequest
+from gradcli.study import growth as prediction
 from gradcli.study import growth as study
-from gradcli.study import prediction
 from gradcli.study.growth import growth
 from gradcli.verify.asked import CheckOptions, request
 from gradcli.verify.build import Settings

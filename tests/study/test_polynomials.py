@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from gradcli.study.polynomials import NotPolynomial, at_size, polynomial_at
+from gradcli.study.growth import NotPolynomial, at_size, polynomial_at
 from tests.rows import for_rows
 
 TRIED = (16, 28, 40, 52, 64)

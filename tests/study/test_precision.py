@@ -14,7 +14,7 @@ from gradcli.modes.registry import MODES
 from gradcli.point import Point
 from gradcli.reports.compare_rows import Precision
 from gradcli.source.expression import Expression
-from gradcli.study.precision import in_format
+from gradcli.study.compare import in_format
 from tests.rows import for_rows
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
