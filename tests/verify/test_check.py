@@ -262,3 +262,8 @@ def test_modes_that_go_entry_by_entry_are_left_out_where_many_entries_are_certif
     kinked = package.check(lambda x: np.sum(np.abs(x - 0.1)), x, grad=lambda x: np.sign(x - 0.1)).points[0].modes
     assert kinked["finite-difference"].status == "ok"  # at a kink there is no certified value
     assert package.check(lambda x: np.sum(np.sin(x)), x).points[0].modes["forward"].status == "ok"  # no claim
+
+
+def test_a_gradient_that_is_certified_with_float64s_pi_says_so() -> None:
+    (point,) = checked("(x - pi)**2", "x=3.141592653589793", "2*(x - pi)").points
+    assert any(f.message.startswith("the gradient is certified with the float64 values of pi and e") for f in point.findings)
