@@ -1,9 +1,11 @@
 """What all tests share: the program run in-process, or as a process of its own, with its streams and status in hand."""
 
+import atexit
 import contextlib
 import faulthandler
 import functools
 import gc
+import importlib
 import io
 import json
 import os
@@ -11,9 +13,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,9 @@ from hypothesis import settings
 
 from gradcli.cli import run
 from gradcli.core import provenance
+from gradcli.modes import workers
+from gradcli.process import Process
+from gradcli.suite import pool
 from gradcli.world import World
 
 pytest_plugins = ["pytester", "tests.processor_time"]  # pytester for tests/pytest_plugin; it may stand at the top only
@@ -127,14 +133,22 @@ def _load() -> None:
     """Load what the program loads, once, and not in every copy."""
     gradcli("check", "x**2 + sin(x)", "x=1", "--grad", "2*x", "--modes", "forward,reverse,fd")
     gradcli("check", "sine(x)")
+    importlib.import_module(workers.SYMBOLIC)
+    importlib.import_module("gradcli.suite.worker")
 
 
 def process(
-    *argv: str, stdin: str = "", cwd: Path | None = None, environ: dict[str, str] | None = None, together: bool = False
+    *argv: str,
+    stdin: str = "",
+    cwd: Path | None = None,
+    environ: dict[str, str] | None = None,
+    together: bool = False,
+    new_workers: bool = False,
 ) -> Ran:
     """Run the program as a process of its own, supervisor and child, in a copy of this process.
 
-    It is the real program on real streams; only the modules are loaded already. Both streams are one if `together`.
+    It is the real program on real streams; only the modules are loaded already. Both streams are one if `together`. The
+    workers that it starts, of suites and for sympy, are copies of it unless `new_workers`.
     """
     _load()
     with contextlib.ExitStack() as stack:
@@ -146,7 +160,7 @@ def process(
             pid = os.fork()
         if pid == 0:
             streams = (given.fileno(), out.fileno(), out.fileno() if together else err.fileno())
-            _be_the_program(argv, streams, cwd, environ or {})
+            _be_the_program(argv, streams, cwd, environ or {}, new_workers)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         out.seek(0)
         err.seek(0)
@@ -154,10 +168,13 @@ def process(
 
 
 def _be_the_program(
-    argv: tuple[str, ...], fds: tuple[int, int, int], cwd: Path | None, environ: dict[str, str]
+    argv: tuple[str, ...], fds: tuple[int, int, int], cwd: Path | None, environ: dict[str, str], new_workers: bool
 ) -> None:
     try:
         signal.alarm(HANG)
+        if not new_workers:
+            pool.Process = lambda argv, module, forks: Process(argv, module=module)  # type: ignore[assignment, misc]
+            workers.Worker = CopiedWorker  # type: ignore[misc]
         faulthandler.disable()
         for number, fd in enumerate(fds):
             os.dup2(fd, number)
@@ -165,11 +182,76 @@ def _be_the_program(
         os.environ.update(environ)
         os.chdir(cwd or Path.cwd())
         sys.argv = ["gradcli", *argv]
+        atexit._clear()  # what the tests do at their end
+        atexit.register(workers.WORKERS.stop)
         from gradcli.__main__ import main
 
-        main()
+        os._exit(_end_as_python_does(main))
     finally:
         os._exit(99)
+
+
+def _end_as_python_does(main: Callable[[], Any]) -> int:
+    """Return the exit status of a program, after its threads have ended and its exit handlers have run."""
+    status = 0
+    try:
+        main()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if end.code is not None and not isinstance(end.code, int):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        status = 1
+        sys.excepthook(*sys.exc_info())
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    return status & 0xFF
+
+
+class CopiedWorker(workers.Worker):
+    """A worker for sympy that is a copy of this process."""
+
+    def __init__(self, module: str = workers.SYMBOLIC) -> None:
+        if module != workers.SYMBOLIC:  # repairs load the user's code anew
+            super().__init__(module)
+            return
+        self.answers, self._owner, self._sent, self._sending = 0, os.getpid(), 0.0, None
+        self.process = Copy()  # type: ignore[assignment]
+
+
+class Copy:
+    """What `subprocess.Popen` gives of a process for sympy."""
+
+    def __init__(self) -> None:
+        (given, stdin), (stdout, written) = os.pipe(), os.pipe()
+        self.parent, self.status = os.getpid(), None
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+                for number, fd in enumerate((given, written, os.open(os.devnull, os.O_WRONLY))):
+                    os.dup2(fd, number)
+                os.closerange(3, 1024)
+                _ = sys.stdin, sys.stdout  # whose end would close the descriptors
+                sys.stdin, sys.stdout = open(0), open(1, "w")  # noqa: SIM115
+                importlib.import_module(workers.SYMBOLIC).main()
+            finally:
+                os._exit(99)
+        os.close(given)
+        os.close(written)
+        self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
+
+    def kill(self) -> None:
+        if os.getpid() == self.parent and self.status is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        if os.getpid() == self.parent and self.status is None:
+            self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.status or 0
 
 
 @pytest.fixture(name="process")

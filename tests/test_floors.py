@@ -202,6 +202,7 @@ RULES: dict[str, tuple[Callable[[str, str], list], dict[str, int]]] = {  # with 
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_all_files_keep_the_rule(rule: str) -> None:
     breaks, _ = RULES[rule]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks" / "trust"
-SAMPLE = {"kinks": range(12), "memo": range(24), "symmetry": range(0, 40, 2), "fine": range(14)}
+SAMPLE = {"kinks": range(6), "memo": range(12), "symmetry": range(0, 40, 4), "fine": range(8)}
 
 
 @pytest.fixture(autouse=True)

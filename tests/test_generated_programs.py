@@ -45,7 +45,7 @@ def asked_for(seed: int, folder: Path, claim: str = "wrong") -> TargetRequest:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 60, 6))
+@pytest.mark.parametrize("first", range(0, 30, 6))
 def test_the_cause_of_a_failure_is_looked_for_within_its_budget(first: int, tmp_path: Path) -> None:
     failed = 0
     for seed in range(first, first + 6):
@@ -70,7 +70,7 @@ def test_the_right_gradient_of_a_random_program_passes(seed: int, tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.repairs
-@pytest.mark.parametrize("seed", [0, 1, 5])
+@pytest.mark.parametrize("seed", [0, 5])
 def test_a_random_program_is_repaired_or_left_within_the_budget(seed: int, tmp_path: Path) -> None:
     ask = asked_for(seed, tmp_path)
     point = full_check(request(ask, OPTIONS), ask, OPTIONS).points[0]

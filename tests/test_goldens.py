@@ -254,10 +254,19 @@ def validator_of(name: str) -> Draft202012Validator:
     return Draft202012Validator(gradcli("schema", name).json)
 
 
+SLOW = {  # which look long for a repair
+    "claim-transposed", "claim-hess-wrong", "claim-hess-diagonal", "python-wrong", "python-pair-wrong", "python-vjp",
+    "screen-python", "screen-hessian",
+}  # fmt: skip
 LINES = [command for command in COMMANDS if command.file is None]
 
 
-@pytest.mark.parametrize("command", LINES, ids=lambda command: command.name)
+def cases(listed: list[Command]) -> list[Any]:
+    """Return the parameters of a test of these commands."""
+    return [pytest.param(c, id=c.name, marks=[pytest.mark.slow] if c.name in SLOW else []) for c in listed]
+
+
+@pytest.mark.parametrize("command", cases(LINES))
 @pytest.mark.repairs
 def test_the_outcome_is_as_it_was(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FOLDER)
@@ -269,7 +278,7 @@ def test_the_outcome_is_as_it_was(command: Command, monkeypatch: pytest.MonkeyPa
     assert [error.message for error in validator_of(name).iter_errors(document["document"])] == []
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c.file is not None], ids=lambda command: command.name)
+@pytest.mark.parametrize("command", cases([c for c in COMMANDS if c.file is not None]))
 @pytest.mark.repairs
 def test_output_is_as_it_was(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FOLDER)

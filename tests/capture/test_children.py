@@ -1,11 +1,12 @@
 """Gradients that child processes use: their calls are counted and checked with those of the parent."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.capture.test_program import anew
+from tests.conftest import process
 
 PROGRAM = """
 import multiprocessing as mp
@@ -38,14 +39,13 @@ PROCESS = "p = mp.get_context('{method}').Process(target=fit, args=(2.0,)); p.st
 def report(folder: Path, main: str, factor: int = 4, begin: str = "", end: str = "") -> tuple[dict, str]:
     text = PROGRAM.format(main=main, factor=factor, begin=begin or "pass", end=end or "pass")
     (folder / "script.py").write_text(text)
-    command = [sys.executable, "-m", "gradcli", "run", "--out", "report.json", "script.py"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    words = ("run", "--out", "report.json", "script.py")
+    done = anew(folder, "-m", "gradcli", *words) if "spawn" in main or "server" in main else process(*words, cwd=folder)
     return json.loads((folder / "report.json").read_text()), done.stdout
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-@pytest.mark.parametrize("factor", [4, 5])
+@pytest.mark.parametrize(("method", "factor"), [("fork", 4), ("fork", 5), ("spawn", 5), ("forkserver", 5)])
 def test_a_closure_in_a_child_is_checked(method: str, factor: int, tmp_path: Path) -> None:
     document, stdout = report(tmp_path, PROCESS.format(method=method), factor)
     assert stdout == "0\n"
@@ -89,8 +89,7 @@ def test_values_that_cannot_be_carried_are_counted(tmp_path: Path) -> None:
     main = PROCESS.format(method="fork")
     text = PROGRAM.replace("jac=lambda x: {factor} * scale * x**3", "jac=lambda x, lock=lock: {factor} * scale * x**3")
     (tmp_path / "script.py").write_text(text.format(main=main, factor=4, begin=hold, end="pass"))
-    command = [sys.executable, "-m", "gradcli", "run", "--out", "report.json", "script.py"]
-    subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120)
+    process("run", "--out", "report.json", "script.py", cwd=tmp_path)
     (gradient,) = json.loads((tmp_path / "report.json").read_text())["gradients"]
     assert gradient["calls"] > 3
     assert gradient["verdict"] == "inconclusive"

@@ -49,7 +49,7 @@ def test_a_project_is_checked(process: Process, folder: Path) -> None:
 @pytest.mark.slow
 def test_documents_are_the_same_for_workers_and_shards(process: Process, folder: Path) -> None:
     whole = process("check", "--json", cwd=folder).json
-    two = process("check", "--json", "-n", "2", cwd=folder).json
+    two = process("check", "--json", "-n", "2", cwd=folder, new_workers=True).json
     assert without_times(two) == without_times(whole)
     assert whole["counts"] == {"passed": 2, "failed": 1, "inconclusive": 1, "errors": 1, "known": 0}
     assert whole["declared"] == list(VERDICTS) == [check["id"] for check in whole["checks"]]
@@ -140,7 +140,7 @@ def test_what_ends_a_worker_is_its_own_error(process: Process, tmp_path: Path) -
     names = ("good", "exits", "dies", "sleeps", "good")
     suite = "".join(f'[[check]]\nid = "{n}{k}"\ntarget = "ends.py:{n}"\nat = "x=1"\n' for k, n in enumerate(names))
     written(tmp_path, f'{QUICK}timeout = "2s"\n{suite}', ends=ENDS)
-    ran = process("check", "-n", "2", cwd=tmp_path)
+    ran = process("check", "-n", "2", cwd=tmp_path, new_workers=True)
     assert verdicts(ran.stdout) == {
         "good0": "pass", "exits1": "error", "dies2": "error", "sleeps3": "inconclusive", "good4": "pass",
     }  # fmt: skip

@@ -101,14 +101,13 @@ def test_the_document_is_validated_for_real(gradcli: Gradcli, validator: Any) ->
     assert list(validator.iter_errors(document))
 
 
-@for_rows("columns", [80, 60], parts=8)
-@for_rows(("status", "argv"), CASES)
-def test_text_fits(gradcli: Gradcli, columns: int, status: int, argv: tuple) -> None:
-    ran = gradcli("derive", *argv, environ={"COLUMNS": str(columns)})
+@for_rows(("status", "argv"), CASES, parts=4)
+def test_text_fits(gradcli: Gradcli, status: int, argv: tuple) -> None:
+    ran = gradcli("derive", *argv, environ={"COLUMNS": "60"})
     assert (ran.exit_status, ran.stderr) == (status, "")
     code = ("  import", "  from", "  def", "  static", "  double", "      ")
     prose = [line for line in ran.stdout.splitlines() if not line.startswith(code)]
-    assert max(map(len, prose)) <= columns and "\x1b" not in ran.stdout
+    assert max(map(len, prose)) <= 60 and "\x1b" not in ran.stdout
     assert "layout" in ran.stdout and "variables" in ran.stdout
 
 

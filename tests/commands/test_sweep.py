@@ -82,13 +82,12 @@ def test_documents_validate(gradcli: Gradcli, validator: Any, status: int, argv:
         assert curve["predicted"] is None or {"h", "relative_error"} <= set(curve["predicted"])
 
 
-@for_rows("columns", ["80", "60"], parts=7)
-@for_rows(("status", "argv"), CASES)
-def test_text_fits(gradcli: Gradcli, columns: str, status: int, argv: tuple) -> None:
-    ran = gradcli("sweep", *argv, environ={"COLUMNS": columns})
+@for_rows(("status", "argv"), CASES, parts=4)
+def test_text_fits(gradcli: Gradcli, status: int, argv: tuple) -> None:
+    ran = gradcli("sweep", *argv, environ={"COLUMNS": "60"})
     assert (ran.exit_status, ran.stderr) == (status, "")
     assert f"f = {argv[0]} = " in " ".join(ran.stdout.split())
-    assert max(map(len, ran.stdout.splitlines())) <= int(columns)
+    assert max(map(len, ran.stdout.splitlines())) <= 60
     assert "\x1b" not in ran.stdout
 
 

@@ -30,7 +30,13 @@ def held(case: Case) -> None:
     assert wrong == case.mistake if case.open is None else wrong != "pass"
 
 
-@pytest.mark.parametrize("case", left_open.CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[pytest.mark.slow] if case in left_open.COMPLEX else [], id=case.name)
+        for case in left_open.CASES
+    ],
+)
 def test_right_gradients(case: Case) -> None:
     held(case)
 

@@ -25,8 +25,14 @@ ULPS = 8 * EPS  # what `gradcli ops` claims of a row that states no reason
 LOSSY = 1e-12  # of rows that do state one: digits of scipy's functions, here away from their roots and poles
 SHAPES = (((), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((1,), (2, 3)), ((2, 3), ()), ((1, 1), (2,)))
 ROWS = [row for row in PRIMITIVES.values() if row.rules and all(isinstance(r, Partial | Factor) for r in row.rules)]
+SLOW = ("betainc", "betaincc", "betainc_order")
 CASES = [
-    pytest.param(row, params, id=row.name + "".join(f"-{value}" for value in params.values()))
+    pytest.param(
+        row,
+        params,
+        id=row.name + "".join(f"-{value}" for value in params.values()),
+        marks=[pytest.mark.slow] if row.name in SLOW else [],
+    )
     for row in ROWS
     for params in PARAMS.get(row.name, ({},))
 ]

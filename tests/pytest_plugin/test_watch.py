@@ -30,9 +30,8 @@ def run(pytester: pytest.Pytester, factor: int, *options: str) -> pytest.RunResu
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [(), ("-n2",)])
-def test_gradients_that_tests_use_are_checked(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
-    result = run(pytester, 4, *options)
+def test_gradients_that_tests_use_are_checked(pytester: pytest.Pytester) -> None:
+    result = run(pytester, 4)
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         ["*gradients that the tests use*", "*PASS*test_fit.py:9*loss_grad*right to*", "1 gradient: 1 passed"]

@@ -234,7 +234,7 @@ def _code(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "sizes"), [("halves", (10, 500)), ("blocks", (16, 4096)), ("loop", (3, 150)), ("hundred", (10, 880))]
+    ("name", "sizes"), [("halves", (10, 500)), ("blocks", (16, 1024)), ("loop", (3, 60)), ("hundred", (10, 880))]
 )
 def test_what_is_predicted_is_what_is_counted_when_it_is_run(
     code: str, name: str, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch

@@ -115,6 +115,7 @@ def chosen(folder: Path, since: str | None = None, profile: str | None = None) -
     return " ".join(check.id for check in changed_checks(suite, suite.checks, since))
 
 
+@pytest.mark.slow
 def test_a_file_selects_the_checks_that_depend_on_it(tmp_path: Path, git: Git) -> None:
     for name, ids in CHANGES:
         path = tmp_path / name

@@ -105,7 +105,7 @@ def test_code_that_closes_its_streams_is_checked_or_named(process: Process, tmp_
         f'[[check]]\nid = "{name}"\ntarget = "{name}.py:f"\nat = "x=1"\n' for name in ("closes", "closes_all")
     )
     all_ = "import os\nos.closerange(3, 200)\ndef f(x): return x**2\n"
-    ran = process("check", cwd=written(tmp_path, QUICK + checks, closes=closes, closes_all=all_))
+    ran = process("check", cwd=written(tmp_path, QUICK + checks, closes=closes, closes_all=all_), new_workers=True)
     assert ran.stdout.startswith("PASS") and "1 passed, 1 error" in ran.stdout
     assert "has closed files" in ran.stderr and "internal" not in ran.stderr
 

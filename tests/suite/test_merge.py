@@ -13,6 +13,7 @@ from tests.suite.project import SUITE, VERDICTS, written
 from tests.suite.test_faults import ENVIRON
 
 Process = Callable[..., Any]
+QUIETLY = ("-q", "--no-diagnose")
 
 
 @pytest.fixture(name="folder")
@@ -24,7 +25,7 @@ def shards(process: Process, folder: Path, count: int = 2, **words: tuple[str, .
     """Run all shards, `words` more for the shard of that name, and return the names of their documents."""
     names = [f"s{k}.json" for k in range(1, count + 1)]
     for k, name in enumerate(names, 1):
-        process("check", "-q", "--shard", f"{k}/{count}", "--out", name, *words.get(f"s{k}", ()), cwd=folder)
+        process("check", *QUIETLY, "--shard", f"{k}/{count}", "--out", name, *words.get(f"s{k}", ()), cwd=folder)
     return names
 
 
@@ -64,14 +65,14 @@ def test_shards_of_different_selections_are_not_one_run(process: Process, folder
 def test_shards_of_different_declarations_are_not_one_run(process: Process, folder: Path) -> None:
     names = shards(process, folder)
     (folder / "gradcli.toml").write_text(SUITE.replace('grad = "bad_grad"', 'grad = "good_grad"'))
-    process("check", "-q", "--shard", "2/2", "--out", names[1], cwd=folder)
+    process("check", *QUIETLY, "--shard", "2/2", "--out", names[1], cwd=folder)
     ran = process("merge", *names, cwd=folder)
     assert ran.exit_status == 2 and "their declarations of checks differ" in ran.stderr
 
 
 @pytest.mark.slow
 def test_the_same_selection_merges(process: Process, folder: Path) -> None:
-    one = process("check", "-k", "not bad", "--json", cwd=folder).json
+    one = process("check", "-k", "not bad", "--no-diagnose", "--json", cwd=folder).json
     names = shards(process, folder, s1=("-k", "not bad"), s2=("-k", "not bad"))
     merged = process("merge", *names, "--json", cwd=folder).json
     assert merged["selected"] == one["selected"] == [name for name in VERDICTS if name != "bad"]
@@ -89,7 +90,7 @@ def test_the_status_is_that_of_the_checks(process: Process, folder: Path) -> Non
 @pytest.mark.slow
 def test_what_is_stale_in_one_shard_is_stale(process: Process, folder: Path) -> None:
     baseline = ("--baseline", "known.json")
-    process("check", "-q", *baseline, "--update-baseline", cwd=folder)
+    process("check", *QUIETLY, *baseline, "--update-baseline", cwd=folder)
     changed(folder / "known.json", lambda d: d["known"].append("good: r: fail: factor"))
     names = shards(process, folder, s1=baseline, s2=baseline)
     ran = process("merge", *names, cwd=folder)
@@ -131,5 +132,5 @@ def test_no_report_replaces_what_it_is_made_from(process: Process, folder: Path)
 def test_a_baseline_on_the_command_line_is_in_the_current_folder(process: Process, folder: Path) -> None:
     inner = folder / "inner"
     inner.mkdir()
-    process("check", "-q", "--baseline", "known.json", "--update-baseline", cwd=inner)
+    process("check", *QUIETLY, "--baseline", "known.json", "--update-baseline", cwd=inner)
     assert (inner / "known.json").exists() and not (folder / "known.json").exists()

@@ -173,11 +173,11 @@ def symbolic(q: Question) -> Estimate | None:
     )
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 4))])
+@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_all_modes_agree_within_their_bounds_and_balls_enclose_the_truth(part: int) -> None:
     @seed(part)
     @settings(
-        max_examples=250 if part else 50,
+        max_examples=250 if part else 30,
         deadline=None,
         database=None,
         phases=[Phase.generate],
