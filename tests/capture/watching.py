@@ -10,9 +10,7 @@ from gradcli.options import Options
 from gradcli.reports.run import Program, RunReport
 
 
-def used(
-    work: Callable[[], Any], *, keep: int = 3, keep_bytes: int = 2**28, sources: Sequence[str] = (), **options: Any
-) -> RunReport:
+def used(work: Callable[[], Any], *, keep: int = 3, keep_bytes: int = 2**28, sources: Sequence[str] = ()) -> RunReport:
     """Run a function while gradients are watched, and return the report on those that it used."""
     session = Session(Wanted(keep, keep_bytes, tuple(sources), 0))
     session.begin()
@@ -20,7 +18,7 @@ def used(
         work()
     finally:
         recorder = session.end()
-    return report_of([(each, "") for each in recorder.all()], ("test",), Program(0), Options(**options), Path.cwd())
+    return report_of([(each, "") for each in recorder.all()], ("test",), Program(0), Options(), Path.cwd())
 
 
 def verdicts(work: Callable[[], Any], **wanted: Any) -> dict[str, str]:
