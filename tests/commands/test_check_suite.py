@@ -48,14 +48,14 @@ def test_a_project_is_checked(process: Process, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_documents_are_the_same_for_workers_and_shards(process: Process, folder: Path) -> None:
-    whole = process("check", "--json", cwd=folder).json
+    whole = process("check", "--json", cwd=folder, new_workers=True).json
     two = process("check", "--json", "-n", "2", cwd=folder, new_workers=True).json
     assert without_times(two) == without_times(whole)
     assert whole["counts"] == {"passed": 2, "failed": 1, "inconclusive": 1, "errors": 1, "known": 0}
     assert whole["declared"] == list(VERDICTS) == [check["id"] for check in whole["checks"]]
     assert [point.get("name") for point in whole["checks"][0]["document"]["points"]] == ["at[1]", "at[2]"]
     for k in (1, 2):
-        process("check", "--shard", f"{k}/2", "-q", "--out", f"{k}.json", cwd=folder)
+        process("check", "--shard", f"{k}/2", "-q", "--out", f"{k}.json", cwd=folder, new_workers=True)
     merged = process("merge", "2.json", "1.json", "--json", cwd=folder)
     assert merged.exit_status == 1 and without_times(merged.json) == without_times(whole)
     assert "2/2" in process("merge", "1.json", cwd=folder).stderr
