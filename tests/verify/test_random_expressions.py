@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from gradcli.interpreters.tape import Recorded
 from gradcli.modes.mode import Question
-from gradcli.modes.registry import OWN
 from gradcli.modes.plan import plan
+from gradcli.modes.registry import OWN
 from gradcli.modes.symbolic_worker import differentiate
 from gradcli.point import Estimate, Point
 from gradcli.source.expression import Expression
