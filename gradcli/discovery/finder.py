@@ -28,7 +28,7 @@ def find(paths: Sequence[str], declared: Sequence[Declared] = ()) -> Findings:
     for _ in range(_MOST_CRASHES):
         answer, at, reason = _ask(paths, declared, skipped)
         if answer is not None:
-            return _findings(answer)
+            return findings_of(answer)
         if at is None or at in skipped:
             break
         skipped[at] = reason
@@ -63,7 +63,8 @@ def _document(line: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _findings(answer: dict[str, Any]) -> Findings:
+def findings_of(answer: dict[str, Any]) -> Findings:
+    """Return the findings of an answer of the process that reads."""
     gradients = []
     for each in answer["gradients"]:
         parameters = tuple(Parameter(**p) for p in each.pop("parameters"))

@@ -1,10 +1,12 @@
 """What the tests of discovery share: files written into a folder, and what is found in them, read in this process."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gradcli.discovery.finder import findings_of
+from gradcli.discovery.found import Findings
 from gradcli.discovery.reader import read
 
 HEAD = "import numpy as np\nfrom scipy.optimize import minimize, least_squares, newton\n"
@@ -28,3 +30,8 @@ def found(folder: Path, files: Mapping[str, str | bytes], paths: tuple[str, ...]
 def names(folder: Path, source: str) -> list[tuple[str, str, str | None, str]]:
     """Return name, kind, function and evidence of what is found in one file."""
     return [(g["name"], g["kind"], g["of"], g["found_by"]) for g in found(folder, {"a.py": source}, ("a.py",))]
+
+
+def find(paths: Sequence[str]) -> Findings:
+    """Return what is found in files and folders, as `finder.find` does, without a process."""
+    return findings_of(read({"paths": [*paths], "declared": [], "skipped": {}}, io.StringIO()))

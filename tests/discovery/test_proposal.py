@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gradcli.discovery.finder import find
 from gradcli.discovery.proposal import ids, is_live, quoted, suite, workflow
-from tests.discovery.reading import HEAD, written
+from tests.discovery.reading import HEAD, find, written
 from tests.rows import for_rows
 
 LIVE = "def bowl(x=1.0, c=2.5): return c * x * x\ndef bowl_grad(x=1.0, c=2.5): return 2 * c * x\n"
@@ -36,18 +35,15 @@ def uncommented(text: str) -> dict:
     return tomllib.loads("\n".join(lines))
 
 
-@pytest.mark.slow
 def test_a_check_whose_defaults_are_floats_is_live(tmp_path: Path) -> None:
     found = tomllib.loads(proposed(tmp_path, {"a.py": LIVE}, "tool.gradcli"))["tool"]["gradcli"]
     assert found["check"] == [{"id": "bowl_grad", "target": "a.py:bowl", "grad": "bowl_grad"}]
 
 
-@pytest.mark.slow
 def test_a_check_whose_module_has_a_point_is_live(tmp_path: Path) -> None:
     assert [c["target"] for c in tomllib.loads(proposed(tmp_path, {"a.py": OPEN + POINT}))["check"]] == ["a.py:focal"]
 
 
-@pytest.mark.slow
 def test_any_other_check_is_a_comment_that_says_what_to_fill_in(tmp_path: Path) -> None:
     text = proposed(tmp_path, {"pkg/a.py": OPEN})
     assert "check" not in tomllib.loads(text)
@@ -65,14 +61,12 @@ KINDS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", KINDS)
 def test_each_kind_has_its_key(tmp_path: Path, text: str) -> None:
     (check,) = tomllib.loads(proposed(tmp_path, {"a.py": text}))["check"]
     assert {k: v for k, v in check.items() if k not in ("id", "target")} == KINDS[text]
 
 
-@pytest.mark.slow
 def test_a_method_is_named_through_an_object_of_the_module(tmp_path: Path) -> None:
     model = "class P:\n    def loglike(self, b): return b @ b\n    def score(self, b): return 2 * b\n"
     (check,) = uncommented(proposed(tmp_path, {"a.py": model + "counts = P()\n"}))["check"]
@@ -80,7 +74,6 @@ def test_a_method_is_named_through_an_object_of_the_module(tmp_path: Path) -> No
     assert "needs an object of P" in proposed(tmp_path, {"a.py": model})
 
 
-@pytest.mark.slow
 def test_a_class_with_both_passes_is_one_target(tmp_path: Path) -> None:
     layer = "class Tanh:\n    def forward(self, x): return x * x\n    def backward(self, g): return 2 * g * self.x\n"
     (check,) = uncommented(proposed(tmp_path, {"a.py": layer}))["check"]
@@ -90,13 +83,11 @@ def test_a_class_with_both_passes_is_one_target(tmp_path: Path) -> None:
     assert check["target"] == "a.py:layer"
 
 
-@pytest.mark.slow
 def test_what_cannot_be_named_says_what_to_do(tmp_path: Path) -> None:
     text = HEAD + "def fit(x0):\n    return minimize(sum, x0, jac=lambda x: 2 * x)\n"
     assert "write it as a function of the module" in proposed(tmp_path, {"a.py": text})
 
 
-@pytest.mark.slow
 def test_a_custom_function_is_its_own_target(tmp_path: Path) -> None:
     text = "import torch\nclass T(torch.autograd.Function):\n    def forward(ctx, x): return x\n    def backward(ctx, g): return g * 2\n"
     (check,) = uncommented(proposed(tmp_path, {"a.py": text}))["check"]
@@ -121,7 +112,6 @@ NAMES = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_names_of_files_are_escaped(tmp_path: Path, name: str) -> None:
     (check,) = tomllib.loads(proposed(tmp_path, {name: LIVE}))["check"]
@@ -139,7 +129,6 @@ def test_nothing_found_is_a_suite_without_checks() -> None:
     assert tomllib.loads(suite([], ["src"])) == {"tool": {"gradcli": {"paths": ["src"]}}}
 
 
-@pytest.mark.slow
 def test_a_live_check_is_reachable_and_of_no_framework(tmp_path: Path) -> None:
     nested = "def fit():\n    def f(x=1.0): return x\n    def f_grad(x=1.0): return 1.0\n    return f\n"
     written(tmp_path, {"a.py": nested})
