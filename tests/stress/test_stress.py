@@ -227,8 +227,7 @@ def counted(x):
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("claim", "count"), [("right", 0), ("counted", 1)])
+@pytest.mark.parametrize(("claim", "count"), [pytest.param("right", 0, marks=pytest.mark.slow), ("counted", 1)])
 def test_a_claim_that_loses_digits_on_float32_inputs_alone_is_named(
     gradcli: Gradcli, here: Path, claim: str, count: int
 ) -> None:
