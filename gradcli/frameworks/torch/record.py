@@ -5,6 +5,7 @@ happened. Each call is also run in numpy, and compared with torch's own result: 
 refused.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -61,8 +62,17 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             self.shadows[number] = host(x)
             self.moving.add(_storage(x))
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Keep torch from loading its compiler, which takes over a second, only to switch it off in `__torch_dispatch__`."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+        record = self._record_uncompiled if "torch._dynamo" in sys.modules else self._record
+        return record(func, args, kwargs or {})
+
+    def _record(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run an operation, and record it if it depends on the inputs."""
         name = func.overloadpacket.__name__
         of_shape = name.startswith("new_") or name.endswith("_like")  # their result contains no entry of their operand
         moved = not of_shape and self._moves((args, kwargs))
@@ -103,6 +113,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             name, compute, *operands, y, writes, moved, EXACT if func.is_view else rounds_to(map(_format, _tensors(y)))
         )
         return y
+
+    _record_uncompiled = torch._disable_dynamo(_record)
 
     def _in_parts(self, func: Any, parts: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Record an operation as torch's decomposition of it. Raises NotSupported if that gives a different value."""
