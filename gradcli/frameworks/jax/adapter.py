@@ -156,7 +156,7 @@ class Jax(Without):
             y = f([*xs[:k], x, *xs[k + 1 :]])
             return jnp.vdot(_like(w, y), y)
 
-        return host(_at_once(jax.grad(one), [xs[k]]))
+        return host(jax.grad(one)(xs[k]))  # not compiled as a whole: its operations were for the whole gradient
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return _compiled(function)
