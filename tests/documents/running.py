@@ -10,20 +10,23 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.conftest import process
+from tests.conftest import Ran, process
 from tests.documents.blocks import ROOT, Block, blocks, read, sections
 from tests.documents.comparing import differs, shown_part
 
 EXAMPLES = ROOT / "examples"
-_PLAIN = re.compile(r"gradcli [^|&;<>$`*?\\]*")  # a command that needs no shell
+_PLAIN = re.compile(r"""gradcli (?:[^|&;<>$`*?\\"']|"[^"$`\\]*")*""")  # a command that needs no shell
+_STATUS = "echo $?"
 _WITH_THREADS = {"torch", "jax", "tensorflow", "mlx"}  # which a copy of this process would wait for
 _LEFT_OUT = re.compile(r"GITHUB_.*|.*COLOR|COLUMNS|LINES|PYTHON(PATH|WARNINGS)|PYTEST_.*")
 _ASIDE = shutil.ignore_patterns("__pycache__", ".gradcli_cache")
 _FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+Program = Callable[..., Ran]
 
 
 @dataclass
@@ -45,12 +48,17 @@ class Page:
     changed: list[Path] = field(default_factory=list)
 
 
-def run(name: str, folder: Path, available: frozenset[str], section: str | None = None) -> Page:
-    """Run a page, or one section of it: the blocks that need nothing but what is available."""
+def run(
+    name: str, folder: Path, available: frozenset[str], section: str | None = None, program: Program = process
+) -> Page:
+    """Run a page, or one section of it: the blocks that need nothing but what is available.
+
+    `program` runs gradcli on arguments, as a process of its own.
+    """
     page = Page(name, folder, read(name) if section is None else sections(read(name))[section])
     if "examples" in read(name):
         shutil.copytree(EXAMPLES, folder / "examples", ignore=_ASIDE)
-    shell, names, at, parts = Shell(folder), {}, 0, []
+    shell, names, at, parts = Shell(folder, program), {}, 0, []
     for block in blocks(page.text):
         if not block.needs <= available:
             continue
@@ -78,15 +86,20 @@ def environment() -> dict[str, str]:
 class Shell:
     """A shell that remembers its folder and the status of the last command; `gradcli` is that of this interpreter."""
 
-    def __init__(self, folder: Path):
-        self._folder, self._status = folder, 0
+    def __init__(self, folder: Path, program: Program):
+        self._folder, self._status, self._program = folder, 0, program
         self._moved = folder / ".folder"
         self._environ = environment() | {"COLUMNS": "80", "NO_COLOR": "1"}
 
     def run(self, line: str) -> str:
         """Run a line and return what it prints on both streams."""
-        if _PLAIN.fullmatch(line) and not _WITH_THREADS & sys.modules.keys():
-            done = process(*shlex.split(line)[1:], cwd=self._folder, environ=self._environ, together=True)
+        if line.endswith(f"; {_STATUS}"):
+            return self.run(line.removesuffix(f"; {_STATUS}")) + self.run(_STATUS)
+        if line == _STATUS:
+            printed, self._status = f"{self._status}\n", 0
+            return printed
+        if _PLAIN.fullmatch(line) and (self._program is not process or not _WITH_THREADS & sys.modules.keys()):
+            done = self._program(*shlex.split(line)[1:], cwd=self._folder, environ=self._environ, together=True)
             self._status = done.exit_status
             return done.stdout
         script = f'(exit {self._status})\n{line}\nstatus=$?; pwd > "{self._moved}"; exit $status'
