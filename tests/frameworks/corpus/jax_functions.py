@@ -94,11 +94,11 @@ def max_pool_average(saved: Any, ybar: Any) -> Any:
 IDS = np.array([2, 0, 2, 1])
 CASES: tuple[Case, ...] = (
     case("batch_norm", batch_norm, batch_norm_fwd, batch_norm_bwd,
-         {"the variance is taken as fixed": batch_norm_fixed_variance, "without the epsilon": batch_norm_no_eps}, x=drawn(5, 3)),
-    case("rotary", rotary, rotary_fwd, rotary_bwd, {"turned on, not back": rotary_same_way}, x=drawn(3, 4), angle=drawn(2)),
+         {"the variance is taken as fixed": batch_norm_fixed_variance, "without the epsilon": batch_norm_no_eps}, x=drawn(4, 2)),
+    case("rotary", rotary, rotary_fwd, rotary_bwd, {"turned on, not back": rotary_same_way}, x=drawn(2, 4), angle=drawn(2)),
     case("segment_sum", segment_sum, segment_sum_fwd, segment_sum_bwd,
          {"the segment before": segment_sum_shifted, "as if it were a mean": segment_sum_mean}, x=drawn(4, 2), ids=IDS),
-    case("max_pool", max_pool, max_pool_fwd, max_pool_bwd, {"spread as if it were an average": max_pool_average}, x=drawn(6)),
+    case("max_pool", max_pool, max_pool_fwd, max_pool_bwd, {"spread as if it were an average": max_pool_average}, x=drawn(4)),
     *MATRICES,
     *SCALARS,
 )  # fmt: skip

@@ -115,7 +115,7 @@ def case(name: str, f: Function, fwd: Function, bwd: Function, wrong: dict[str, 
 MATRICES = (
     case("fixed_point", fixed_point, fixed_point_fwd, fixed_point_bwd,
          {"as if there were one step": fixed_point_one_step, "eight terms of the series": fixed_point_few_terms, "w is not transposed": fixed_point_not_transposed},
-         w=drawn(3, 3) / 4, x=drawn(3)),
+         w=drawn(2, 2) / 4, x=drawn(2)),
     case("heun_step", heun_step, kept(heun_step), heun_step_bwd,
          {"the second stage's way through the first": heun_step_second_stage, "h inside the second stage": heun_step_h},
          s=drawn(2), h=np.float64(0.3)),
