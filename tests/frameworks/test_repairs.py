@@ -92,6 +92,7 @@ def loss(x):
 
 SLIPS = ("g * (s + x * s)", "g * (s - x * s * (1 - s))")
 OUT_OF_REACH = ("tensorflow", SLIPS[0])  # the verdict by values took few calls, and so may the search
+SLOW = ("jax", SLIPS[0])  # which torch and MLX have
 LAYERS = {
     "torch": (TORCH, "swish"),
     "jax": (JAX, "loss"),
@@ -99,8 +100,8 @@ LAYERS = {
     "mlx.core": (MLX, "loss"),
 }
 CASES = [
-    *((framework, wrong) for framework in LAYERS for wrong in SLIPS if (framework, wrong) != OUT_OF_REACH),
-    *((framework, "s + x * s * (1 - s)") for framework in ("torch", "jax", "mlx.core")),
+    *((framework, wrong) for framework in LAYERS for wrong in SLIPS if (framework, wrong) not in (OUT_OF_REACH, SLOW)),
+    *((framework, "s + x * s * (1 - s)") for framework in ("torch", "mlx.core")),
     ("mlx.core", "g * (s + y * s)"),  # an edit of the value y would make it right, and is none of the gradient
 ]
 

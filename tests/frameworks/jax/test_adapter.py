@@ -69,8 +69,8 @@ RIGHT = {
     "a loop": ("def f(x):\n    while jnp.sum(x * x) < 30:\n        x = 2 * x\n    return jnp.sum(x)", "x=randn(3)"),
     "random": ("def f(x):\n    return jnp.sum(x * jax.random.normal(jax.random.key(0), x.shape))", "x=randn(3)"),
     "random in a scan": (
-        "def f(x):\n    keys = jax.random.split(jax.random.key(1), 2)\n"
-        "    return lax.scan(lambda c, k: (c * jax.random.uniform(k, c.shape), None), x, keys)[0]",
+        "def step(c, k):\n    return c * jax.random.uniform(k, c.shape), None\n"
+        "def f(x):\n    return lax.scan(step, x, jax.random.split(jax.random.key(1), 2))[0]",
         "x=randn(3)",
     ),
     "vmap inside": ("def f(x, w):\n    return jnp.sum(jax.vmap(right)(x, w))", "x=randn(3), w=randn(3)"),
