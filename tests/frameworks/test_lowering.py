@@ -118,8 +118,9 @@ def kinds(q: Question) -> set[tuple[Any, ...]]:
 
 
 @pytest.fixture(name="met")
-def _met() -> set[tuple[Any, ...]]:
-    """Return a set that the rows of a test share."""
+def _met(name: str) -> set[tuple[Any, ...]]:
+    """Return a set that the rows of a framework share."""
+    here(name)
     return set()
 
 
