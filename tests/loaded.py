@@ -42,7 +42,10 @@ class Loaded:
 
 
 def main() -> None:
-    """Load the frameworks that the arguments name, then run what each line of standard input asks for."""
+    """Load the frameworks that the arguments name, then run what each line of standard input asks for.
+
+    Its workers are new processes: JAX and TensorFlow may not be copied after their first operation.
+    """
     with silent():
         for framework in sys.argv[1:]:
             for module in MODULES[framework]:
@@ -50,7 +53,7 @@ def main() -> None:
                     importlib.import_module(module)
     for line in sys.stdin:
         argv, more = json.loads(line)
-        print(json.dumps(dataclasses.asdict(process(*argv, **more))), flush=True)
+        print(json.dumps(dataclasses.asdict(process(*argv, new_workers=True, **more))), flush=True)
 
 
 if __name__ == "__main__":
