@@ -266,4 +266,6 @@ def test_modes_that_go_entry_by_entry_are_left_out_where_many_entries_are_certif
 
 def test_a_gradient_that_is_certified_with_float64s_pi_says_so() -> None:
     (point,) = checked("(x - pi)**2", "x=3.141592653589793", "2*(x - pi)").points
-    assert any(f.message.startswith("the gradient is certified with the float64 values of pi and e") for f in point.findings)
+    assert any(
+        f.message.startswith("the gradient is certified with the float64 values of pi and e") for f in point.findings
+    )
