@@ -61,6 +61,7 @@ def is_planted(number):
 
 PLUGIN = f"""
 import json, os, resource
+from pathlib import Path
 
 resource.setrlimit(resource.RLIMIT_DATA, ({MEMORY}, {MEMORY}))
 
@@ -74,7 +75,7 @@ def pytest_collection_modifyitems(config, items):
         from tests.conftest import ALONE
         items[:] = [item for item in items if item.get_closest_marker("slow") or ALONE & {{*item.path.parts}}]
     if "PLANTED_TESTS" in os.environ:
-        place = {{name: k for k, name in enumerate(json.load(open(os.environ["PLANTED_TESTS"])))}}
+        place = {{name: k for k, name in enumerate(json.loads(Path(os.environ["PLANTED_TESTS"]).read_text()))}}
         items[:] = sorted((item for item in items if item.nodeid in place), key=lambda item: place[item.nodeid])
 
 

@@ -31,10 +31,8 @@ from gradcli.source.names import (
     taken_along,
 )
 from gradcli.source.notices import NOTICES, Notice, transposed
-from gradcli.source.parameters import KEYWORD_SPELLINGS, is_static, is_written_out, not_taken
 from gradcli.source.parsing import characters, extent, parsed
 from gradcli.source.spellings import DOTS, FUNCTION_NAMES, INVERSE
-from gradcli.source.static import NOT_STATIC, dotted_name, fact, integer
 from gradcli.source.tokens import Statement, folded
 from gradcli.source.torch_names import OF_TORCH
 
@@ -82,6 +80,83 @@ def places(parts: list[ast.expr], names: Container[str], given: Container[str]) 
     return [k for k in reversed(range(len(parts))) if named[k]]
 
 
+# Facts about a syntax tree that are known without running it: integers, axes, shapes, dotted names.
+
+INTEGERS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Pow: operator.pow,
+}
+ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+NOT_STATIC = object()
+
+
+def fact(node: ast.expr, taken: set[str]) -> Any:
+    """Return the value of a static node (an axis, a shape, a string, an order), or NOT_STATIC if it must be computed."""
+    if isinstance(node, ast.Constant) and (isinstance(node.value, bool | str | float) or node.value is None):
+        return node.value
+    if isinstance(node, ast.Name) and node.id in CONSTANTS and node.id not in taken:
+        return CONSTANTS[node.id]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and integer(node) is None:
+        inner = fact(node.operand, taken)
+        return -inner if isinstance(inner, float) else NOT_STATIC
+    if isinstance(node, ast.Tuple | ast.List):
+        parts = [fact(part, taken) for part in node.elts]
+        return NOT_STATIC if any(part is NOT_STATIC for part in parts) else tuple(parts)
+    whole = integer(node)
+    return whole if whole is not None else _arithmetic(node, taken)
+
+
+def _arithmetic(node: ast.expr, taken: set[str]) -> Any:
+    """Return the value of `1/3` or `2*pi`, or NOT_STATIC for anything else."""
+    if not isinstance(node, ast.BinOp) or type(node.op) not in ARITHMETIC or _height(node) > 20:
+        return NOT_STATIC
+    left, right = fact(node.left, taken), fact(node.right, taken)
+    if not all(isinstance(x, int | float) and abs(x) < 2**53 for x in (left, right)):
+        return NOT_STATIC
+    return NOT_STATIC if isinstance(node.op, ast.Div) and right == 0 else ARITHMETIC[type(node.op)](left, right)
+
+
+def integer(root: ast.expr) -> int | None:
+    """Return the value of integer arithmetic on literals; None for anything else, and where numbers become too large."""
+    node, sign = root, 1
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        node, sign = node.operand, -sign
+    if isinstance(node, ast.Constant):
+        return sign * node.value if type(node.value) is int else None
+    if not isinstance(node, ast.BinOp) or type(node.op) not in INTEGERS or _height(node) > 20:
+        return None
+    left, right = integer(node.left), integer(node.right)
+    if left is None or right is None or abs(left) > 2**53 or abs(right) > 2**53:
+        return None
+    if isinstance(node.op, ast.FloorDiv) and right == 0:
+        return None
+    if isinstance(node.op, ast.Pow) and (right < 0 or right * abs(left).bit_length() > 64):
+        return None
+    return sign * int(INTEGERS[type(node.op)](left, right))
+
+
+def _height(node: ast.expr) -> int:
+    """Return the height of a tree of binary operators, counted to 21 at most."""
+    level: list[ast.expr] = [node]
+    height = 0
+    while level and height <= 20:
+        level = [child for n in level if isinstance(n, ast.BinOp) for child in (n.left, n.right)][:1000]
+        height += 1
+    return height
+
+
+def dotted_name(node: ast.expr) -> str | None:
+    """Return a chain of attributes as text (`np.linalg.norm`), or None for anything else."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(names)]) if isinstance(node, ast.Name) else None
+
+
 def written_out(node: ast.expr, span: Callable[[ast.AST], Span]) -> Any:
     """Return an index that is written out. Raises BadExpression for any other; `span` says where a node is."""
     if isinstance(node, ast.Tuple):
@@ -104,6 +179,60 @@ def written_out(node: ast.expr, span: Callable[[ast.AST], Span]) -> Any:
 
 
 # Calls checked against the signatures of the language's functions.
+
+
+# Which parameters of the language's functions are data: known without running the expression, or not taken at all.
+
+# Axes, shapes, sizes, orders and modes: where such an argument is written out, it is passed as it is.
+STATIC = {
+    "axis", "axes", "axis1", "axis2", "axisa", "axisb", "axisc", "shape", "newshape", "new_shape", "window_shape", "keepdims",
+    "ddof", "ord", "k", "n", "N", "num", "offset", "repeats", "reps", "indices", "indices_or_sections", "source",
+    "destination", "decimals", "subscripts", "approximate", "order", "to", "shift", "kth", "pad_width", "mode", "method",
+    "side", "increasing", "rowvar", "bias", "ind", "obj", "edge_order", "endpoint", "indexing", "UPLO", "upper", "norm",
+    "deg", "discont", "period", "full_matrices", "compute_uv", "rcond", "rtol", "atol", "tol",
+    "include_initial", "nan", "posinf", "neginf", "equal_nan", "fweights", "sparse", "reduction", "log_input", "log_target",
+    "num_groups", "num_classes", "is_causal", "normalized_shape", "correction", "unbiased", "training", "dim0", "dim1",
+}  # fmt: skip
+# The same, of parameters whose name means a value in other functions.
+STATIC_OF = {
+    ("cond", "p"), ("norm", "p"), ("normalize", "p"), ("pairwise_distance", "p"), ("triplet_margin_loss", "p"), ("dist", "p"),
+    ("polyder", "m"), ("polyint", "m"), ("digitize", "right"), ("rollaxis", "start"), ("multigammaln", "d"),
+    ("gaussian_nll_loss", "full"), ("tri", "M"),
+    *((name, "q") for name in ("quantile", "percentile", "nanquantile", "nanpercentile")),
+    *((name, "s") for name in ("fftn", "ifftn", "rfftn", "irfftn", "fft2", "ifft2", "rfft2", "irfft2")),
+}  # fmt: skip
+# Values, although other functions have a size of that name.
+VALUES_OF = {
+    ("scaled_dot_product_attention", "k"),
+    *((name, "bias") for name in ("linear", "layer_norm", "group_norm", "batch_norm", "instance_norm")),
+}
+# Those that may also be computed.
+COMPUTED = {
+    "indices", "shape", "n", "k", "num", "nan", "posinf", "neginf", "period", "discont", "fweights", "repeats", "N",
+}  # fmt: skip
+# Options about memory, types and further results, and those that no rule knows.
+NOT_TAKEN = {
+    "out", "dtype", "where", "like", "subok", "casting", "initial", "returned", "optimize", "device", "copy", "order",
+    "hermitian", "kind", "stable", "sorter", "overwrite_input", "retstep", "return_index", "return_inverse", "return_counts",
+    "sorted", "writeable", "cov", "full",
+}  # fmt: skip
+TAKEN_BY = {("gaussian_nll_loss", "full")}
+KEYWORD_SPELLINGS = {"dim": "axis", "keepdim": "keepdims", "dims": "axis", "shifts": "shift"}
+
+
+def is_static(function: str, parameter: str) -> bool:
+    """Return whether an argument that is written out is data, and no value."""
+    return (parameter in STATIC and (function, parameter) not in VALUES_OF) or (function, parameter) in STATIC_OF
+
+
+def is_written_out(function: str, parameter: str) -> bool:
+    """Return whether an argument must be data."""
+    return is_static(function, parameter) and parameter not in COMPUTED
+
+
+def not_taken(function: str, parameters: set[str]) -> set[str]:
+    """Return those of the given parameters that a function does not take in an expression."""
+    return {name for name in parameters & NOT_TAKEN if (function, name) not in TAKEN_BY}
 
 
 def positional(name: str, function: Callable[..., Any], count: int, keywords: Sequence[str], where: Span) -> list[str]:

@@ -1,6 +1,7 @@
 """Look for hard points where a claim is wrong or loses digits, and add what was found to the report of a check."""
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,24 +13,24 @@ import numpy as np
 from gradcli.core.closures import closure, codes, python_code
 from gradcli.core.primitive import Value
 from gradcli.core.shapes import shape
-from gradcli.errors import BadOption, GradcliError
+from gradcli.errors import BadOption, GradcliError, Place
 from gradcli.interpreters.program import Program, record
 from gradcli.interpreters.tape import CONSTANT
-from gradcli.modes.claim import Claimed
+from gradcli.modes.claim import Claimed, WrongShape, in_shape
 from gradcli.modes.claimed import Called, ClaimedFunction
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.point import Estimate, Point
+from gradcli.reports import numbers
 from gradcli.reports.check import CheckReport
-from gradcli.reports.common import Finding
+from gradcli.reports.common import Finding, finding
 from gradcli.reports.point_report import FewestDigits, StressReport
 from gradcli.source.derived import is_target, root_of
 from gradcli.source.facts import dims_of_values, facts_of
 from gradcli.source.function import Function, of
 from gradcli.source.python import PythonFunction
-from gradcli.stress.exact import both_ways, function_of
+from gradcli.stress.exact import Named, both_ways, function_of, loss
 from gradcli.stress.hard_points import Around, hard_points
-from gradcli.stress.inaccurate import FEW_DIGITS, inaccurate
 from gradcli.stress.look import (
     FULL,
     Look,
@@ -42,11 +43,10 @@ from gradcli.stress.look import (
     right_digits,
     right_gradient,
 )
-from gradcli.stress.narrow import MOST, look_in_float32, takes_float32
 from gradcli.verify.causes import Verified
 from gradcli.verify.check import verify
 from gradcli.verify.request import Request
-from gradcli.words import Exit, Severity, Verdict, worst
+from gradcli.words import Exit, Kind, Severity, Verdict, worst
 
 POINTS = 400  # that are looked at, unless the user asks for another number
 _MOST_CALLS = 15_000  # of f, after which no further point is looked at
@@ -64,6 +64,65 @@ class StressOptions:
     named: Mapping[str, int] | None = None
     digits: float | None = None
     assume: tuple[str, ...] = ()
+
+
+# The finding that names the point where the fewest digits are right, the line that loses them, and what to write instead.
+
+FEW_DIGITS = 6.0  # fewer are reported
+
+
+# What to write instead of a line that loses digits.
+
+_KNOWN = (  # a pattern of the line, what it does, what to write
+    (r"1(?:\.0)?\s*-\s*(?:\w+\.)*cos\((?P<x>.+)\)", "1 - cos(x) cancels near 0", "2*sin(x/2)**2"),
+    (r"(?:\w+\.)*exp\((?P<x>.+)\)\s*-\s*1", "exp(x) - 1 cancels near 0", "expm1(x)"),
+    (r"(?:\w+\.)*log\(\s*1(?:\.0)?\s*\+", "log(1 + x) cancels near 0", "log1p(x)"),
+    (r"1(?:\.0)?\s*-\s*(?:\w+\.)*tanh\(.+\)\s*\*\*\s*2", "1 - tanh(x)**2 cancels where x is large", "1/cosh(x)**2"),
+    (r"1(?:\.0)?\s*/\s*\(1(?:\.0)?\s*\+\s*(?:\w+\.)*exp\(.+\)\)\s*-\s*1", "sigmoid(x) - 1 cancels where x is large",
+     "-1/(1 + exp(x))"),
+    (r"mean\(.+\*\*\s*2.*\)\s*-\s*(?:\w+\.)*mean\(.+\)\s*\*\*\s*2", "mean(x**2) - mean(x)**2 cancels where x varies little",
+     "mean((x - mean(x))**2)"),
+    (r"sqrt\(.+\)\s*-\s*.*sqrt\(.+\)", "the difference of two roots cancels", "(a - b)/(sqrt(a) + sqrt(b))"),
+)  # fmt: skip
+_PATTERNS = tuple((re.compile(pattern), says, do) for pattern, says, do in _KNOWN)
+
+
+def advice(line: str, operation: str) -> tuple[str, str | None]:
+    """Return what a line loses its digits by, and what to write instead, None where nothing better is known."""
+    for pattern, says, do in _PATTERNS:
+        if pattern.search(line):
+            return says, do
+    if operation in ("sub", "subtract", "add", "sum", "-", "+"):
+        return "nearly equal numbers cancel", None
+    return "digits are lost", None
+
+
+def inaccurate(
+    what: str,
+    digits: float,
+    values: Mapping[str, Any],
+    function: Named | None,
+    wrt: tuple[str, ...],
+    wanted: float | None,
+) -> Finding:
+    """Return the finding that `what` keeps few right digits at a point, an error if more are `wanted`.
+
+    `function` computes it; its line that loses the digits is named where it can be traced.
+    """
+    says = f"{what} keeps {math.floor(digits * 10) / 10:.1f} right digits at {numbers.at_values(values)}"
+    lost = None if function is None else loss(function, wrt, values)
+    hint, where = None, None
+    if lost is not None:
+        where = lost.where
+        reason, better = advice(where.source if where is not None else "", lost.name)
+        says += f"; {reason}"
+        hint = None if better is None else f"write {better}"
+        if isinstance(where, Place) and where.operation != where.source:
+            says += f", in {where.operation}"
+    few = wanted is not None and digits < wanted
+    if few:
+        says += f"; --digits asks for {wanted:g}"
+    return finding(Kind.INACCURATE, Severity.ERROR if few else Severity.WARNING, says, at=where, hint=hint)
 
 
 def stressed(given: Verified, request: Request, options: StressOptions) -> Verified:
@@ -256,6 +315,56 @@ def _points(request: Request, options: StressOptions) -> Iterator[dict[str, Any]
         if number >= options.points or _calls(request) > last:
             return
         yield values
+
+
+# A claim on float32 inputs: the digits that it keeps of those that float32 leaves.
+
+MOST = 60  # points at which float32 is tried
+DIGITS = float(-np.log10(np.finfo(np.float32).eps))
+_FEWEST_GIVEN = 3.0  # digits that float32 must leave of the right gradient
+_LOST_IN_FLOAT32 = 3.0  # digits that are lost beside those that float64 loses; fewer are no finding
+_SMALLEST, _LARGEST = 1e-30, 1e30  # numbers whose squares and products float32 may not have are left out, unless zero
+
+
+def takes_float32(request: Request) -> bool:
+    """Whether a claim can be called with float32 inputs: a Python function can."""
+    return isinstance(request.claim, ClaimedFunction) and isinstance(request.claim.compute, Called)
+
+
+def look_in_float32(request: Request, seen: Look) -> Look | None:
+    """Return what the claim keeps on float32 inputs, if it loses more digits than at the point seen in float64; else None.
+
+    The right gradient is that at the same numbers, in float64.
+    """
+    values = seen.values
+    narrow = {**values, **{name: np.asarray(values[name], dtype=np.float32)[()] for name in request.wrt}}
+    wide = {**values, **{name: np.asarray(narrow[name], dtype=float)[()] for name in request.wrt}}
+    if not all(_has_room(wide[name]) for name in request.wrt) or request.claim is None:
+        return None
+    q = request.question(Point(wide))
+    right = right_gradient(q)
+    if right is None or not all(map(_has_room, right.value.values())):
+        return None
+    given = DIGITS - (FULL - given_digits(q, right))
+    if given < _FEWEST_GIVEN:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            found = request.claim(narrow)
+            claimed = {n: in_shape(n, x, np.shape(q.value), shape(wide[n])) for n, x in found.items()}
+    except (GradcliError, WrongShape, ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError):
+        return None
+    digits = {
+        n: min(right_digits(x, right.value[n], right.bound[n]), DIGITS) for n, x in claimed.items() if n in right.value
+    }
+    name = min(digits, key=lambda n: digits[n])
+    narrowed = Look(Word.RIGHT, wide, digits[name], given, name)
+    return narrowed if narrowed.lost > seen.lost + _LOST_IN_FLOAT32 else None
+
+
+def _has_room(x: Any) -> bool:
+    x = np.abs(np.asarray(x))
+    return bool(np.all((x == 0) | ((x > _SMALLEST) & (x < _LARGEST))))
 
 
 def _searched(request: Request, options: StressOptions) -> _Found:

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradcli.drawing.layers import Layout, crossings_between, layered, ordered, ranks
-from gradcli.drawing.proper import proper
+from gradcli.drawing.layers import Layout, crossings_between, layered, ordered, proper, ranks
 from tests.rows import for_rows
 
 BETWEEN, APART = 40.0, 12.0

@@ -11,10 +11,10 @@ from gradcli.errors import BadExpression
 from gradcli.primitives import layers, losses
 from gradcli.primitives.special_orders import COMPOSITES, SAME, WHY
 from gradcli.source import left_out
+from gradcli.source.compiler import COMPUTED, NOT_TAKEN, STATIC, STATIC_OF, VALUES_OF, is_static
 from gradcli.source.expression import Expression
 from gradcli.source.growth import ENTRIES, STEPS
 from gradcli.source.names import ALIASES, FUNCTIONS, arity
-from gradcli.source.parameters import COMPUTED, NOT_TAKEN, STATIC, STATIC_OF, VALUES_OF, is_static
 from gradcli.source.torch_names import OF_TORCH
 from tests.rows import for_rows
 

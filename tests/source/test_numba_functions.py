@@ -10,7 +10,7 @@ import pytest
 
 import gradcli
 from gradcli.core.closures import python_code
-from gradcli.frameworks.recognise import recognised
+from gradcli.frameworks.adapt import recognised
 from gradcli.source import standin
 from gradcli.source.standin import stand_ins, untraced
 

@@ -7,7 +7,7 @@ from gradcli.modes.mode import Question
 from gradcli.point import Estimate, Point
 from gradcli.reports.absent import ABSENT
 from gradcli.source.expression import Expression
-from gradcli.study.digits import digits_against, right_digits
+from gradcli.study.compare import digits_against, right_digits
 from tests.rows import for_rows
 
 # fmt: off

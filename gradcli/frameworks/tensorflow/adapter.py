@@ -1,23 +1,28 @@
 """The adapter for TensorFlow: converts tensors, computes TensorFlow's own gradients, and says what its functions compute in."""
 
 import contextlib
+import copy
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework import op_callbacks
+from tensorflow.python.ops import custom_gradient
 
+from gradcli.core.provenance import is_users, place_of, position
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
-from gradcli.frameworks.framework import Call, Flat, Inside, Placed, Prepared, Tensor, Without
+from gradcli.frameworks.framework import EPS, Call, Flat, Inside, Placed, Prepared, Tensor, Without
 from gradcli.frameworks.raised import told
-from gradcli.frameworks.tensorflow.calls import custom_calls, inside
-from gradcli.frameworks.tensorflow.modules import host, is_made_by_keras, of_keras, of_module
 from gradcli.frameworks.tensorflow.seeds import drawn, seeded
 from gradcli.lowering.devices import DEVICES
 from gradcli.point import Array
+from gradcli.source.function import Notice
 from gradcli.source.structure import taken_apart
+from gradcli.words import Kind, Severity
 
 _FORMATS = {
     "float64": tf.float64, "float32": tf.float32, "float16": tf.float16, "bfloat16": tf.bfloat16, "tf32": tf.float32,
@@ -25,6 +30,309 @@ _FORMATS = {
 _COMPILED = type(tf.function(lambda: None))
 _NO_FORWARD = ("ForwardAccumulator", "forward", "gradient registry", "no gradient defined", "variant")
 _ZERO = tf.UnconnectedGradients.ZERO
+
+
+# What one run of a function shows: its calls of custom gradients, the formats of its values, its stopped gradients.
+
+_MOST = 64  # calls that are collected at most
+_EAGERLY = "_eager_mode_decorator"  # of tf.custom_gradient
+
+
+def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
+    """Return one call of each custom function, for each set of argument shapes that a run contains.
+
+    A `tf.function` runs as plain Python here, so that calls inside it get actual values.
+    """
+    found: dict[Any, Call] = {}
+    own = getattr(custom_gradient, _EAGERLY)
+
+    def seen(function: Any, args: Any, kwargs: Any) -> Any:
+        plain = inspect.unwrap(function)
+        code = getattr(plain, "__code__", None)
+        leaves = taken_apart("", (args, kwargs))[1].values()
+        key = (code, tuple(_key(x) for x in leaves))
+        if code is not None and is_users(code.co_filename) and key not in found and len(found) < _MOST:
+            found[key] = Call(
+                _name(plain), applied(function), tuple(args), dict(kwargs), position(), place_of(_rule(plain))
+            )
+        return own(function, args, kwargs)
+
+    setattr(custom_gradient, _EAGERLY, seen)
+    try:
+        with eagerly():
+            f(xs)
+    finally:
+        setattr(custom_gradient, _EAGERLY, own)
+    return list(found.values())
+
+
+def inside(run: Callable[[], Any], xs: Sequence[Any]) -> Inside:
+    """Return the narrowest format among the values that a run computes from the tensors `xs`, and its stopped gradients."""
+    moving = {id(x): x for x in xs}  # kept, so that no id is used again
+    formats, stops = ["float64"], list[Any]()
+
+    def note_formats(
+        kind: Any, inputs: Any, attributes: Any, outputs: Any, op_name: Any = None, graph: Any = None
+    ) -> None:
+        if moving.keys().isdisjoint(map(id, inputs)):
+            return
+        moving.update((id(y), y) for y in outputs)
+        formats.extend(y.dtype.name for y in outputs if y.dtype.name in EPS)
+        if kind == "StopGradient":
+            stops.append(position())
+
+    op_callbacks.add_op_callback(note_formats)
+    try:
+        with eagerly():
+            run()
+    finally:
+        op_callbacks.remove_op_callback(note_formats)
+    return Inside(max(formats, key=lambda name: EPS[name]), tuple(stops))
+
+
+def applied(function: Any) -> Callable[..., Any]:
+    """Return a function with a custom gradient as a plain callable, with its signature."""
+    call: Callable[..., Any] = tf.custom_gradient(function)
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        return call(*args, **kwargs)
+
+    apply.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    apply.__name__ = _name(function)
+    return apply
+
+
+@contextmanager
+def eagerly() -> Iterator[None]:
+    """Run each `tf.function` as plain Python in the block."""
+    before = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(before)
+
+
+def _rule(function: Any) -> Any:
+    """Return the gradient that a function defines inside itself, in a form whose source can be found; else the function."""
+    code = function.__code__
+    inner = [c for c in code.co_consts if inspect.iscode(c)]
+    named = [c for c in inner if not c.co_name.startswith("<")] or inner
+    return _Coded(named[-1]) if named else function
+
+
+class _Coded:
+    """A stand-in for a function that has only its code, from which the source line is read."""
+
+    def __init__(self, code: Any) -> None:
+        self.__code__ = code
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", "function"))
+
+
+def _key(x: Any) -> Any:
+    return (tuple(x.shape), x.dtype) if isinstance(x, tf.Tensor | tf.Variable) else repr(x)[:80]
+
+
+# Modules, layers and models as functions of their inputs and of their trainable variables.
+
+_CHANGES = ("BatchNormalization", "Dropout", "GaussianNoise")  # layers that behave differently in training
+
+
+def host(x: Any) -> Array:
+    """Return a tensor in numpy: floats in float64, an array without axes as a number."""
+    x = tf.convert_to_tensor(x)
+    if x.dtype.is_floating:
+        x = tf.cast(x, tf.float64)
+    return np.array(x.numpy())[()]
+
+
+def is_made_by_keras(kind: type) -> bool:
+    """Whether a class is a layer or a model of Keras; Keras is not imported to find out."""
+    return any(c.__module__.startswith("keras.") and c.__name__ == "Layer" for c in inspect.getmro(kind))
+
+
+def of_module(module: tf.Module, dtype: Any) -> Prepared:
+    """Return a copy of a module, with floats converted to `dtype`, as a function of its inputs and trainable variables."""
+    own = copy.deepcopy(module)
+    predicate = lambda x: isinstance(x, tf.Variable)
+    paths = [path for path, _ in own._flatten(predicate=predicate, with_path=True)]
+    parameters, still, moving = {}, [], {}
+    for path in paths:
+        variable = _at(own, path)
+        if variable.dtype.is_floating:
+            variable = tf.Variable(
+                tf.cast(variable, dtype), trainable=variable.trainable, name=variable.name.split(":")[0]
+            )
+            _put(own, path, variable)
+        if variable.trainable and variable.dtype.is_floating:
+            name = ".".join(map(str, path))
+            moving[name], parameters[name] = path, host(variable)
+        else:
+            still.append((variable, tf.identity(variable)))
+
+    def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
+        with _restored(still), _substituted(own, {moving[name]: x for name, x in (parameters or {}).items()}):
+            return own(*args, **kwargs)
+
+    return Prepared(_signed(call, own, type(module)), type(module).__name__, parameters)
+
+
+@contextlib.contextmanager
+def _substituted(module: Any, values: dict[Any, Any]) -> Iterator[None]:
+    """Replace variables of a module by tensors in the block."""
+    before = {path: _at(module, path) for path in values}
+    try:
+        for path, x in values.items():
+            _put(module, path, x)
+        yield
+    finally:
+        for path, variable in before.items():
+            _put(module, path, variable)
+
+
+def _at(x: Any, path: Sequence[Any]) -> Any:
+    for key in path:
+        x = getattr(x, key) if isinstance(key, str) and hasattr(x, key) else x[key]
+    return x
+
+
+def _put(x: Any, path: Sequence[Any], value: Any) -> None:
+    owner, last = _at(x, path[:-1]), path[-1]
+    if isinstance(last, str) and hasattr(owner, last):
+        setattr(owner, last, value)
+    else:
+        owner[last] = value
+
+
+@contextlib.contextmanager
+def _restored(still: Sequence[tuple[Any, Any]]) -> Iterator[None]:
+    """Restore, after the block, the variables that a call may write to."""
+    try:
+        yield
+    finally:
+        for variable, x in still:
+            variable.assign(x)
+
+
+def of_keras(found: Any, dtype: str, seed: int) -> Prepared:
+    """Return a layer or a model as a function; a class is constructed without arguments, with seeded random numbers.
+
+    A layer that has no variables before its first call creates them in a first call, which is seeded too.
+
+    Raises  BadOption if Keras does not run on TensorFlow.
+    """
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        says = f"Keras runs on {keras.backend.backend()} here"
+        raise BadOption(says, do="set KERAS_BACKEND=tensorflow, or say --framework")
+    if inspect.isclass(found):
+        with seeded(seed):
+            found = found()
+    model, notices = found, []
+    if any(type(layer).__name__ in _CHANGES for layer in model._flatten_layers()):
+        notices.append(Notice(Kind.MODULE, Severity.INFO, "checked as it is called without training=True"))
+
+    def names() -> dict[str, Any]:
+        return dict(zip(_named(model), model.trainable_variables, strict=True))
+
+    def values() -> dict[str, Any]:
+        return {name: host(v.value) for name, v in names().items()}
+
+    def build(point: dict[str, Any]) -> dict[str, Any]:
+        with _wide(model, dtype), seeded(seed), told():
+            model(**point)
+        return values()
+
+    def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
+        with _wide(model, dtype):
+            given = parameters or {}
+            own = [given.get(name, v.value) for name, v in names().items()]
+            still = [v.value for v in model.non_trainable_variables]
+            return model.stateless_call(own, still, *args, **kwargs)[0]
+
+    late = build if not model.built or not model.variables else None
+    of = _signed(call, model.call, type(model))
+    return Prepared(of, type(model).__name__, values(), tuple(notices), late)
+
+
+def _named(model: Any) -> list[str]:
+    """Return the names of a model's trainable variables: the attributes that lead to each, or else Keras's own name."""
+    names: dict[int, str] = {}
+    _walk(model, "", names, set())
+    return [names.get(id(v), v.path.replace("/", ".")) for v in model.trainable_variables]
+
+
+def _walk(x: Any, path: str, names: dict[int, str], seen: set[int]) -> None:
+    import keras
+
+    if isinstance(x, keras.Variable):
+        names.setdefault(id(x), path)
+    elif isinstance(x, list | tuple | dict):
+        for key, part in x.items() if isinstance(x, dict) else enumerate(x):
+            _walk(part, f"{path}.{key}", names, seen)
+    elif isinstance(x, keras.Layer) and id(x) not in seen:
+        seen.add(id(x))
+        before = f"{path}." if path else ""
+        own = {name: part for name, part in vars(x).items() if not isinstance(part, keras.Function)}
+        for name, part in own.items():
+            if isinstance(part, keras.Variable | keras.Layer) or not name.startswith("_"):
+                _walk(part, before + name.removeprefix("_"), names, seen)
+        for k, layer in enumerate(getattr(x, "layers", ())):
+            _walk(layer, f"{before}layers.{k}", names, seen)
+
+
+@contextlib.contextmanager
+def _wide(model: Any, dtype: str) -> Iterator[None]:
+    """Make a model, its layers and its variables compute in the format `dtype` in the block."""
+    import keras
+
+    layers = list(model._flatten_layers())
+    variables = [v for v in model.variables if keras.backend.is_float_dtype(v.dtype)]
+    inputs = [t for layer in layers for t in _inputs(layer)]
+    before = [(layer, layer.dtype_policy) for layer in layers], [(v, v._dtype) for v in variables]
+    formats = [t.dtype for t in inputs]
+    kept = keras.config.dtype_policy(), keras.config.floatx()
+    try:
+        keras.config.set_dtype_policy(dtype)
+        keras.config.set_floatx(dtype)
+        for layer in layers:
+            layer.dtype_policy = dtype
+        for v in variables:
+            v._dtype = dtype
+        for t in inputs:
+            t._dtype = dtype
+        yield
+    finally:
+        keras.config.set_dtype_policy(kept[0])
+        keras.config.set_floatx(kept[1])
+        for layer, policy in before[0]:
+            layer.dtype_policy = policy
+        for v, own in before[1]:
+            v._dtype = own
+        for t, own in zip(inputs, formats, strict=True):
+            t._dtype = own
+
+
+def _inputs(layer: Any) -> list[Any]:
+    """Return the symbolic float inputs of a functional or sequential model, which converts its arguments to their format."""
+    import keras
+
+    made = [x for x in (layer, getattr(layer, "_functional", None)) if isinstance(x, keras.Function)]
+    return [t for x in made for t in x._inputs if keras.backend.is_float_dtype(t.dtype)]
+
+
+def _signed(call: Callable[..., Any], like: Any, kind: type) -> Callable[..., Any]:
+    """Return a function with the signature of another and a keyword for parameters."""
+    own = list(inspect.signature(like).parameters.values())
+    keyword = inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=None)
+    last = [p for p in own if p.kind is p.VAR_KEYWORD]
+    call.__signature__ = inspect.Signature([*(p for p in own if p not in last), keyword, *last])  # type: ignore[attr-defined]
+    call.__name__ = kind.__name__
+    return call
 
 
 class TensorFlow(Without):

@@ -2,30 +2,25 @@
 
 import contextlib
 import copy
+import functools
 import inspect
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, cast
 
 import numpy as np
 import torch
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint
 
+from gradcli.core.provenance import is_users, place_of, position
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
 from gradcli.frameworks.framework import Call, Flat, Measured, Placed, Prepared, Run, Tensor, Without
 from gradcli.frameworks.recorder import RecordedSteps
-from gradcli.frameworks.torch.calls import applied, custom_calls, declined
-from gradcli.frameworks.torch.modules import FORMATS, in_format, of_module
 from gradcli.frameworks.torch.record import host, recorded
-from gradcli.frameworks.torch.running import (
-    checkpointed,
-    deterministic,
-    eager,
-    in_mixed_precision,
-    in_turn,
-    measured,
-    pulled,
-)
 from gradcli.point import Array
 from gradcli.source.function import Notice
 from gradcli.source.structure import taken_apart
@@ -36,6 +31,460 @@ _INSIDE = "not require grad"  # torch's message if a function needs gradients of
 _BY_INPUTS: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that differentiate with respect to their inputs inside
 _MOST_ALONE = 8  # inputs at most, to be differentiated one at a time
 _NO_FORWARD = ("jvp", "forward AD", "setup_context", "forward-mode", "forward mode")
+
+
+# The calls of custom autograd functions, and of modules, during one run, with their actual arguments.
+
+_MOST = 64  # calls that are collected at most
+
+
+def custom_calls(run: Callable[[], Any], every: bool) -> list[Call]:
+    """Return one call of each custom function for each set of argument shapes in a run; also one of each module if `every`."""
+
+    found: dict[Any, Call] = {}
+
+    def seen(function: type[torch.autograd.Function], args: tuple[Any, ...]) -> None:
+        key = (function, tuple(_key(a) for a in args))
+        if key in found or len(found) >= _MOST:
+            return
+        with contextlib.suppress(RuntimeError):  # a module that keeps results cannot be copied, so its call is left out
+            own, alone = _with_own_modules(function, args)
+            constants = frozenset(k for k, a in enumerate(args) if not _requires_grad(a))
+            found[key] = Call(function.__name__, alone, own, {}, position(), place_of(function.backward), constants)
+
+    users = _users(torch.autograd.Function)
+    if not users and not every:
+        return []
+    with ExitStack() as stack:
+        for function in users:
+            stack.enter_context(_watched(function, function.forward, seen))
+        if every:
+            stack.enter_context(_hooked(found))
+        run()
+    return list(found.values())
+
+
+def declined(f: Flat, leaves: Sequence[torch.Tensor]) -> frozenset[int]:
+    """Return the positions of leaves that custom functions take as arguments, and whose backward returns None for them."""
+    passed: set[int] = set()
+
+    def seen(function: type[torch.autograd.Function], args: tuple[Any, ...]) -> None:
+        passed.update(k for k, x in enumerate(leaves) if any(a is x or _is_clone(a, x) for a in args))
+
+    with ExitStack() as stack:
+        for function in _users(torch.autograd.Function):
+            stack.enter_context(_watched(function, function.forward, seen))
+        y = f(leaves)
+        if not passed or not y.requires_grad:
+            return frozenset()
+        bars = torch.autograd.grad(y, list(leaves), torch.ones_like(y), allow_unused=True)
+    return frozenset(k for k in passed if bars[k] is None)
+
+
+def _is_clone(a: Any, leaf: torch.Tensor) -> bool:
+    """Whether a tensor is the clone of a leaf that a custom function gets in its place."""
+    behind: tuple[Any, ...] = getattr(getattr(a, "grad_fn", None), "next_functions", ())
+    return len(behind) == 1 and getattr(behind[0][0], "variable", None) is leaf and a.grad_fn.name() == "CloneBackward0"
+
+
+def _users(kind: type) -> list[Any]:
+    """Return the subclasses of a class that users' files define."""
+    found: list[type] = []
+    waiting: list[type] = list(kind.__subclasses__())
+    while waiting:
+        one = waiting.pop()
+        waiting += one.__subclasses__()
+        try:
+            file = inspect.getfile(one)
+        except (TypeError, OSError):
+            continue
+        if is_users(file):
+            found.append(one)
+    return found
+
+
+@contextmanager
+def _watched(function: Any, plain: Any, seen: Callable[[Any, tuple[Any, ...]], None]) -> Iterator[None]:
+    """Report each forward call of a custom function to `seen` in the block."""
+    own = vars(function).get("forward")
+    separate = function.setup_context is not torch.autograd.Function.setup_context
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        seen(function, args if separate else args[1:])
+        return plain(*args, **kwargs)
+
+    forward.__signature__ = inspect.signature(plain)  # type: ignore[attr-defined]
+    function.forward = staticmethod(forward)
+    try:
+        yield
+    finally:
+        if own is not None:
+            function.forward = own
+        else:
+            del function.forward
+
+
+@contextmanager
+def _hooked(found: dict[Any, Call]) -> Iterator[None]:
+    """Collect the forward calls of the innermost modules in `found` in the block."""
+
+    def hook(module: torch.nn.Module, args: Any) -> None:
+        if next(module.children(), None) is None and id(module) not in found and len(found) < _MOST:
+            own = copy.deepcopy(module)
+            found[id(module)] = Call(type(module).__name__, own, tuple(map(_copied, args)), {}, position())
+
+    handle = torch.nn.modules.module.register_module_forward_pre_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _with_own_modules(function: type[torch.autograd.Function], args: tuple[Any, ...]) -> tuple[Any, Callable[..., Any]]:
+    """Return copies of the arguments, and a function that applies the custom function to them.
+
+    If an argument is a module and another argument is one of its parameters (as in a checkpoint, whose backward pass calls the
+    module again), the copied module uses what is passed for that parameter.
+    """
+    names = {
+        k: [(n, name) for n, a in enumerate(args) if isinstance(a, torch.nn.Module) for name in _names(a, x)]
+        for k, x in enumerate(args)
+        if isinstance(x, torch.Tensor)
+    }
+    plain = applied(function)
+    own = tuple(map(_copied, args))
+    if not any(names.values()):
+        return own, plain
+    modules = {n: copy.deepcopy(a) for n, a in enumerate(args) if isinstance(a, torch.nn.Module)}
+    own = tuple(modules.get(n, a) for n, a in enumerate(own))
+
+    def apply(*given: Any) -> Any:
+        for k, held in names.items():
+            for n, name in held:
+                holder, _, leaf = name.rpartition(".")
+                modules[n].get_submodule(holder)._parameters[leaf] = given[k]
+        return plain(*given)
+
+    apply.__signature__ = inspect.signature(plain)  # type: ignore[attr-defined]
+    apply.__name__ = function.__name__
+    return own, apply
+
+
+def _names(module: torch.nn.Module, x: torch.Tensor) -> list[str]:
+    """Return the names under which a module holds a tensor as a parameter."""
+    return [name for name, p in module.named_parameters(remove_duplicate=False) if p is x]
+
+
+def _requires_grad(a: Any) -> bool:
+    """Whether a tensor, a tensor in a structure or a parameter of a module requires a gradient."""
+    if isinstance(a, torch.nn.Module):
+        return any(p.requires_grad for p in a.parameters())
+    return any(isinstance(x, torch.Tensor) and x.requires_grad for x in tree_leaves(a))
+
+
+def _not_a_leaf(x: Any) -> Any:
+    """Return a tensor that an operation may write into: torch refuses that for leaves that require a gradient."""
+    return x.clone() if isinstance(x, torch.Tensor) and x.is_leaf and x.requires_grad else x
+
+
+def _key(a: Any) -> Any:
+    return (tuple(a.shape), a.dtype) if isinstance(a, torch.Tensor) else repr(a)[:80]
+
+
+def _copied(a: Any) -> Any:
+    return a.detach().clone() if isinstance(a, torch.Tensor) else a
+
+
+def applied(function: type[torch.autograd.Function]) -> Callable[..., Any]:
+    """Return the application of a custom function as a plain function, with the signature of its forward without ctx."""
+    parameters = list(inspect.signature(function.forward).parameters.values())
+    own_context = "setup_context" in vars(function) or not (parameters and parameters[0].name == "ctx")
+    new = function.setup_context is not torch.autograd.Function.setup_context
+    kept = parameters if new and own_context else parameters[1:]
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        order = [*args, *(kwargs[p.name] for p in kept[len(args) :] if p.name in kwargs)]
+        return function.apply(*map(_not_a_leaf, order))
+
+    apply.__signature__ = inspect.Signature([p.replace(annotation=p.annotation) for p in kept])  # type: ignore[attr-defined]
+    apply.__name__ = function.__name__
+    return apply
+
+
+# Modules of torch as functions of their parameters, and functions that use modules and tensors of their file.
+
+FORMATS = {
+    "float64": torch.float64, "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
+    "tf32": torch.float32,
+}  # fmt: skip
+_LAST: weakref.WeakKeyDictionary[Any, Placed] = weakref.WeakKeyDictionary()  # where what a function uses was put last
+
+
+def of_module(module: torch.nn.Module) -> Callable[..., Any]:
+    """Return a module as a function of its inputs and parameters; every call gets fresh copies of its buffers.
+
+    The module keeps the parameters of its last call, because a backward pass may call it again, as that of a checkpoint does.
+    """
+    own = {name: (p, _places(module, p)) for name, p in module.named_parameters()}
+    buffers = {name: (b.clone(), _places(module, b)) for name, b in module.named_buffers()}
+
+    def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
+        for name, (p, places) in own.items():
+            for holder, leaf in places:
+                holder._parameters[leaf] = (parameters or {}).get(name, p)
+        for b, places in buffers.values():
+            fresh = b.clone()
+            for holder, leaf in places:
+                holder._buffers[leaf] = fresh
+        return module(*args, **kwargs)
+
+    taken = list(inspect.signature(module.forward).parameters.values())
+    keyword = inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=None)
+    last = [p for p in taken if p.kind is p.VAR_KEYWORD]
+    call.__signature__ = inspect.Signature([*(p for p in taken if p not in last), keyword, *last])  # type: ignore[attr-defined]
+    call.__name__ = type(module).__name__
+    return call
+
+
+def _places(module: torch.nn.Module, x: torch.Tensor) -> list[tuple[torch.nn.Module, str]]:
+    """Return where a module holds a tensor: tied weights have several places."""
+    return [
+        (holder, leaf)
+        for holder in module.modules()
+        for leaf, held in [*holder._parameters.items(), *holder._buffers.items()]
+        if held is x
+    ]
+
+
+def in_format(function: Any, placed: Placed) -> Callable[..., Any]:
+    """Return a function whose modules and tensors, of its file and its closure, are in a format whenever it is called.
+
+    Functions that use none are returned as they are.
+    """
+    inner = inspect.unwrap(getattr(function, "__func__", function))
+    if not any(_is_converted(x) for x in (*getattr(inner, "__globals__", {}).values(), *_closure(inner))):
+        return function  # type: ignore[no-any-return]
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if _LAST.get(inner) != placed:
+            _convert(inner, placed)
+            _LAST[inner] = placed
+        return function(*args, **kwargs)
+
+    with contextlib.suppress(TypeError, ValueError):
+        run.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return run
+
+
+def _is_converted(x: Any) -> bool:
+    is_constant = isinstance(x, torch.Tensor) and x.is_floating_point() and not isinstance(x, torch.nn.Parameter)
+    return is_constant or isinstance(x, torch.nn.Module)
+
+
+def _closure(function: Any) -> list[Any]:
+    found = []
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):
+            found.append(cell.cell_contents)
+    return [x for x in found if isinstance(x, torch.nn.Module)]
+
+
+def _convert(function: Any, placed: Placed) -> None:
+    """Convert modules and tensors in a function's globals, and modules in its closure, to the inputs' format."""
+    dtype, space = FORMATS[placed.dtype], getattr(function, "__globals__", {})
+    for name, x in list(space.items()):
+        if _is_converted(x) and isinstance(x, torch.Tensor):
+            space[name] = x.detach().to(placed.device, dtype).requires_grad_(x.requires_grad)
+    for x in (*space.values(), *_closure(function)):
+        if isinstance(x, torch.nn.Module):
+            x.to(placed.device, dtype)
+
+
+# Further runs of a torch function: measured, in mixed precision, with deterministic algorithms, in turn at several values.
+
+_RUNS = 3
+_ENOUGH = 0.05  # seconds: what takes longer is measured only twice; the first run may compile
+
+
+def in_mixed_precision(function: Callable[..., Any], device: str, dtype: torch.dtype) -> Callable[..., Any]:
+    """Return a function that runs under autocast, as in a training loop."""
+    kind = torch.device(device).type
+
+    def autocast(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(kind, dtype):
+            return function(*args, **kwargs)
+
+    return autocast
+
+
+def checkpointed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose intermediate values are computed again in the backward pass."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return checkpoint(function, *args, use_reentrant=False, **kwargs)
+
+    return run
+
+
+def eager(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function in which torch.compile has no effect."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch.compiler.set_stance("force_eager"):
+            return function(*args, **kwargs)
+
+    return run
+
+
+@contextmanager
+def deterministic() -> Iterator[None]:
+    """Allow only deterministic algorithms in the block, where torch raises if an operation has none; restore the setting."""
+    before, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warns)
+
+
+@contextmanager
+def filled_with_nan() -> Iterator[None]:
+    """Have torch fill memory that it allocates with nan, where an operation is left to write it; restore the settings."""
+    before, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    fills = torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of operations that have no deterministic algorithm
+            yield
+    finally:
+        torch.utils.deterministic.fill_uninitialized_memory = fills
+        torch.use_deterministic_algorithms(before, warn_only=warns)
+
+
+def pulled(f: Flat, leaves: Sequence[torch.Tensor], w: Array) -> tuple[Array, list[Array]]:
+    """Return the value of f at leaves that require a gradient, and the gradient of <w, f>."""
+    y = f(leaves)
+    zeros = [np.zeros(tuple(x.shape))[()] for x in leaves]
+    if not y.requires_grad:
+        return host(y), zeros
+    ybar = torch.tensor(np.asarray(w), dtype=y.dtype, device=y.device).reshape(y.shape)
+    bars = torch.autograd.grad(y, list(leaves), ybar, allow_unused=True)
+    return host(y), [zero if bar is None else host(bar) for zero, bar in zip(zeros, bars, strict=True)]
+
+
+def in_turn(
+    f: Flat,
+    xs: Sequence[torch.Tensor],
+    others: Sequence[torch.Tensor],
+    w: Array,
+    seeded: Callable[[], AbstractContextManager[None]],
+) -> Iterator[Run]:
+    """Yield runs in which results that were kept, or memory that was not written, would show."""
+
+    def run(name: str, leaves: Sequence[torch.Tensor]) -> Run:
+        inputs = [host(x) for x in leaves]
+        with torch.enable_grad(), seeded():
+            return Run(name, inputs, *pulled(f, leaves, w))
+
+    def fresh(xs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return [x.detach().clone().requires_grad_() for x in xs]
+
+    leaves = fresh(xs)
+    inputs = [host(x) for x in leaves]
+    with torch.enable_grad(), seeded():
+        first = f(leaves)
+        ybar = torch.tensor(np.asarray(w), dtype=first.dtype, device=first.device).reshape(first.shape)
+        bars = torch.autograd.grad(first, leaves, ybar, allow_unused=True) if first.requires_grad else [None] * len(xs)
+    with torch.no_grad():
+        for leaf, other in zip(leaves, others, strict=True):
+            leaf.copy_(other)
+    yield run("changed values, same memory", leaves)
+    kept = [np.zeros(np.shape(x)) if bar is None else host(bar) for x, bar in zip(inputs, bars, strict=True)]
+    yield Run("the first results, after a second call", inputs, host(first), kept)
+    yield run("the first values again, fresh memory", fresh(xs))
+    yield run("changed values, fresh memory", fresh(others))
+    yield run("non-contiguous inputs", [_with_strides(x).requires_grad_() for x in xs])
+    with filled_with_nan():
+        yield run("outputs prefilled with nan", fresh(xs))
+
+
+def _with_strides(x: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of the same values whose memory has gaps, and its axes in the opposite order."""
+    if x.dim() == 0:
+        return x.detach().clone()
+    wide = torch.zeros((*reversed(x.shape), 2), dtype=x.dtype, device=x.device)
+    view = wide[..., 0].permute(*reversed(range(x.dim())))
+    return view.copy_(x.detach())
+
+
+def measured(
+    forward: Callable[[Sequence[torch.Tensor]], torch.Tensor], leaves: Sequence[torch.Tensor], ybar: torch.Tensor
+) -> Measured | None:
+    """Return the time and the memory of the forward and the backward pass; None if nothing requires a gradient.
+
+    None, too, for functions that use torch.func inside, because torch cannot run these with hooks on saved tensors.
+
+    Units   seconds, and bytes.
+    """
+    on_gpu = any(x.is_cuda for x in leaves)
+    best: Measured | None = None
+    for k in range(_RUNS):
+        try:
+            found = _once(forward, leaves, ybar, on_gpu)
+        except (RuntimeError, FunctionFailed) as error:
+            if "saved tensor hooks" not in str(error):
+                raise
+            return None
+        if found is None:
+            return None
+        best = found if best is None or found.forward + found.backward < best.forward + best.backward else best
+        if k and found.forward + found.backward > _ENOUGH:
+            break
+    return best
+
+
+def _once(forward: Any, leaves: Sequence[torch.Tensor], ybar: torch.Tensor, on_gpu: bool) -> Measured | None:
+    own = {x.untyped_storage()._cdata for x in leaves}
+    kept: dict[int, int] = {}
+
+    def keep(t: torch.Tensor) -> torch.Tensor:
+        storage = t.untyped_storage()
+        if storage._cdata not in own:
+            kept[storage._cdata] = storage.nbytes()
+        return t.detach()  # the tensor itself, if it is a result, would keep its own graph alive
+
+    before = _start(on_gpu)
+    start = time.perf_counter()
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        y = forward(leaves)
+    _finish(on_gpu)
+    half = time.perf_counter()
+    if not y.requires_grad:
+        return None
+    torch.autograd.grad(y, leaves, ybar, allow_unused=True)
+    _finish(on_gpu)
+    end = time.perf_counter()
+    peak = torch.cuda.max_memory_allocated() - before if on_gpu else None
+    return Measured(half - start, end - half, sum(kept.values()), peak)
+
+
+def _start(on_gpu: bool) -> int:
+    """Return the bytes that are allocated on the GPU before a run, and reset the peak."""
+    if not on_gpu:
+        return 0
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    return int(torch.cuda.memory_allocated())
+
+
+def _finish(on_gpu: bool) -> None:
+    if on_gpu:
+        torch.cuda.synchronize()
 
 
 class Torch(Without):
@@ -191,7 +640,7 @@ class Torch(Without):
         if any(x.dim() > 0 for k, x in enumerate(xs) if k not in own):
             found["non-contiguous inputs"] = list(
                 self._pulled(
-                    f, [x if k in own else _strided(x) for k, x in enumerate(xs)], w, seed, set(range(len(xs)))
+                    f, [x if k in own else _with_strides(x) for k, x in enumerate(xs)], w, seed, set(range(len(xs)))
                 )[0]
             )
         if 1 < len(xs) <= _MOST_ALONE:
@@ -259,12 +708,6 @@ class Torch(Without):
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
         with torch.enable_grad(), _seeded(seed):
             return custom_calls(lambda: f([x.detach().clone().requires_grad_() for x in xs]), every)
-
-
-def _strided(x: Tensor) -> Tensor:
-    """Return a non-contiguous tensor of the same values, with stride 2 in memory."""
-    wide = torch.stack([x.detach(), torch.zeros_like(x)], dim=-1) if x.dim() > 0 else x.detach()
-    return wide[..., 0] if x.dim() > 0 else wide
 
 
 def _like(v: Array, x: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ refused.
 """
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -22,7 +23,6 @@ from gradcli.errors import GradcliError, NotSupported, Span
 from gradcli.frameworks.recorder import EXACT, RecordedSteps, Slot, Step, filled, is_same, largest, ran, rounds_to
 from gradcli.frameworks.torch.aten import TABLE
 from gradcli.frameworks.torch.aten.rows import UP_TO_SIGN
-from gradcli.frameworks.torch.quietly import decomposition_table
 
 _LEFT_OUT = {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "implicit"}
 _CANCELS = 1e-3  # relative to the largest operand: a smaller result may be mostly cancellation error
@@ -246,6 +246,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     def result(self, t: torch.Tensor) -> int:
         """Return the slot of one of the function's results."""
         return self._slot(t)
+
+
+# Imports of torch internals that warn when they are imported; the warnings are hidden, because gradcli causes them.
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from torch._decomp import decomposition_table as decomposition_table  # it uses torch.jit, which is deprecated
+    from torch._decomp import decompositions_for_jvp as _for_jvp  # noqa: F401  else the forward mode imports it, and warns
 
 
 def decomposed(func: Any) -> Callable[..., Any] | None:
