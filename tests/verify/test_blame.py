@@ -158,3 +158,16 @@ def test_a_jump_of_the_second_derivative_is_no_wrong_hessian(hess: Any, modes: s
     report = gradcli.check("relu(x)**2 + x**2", {"x": 0.0}, order=2, hess=hess, modes=modes)
     assert report.verdict == "inconclusive"
     assert "the rule of" not in " ".join(f.message for f in report.points[0].findings)
+
+
+def test_a_value_that_differs_while_tracing_ends_the_trace_where_f_has_no_values_near() -> None:
+    def only_here(x: Any) -> Any:
+        if type(x) is not np.ndarray:
+            return np.sum(np.sin(x))
+        if not np.array_equal(x, X):
+            raise ValueError("only here")
+        return np.sum(np.sin(x)) + 1e-3
+
+    report = gradcli.check(only_here, {"x": X}, grad=np.cos, modes="forward,reverse")
+    assert report.verdict == "inconclusive"
+    assert any("the trace differs from the function" in f.message for f in report.points[0].findings)

@@ -367,3 +367,12 @@ def test_mistakes_are_planted_in_entries_that_are_not_resolved() -> None:
     (finding,) = (f for f in report.points[0].findings if f.kind == "mutant")
     assert (flipped.planted, flipped.caught) == (2, 1)
     assert finding.severity == "warning" and "not resolved" in finding.message
+
+
+def test_where_f_moves_in_steps_that_cannot_be_traced_a_claim_of_zero_is_open() -> None:
+    def staircase(x: Any) -> float:
+        return float(sum(math.floor(float(entry) * 1e7) / 1e7 for entry in x))
+
+    report = package.check(staircase, {"x": np.array([0.12345673, 0.30000005])}, grad=np.zeros_like)
+    assert report.verdict == "inconclusive"
+    assert [f.kind for f in report.points[0].findings if f.severity == "inconclusive"] == ["staircase", "staircase"]
