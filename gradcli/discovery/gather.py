@@ -269,9 +269,9 @@ def _in_call(project: Project, source: Source, scope: str, call: ast.Call, name:
     places = PLACES.get(name, {})
     given |= {places[k]: value for k, value in enumerate(call.args) if k in places}
     function = _first(project, source, scope, fun)
-    for keyword, value in given.items():
-        if keyword in PASSED:
-            yield from _gradients(project, source, scope, (keyword, value, fun, function, name))
+    for option, value in given.items():
+        if option in PASSED:
+            yield from _gradients(project, source, scope, (option, value, fun, function, name))
     alone = name in _GIVES_BOTH and not {"fprime", "approx_grad"} & given.keys() and len(call.args) < _UP_TO_APPROX
     if alone and function is not None and bodies.is_by_hand(function, project.origins(project.sources[function.file])):
         yield Pair(function, BOTH, None)
@@ -334,9 +334,9 @@ def _in_dict(project: Project, source: Source, scope: str, found: ast.Dict) -> I
     entries = _entries(source, scope, found)
     fun = entries.get("fun")
     function = _first(project, source, scope, fun)
-    for keyword, value in entries.items():
-        if keyword in PASSED and not (isinstance(value, ast.Constant) and fun is None):
-            yield from _gradients(project, source, scope, (keyword, value, fun, function, ""))
+    for option, value in entries.items():
+        if option in PASSED and not (isinstance(value, ast.Constant) and fun is None):
+            yield from _gradients(project, source, scope, (option, value, fun, function, ""))
 
 
 def gathered(project: Project, files: Iterable[str], declared: Iterable[Declared]) -> tuple[Found, ...]:
