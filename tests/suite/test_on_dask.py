@@ -33,7 +33,7 @@ def address(cluster: Any) -> str:
 def test_documents_are_those_of_this_machine(gradcli: Process, process: Process, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     folder = written(tmp_path)
     monkeypatch.chdir(folder)
-    here = process("check", "--json", cwd=folder)
+    here = process("check", "--json", cwd=folder, new_workers=True)  # these repair, as the cluster's do
     there = gradcli("check", "--json", "--executor", address(cluster))
     assert there.exit_status == here.exit_status == 1
     of_run = {"environment": None}  # this process has no set number of threads, as a test
