@@ -209,6 +209,13 @@ def _guarded(name: str, function: Callable[..., Any], orders: list[int]) -> Call
     return call
 
 
+def with_plain_orders(name: str) -> Callable[..., Any]:
+    """Return a function of the table, which raises NoRule when it is called with a traced order."""
+    row = PRIMITIVES[name]
+    orders = [k for k, rule in enumerate(row.rules) if isinstance(rule, ByOrder)]
+    return _guarded(name, row, orders) if orders else row
+
+
 def special(function: Callable[..., Any]) -> Callable[..., Any] | None:
     """Return the handler of a ufunc of scipy.special, or None.
 
@@ -219,10 +226,8 @@ def special(function: Callable[..., Any]) -> Callable[..., Any] | None:
     name = SAME.get(function.__name__, function.__name__)
     if name in COMPOSITES:
         return _guarded(name, COMPOSITES[name], list(range(ORDERS.get(name, 0))))
-    row = PRIMITIVES.get(name)
-    if row is not None and row.kind == "elementwise":
-        orders = [k for k, rule in enumerate(row.rules) if isinstance(rule, ByOrder)]
-        return _guarded(name, row, orders) if orders else row
+    if name in PRIMITIVES and PRIMITIVES[name].kind == "elementwise":
+        return with_plain_orders(name)
     if name in WHY:
         raise NoRule(
             f"{name} has no derivative rule: {WHY[name]}", do="write it with functions that have one: gradcli ops"

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import gradcli as package
+from tests.rows import for_rows
 from tests.source.test_loading import written
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
@@ -376,3 +378,12 @@ def test_where_f_moves_in_steps_that_cannot_be_traced_a_claim_of_zero_is_open() 
     report = package.check(staircase, {"x": np.array([0.12345673, 0.30000005])}, grad=np.zeros_like)
     assert report.verdict == "inconclusive"
     assert [f.kind for f in report.points[0].findings if f.severity == "inconclusive"] == ["staircase", "staircase"]
+
+
+@for_rows(
+    "cdf", [lambda x, a: stats.t.cdf(x, a), lambda x, a: stats.beta.cdf(x, a, 2.0), lambda x, a: stats.f.cdf(x, a, 3.0)]
+)
+def test_by_a_shape_without_a_rule_a_distribution_is_checked_by_its_values(cdf: Callable[..., Any]) -> None:
+    report = package.check(lambda x, a: np.sum(cdf(x, a)), {"x": np.array([0.2, 0.5]), "a": 1.4})
+    (untraced,) = [f for f in report.points[0].findings if f.kind == "untraced"]
+    assert report.verdict == "inconclusive" and "has no derivative by its order" in untraced.message

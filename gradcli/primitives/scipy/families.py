@@ -11,6 +11,7 @@ import numpy as np
 
 from gradcli.core.primitive import Value, named
 from gradcli.core.tracer import plain
+from gradcli.primitives.special_orders import with_plain_orders
 
 Formula = Callable[..., Value]
 _HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
@@ -57,7 +58,7 @@ def _t_log_density(z: Value, df: Value) -> Value:
 
 
 def _t_cdf(z: Value, df: Value) -> Value:
-    return named("stdtr")(df, z)
+    return with_plain_orders("stdtr")(df, z)
 
 
 def _t_entropy(df: Value) -> Value:
@@ -95,7 +96,7 @@ CONTINUOUS: dict[str, Family] = {
     ),
     "beta": Family(
         log_density=lambda z, a, b: xlog1py(b - 1, -z) + xlogy(a - 1, z) - betaln(a, b), **UNIT,
-        cdf=lambda z, a, b: named("betainc")(a, b, z), sf=lambda z, a, b: named("betaincc")(a, b, z),
+        cdf=lambda z, a, b: with_plain_orders("betainc")(a, b, z), sf=lambda z, a, b: with_plain_orders("betaincc")(a, b, z),
         mean=lambda a, b: a / (a + b), var=lambda a, b: a * b / ((a + b) ** 2 * (a + b + 1)), entropy=_beta_entropy,
     ),
     "gamma": Family(
@@ -158,7 +159,7 @@ def _binom_log_mass(k: Value, n: Value, p: Value) -> Value:
 
 def _binom_cdf(k: Value, n: Value, p: Value) -> Value:
     whole = np.minimum(k, n - 1.0)
-    return np.where(k >= n, 1.0, named("betaincc")(whole + 1.0, n - whole, p))
+    return np.where(k >= n, 1.0, with_plain_orders("betaincc")(whole + 1.0, n - whole, p))
 
 
 def _nbinom_log_mass(k: Value, n: Value, p: Value) -> Value:
@@ -176,7 +177,7 @@ DISCRETE: dict[str, Counting] = {
         last=lambda n, p: plain(n), valid=lambda n, p: (plain(n) >= 0) & (plain(n) == np.floor(plain(n))) & _share(p),
     ),
     "nbinom": Counting(
-        log_mass=_nbinom_log_mass, cdf=lambda k, n, p: named("betainc")(n, k + 1.0, p),
+        log_mass=_nbinom_log_mass, cdf=lambda k, n, p: with_plain_orders("betainc")(n, k + 1.0, p),
         mean=lambda n, p: n * (1 - p) / p, var=lambda n, p: n * (1 - p) / np.square(p),
         valid=lambda n, p: (plain(n) > 0) & (plain(p) > 0) & (plain(p) <= 1),
     ),
