@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import shape
+from gradcli.tracing.shapes import shape
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
-from gradcli.source.points import WHOLE, read
-from gradcli.verdict.entries import USEFUL
-from gradcli.verify.run_modes import attempt
-from gradcli.verify.probe import Located, expression_at, function_at
+from gradcli.targets.points import WHOLE, read
+from gradcli.checks.entries import USEFUL
+from gradcli.checks.run_modes import attempt
+from gradcli.checks.probe import Located, expression_at, function_at
 
 TINY = 1e-6  # of the largest entry: what is smaller is held against that, and is not well-behaved
 COLUMNS = {

@@ -15,7 +15,7 @@ import numpy as np
 from common import Figure, Run
 
 import gradcli
-from gradcli.numerics.screening import screen
+from gradcli.modes.screening import screen
 
 TOPIC = "checks"
 ENTRIES = 3334

@@ -17,8 +17,8 @@ from common import Figure
 
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
-from gradcli.point import Point
-from gradcli.source.expression import Expression
+from gradcli.request.point import Point
+from gradcli.targets.expression import Expression
 
 TOPIC = "one derivative"
 TEXTS = (

@@ -25,10 +25,10 @@ import sympy
 from sympy.core.cache import clear_cache
 
 from gradcli.modes.mode import Question
-from gradcli.point import Point
-from gradcli.source.derived import Gradient
-from gradcli.source.expression import Expression
-from gradcli.source.function import Function
+from gradcli.request.point import Point
+from gradcli.targets.derived import Gradient
+from gradcli.targets.expression import Expression
+from gradcli.targets.function import Function
 from gradcli.study.cost import of_reverse
 
 AGREE = 1e-6  # relative: rounding, which the map amplifies level by level, parts the forms by 3e-10 at depth 12

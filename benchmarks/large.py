@@ -20,11 +20,11 @@ from common import Figure
 from spellings import WAYS, Claimed, arguments
 
 import gradcli
-from gradcli.numerics.screening import screen
+from gradcli.modes.screening import screen
 from gradcli.study.rays import Rays, entry_rays
 from gradcli.modes.mode import Question
-from gradcli.point import Point
-from gradcli.source.expression import Expression
+from gradcli.request.point import Point
+from gradcli.targets.expression import Expression
 
 TOPIC = "large"
 MILLISECONDS, GRADIENTS = 1.5, 15  # the goals for 10,002 entries, over one gradient, and for 100,002

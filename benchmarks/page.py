@@ -20,9 +20,9 @@ from common import Figure
 import numpy as np
 
 import gradcli
-from gradcli.drawing.layers import layered
-from gradcli.forms import rendered
-from gradcli.forms.html import asset
+from gradcli.report.drawing.layers import layered
+from gradcli.report.forms import rendered
+from gradcli.report.forms.html import asset
 
 CODE, NODE, LAYOUT, OPENED = 60_000, 1_000, 1.0, 2.0  # bytes, bytes, seconds, seconds
 

@@ -20,8 +20,8 @@ import numpy as np
 import gradcli
 from gradcli import api
 from gradcli.modes import certified, complex_step, finite_difference, forward, mode, recording, reverse
-from gradcli.verify import check as checking
-from gradcli.verify import look
+from gradcli.checks import check as checking
+from gradcli.checks import more_evidence
 
 STAGES: dict[str, tuple[Any, ...]] = {  # where each stage is looked up
     "read the target and the point, call f": ((api, "expression_at"), (api, "function_at")),
@@ -37,7 +37,7 @@ STAGES: dict[str, tuple[Any, ...]] = {  # where each stage is looked up
     "waiting for sympy, which runs beside": ((checking, "run"),),
     "findings about the point": ((checking, "place_findings"),),
     "compare the entries": ((checking, "compare_all"), (checking, "add_claim")),
-    "more evidence": ((look, "directional"), (look, "claim_again")),
+    "more evidence": ((more_evidence, "directional"), (more_evidence, "claim_again")),
     "verdict": ((checking, "decide"),),
     "report": ((checking, "report_of"),),
 }

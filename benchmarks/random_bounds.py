@@ -18,9 +18,9 @@ import numpy as np
 
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
-from gradcli.point import Point
-from gradcli.source.expression import Expression
-from gradcli.verify.run_modes import attempt
+from gradcli.request.point import Point
+from gradcli.targets.expression import Expression
+from gradcli.checks.run_modes import attempt
 
 DIGITS, STEP = 120, "1e-30"
 MODE_NAMES = ("certified", "forward", "reverse", "complex-step", "finite-difference")

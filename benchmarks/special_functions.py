@@ -32,16 +32,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import common
 import numpy as np
 
-from gradcli.core.primitive import PRIMITIVES
+from gradcli.tracing.primitive import PRIMITIVES
 from gradcli.errors import GradcliError
-from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.program import vjp
+from gradcli.arithmetic.dual import jvp
+from gradcli.arithmetic.program import vjp
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
-from gradcli.point import Point
-from gradcli.primitives.special_parts import Late
-from tests.primitives.judging import Judgement, Place, as_function_has_it, judged, places
-from tests.primitives.references import REFERENCES, NoReference
+from gradcli.request.point import Point
+from gradcli.rules.special_parts import Late
+from tests.rules.judging import Judgement, Place, as_function_has_it, judged, places
+from tests.rules.references import REFERENCES, NoReference
 
 PATIENCE = 2.0  # seconds for mpmath at one place
 ORDERS_OF_DERIVATIVES = {"polygamma": ({"n": 1}, {"n": 2}, {"n": 3})}

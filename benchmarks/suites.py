@@ -22,9 +22,9 @@ from pathlib import Path
 
 from common import Figure
 
-from gradcli.suite.config import read_suite
-from gradcli.suite.job import job_of
-from gradcli.suite.pool import Pool
+from gradcli.project.suite.config import read_suite
+from gradcli.project.suite.job import job_of
+from gradcli.project.suite.pool import Pool
 
 TOPIC = "suites"
 CHECKS = 1_000

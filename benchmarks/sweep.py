@@ -19,8 +19,8 @@ from common import Figure
 from scipy.optimize import approx_fprime
 
 from gradcli.modes.mode import Question
-from gradcli.point import Point
-from gradcli.source.expression import Expression
+from gradcli.request.point import Point
+from gradcli.targets.expression import Expression
 from gradcli.study.rays import Rays, entry_rays
 
 GOALS = {10: 100, 100: 25, 1_000: 5}

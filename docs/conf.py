@@ -43,6 +43,7 @@ html_theme_options = {"source_repository": REPOSITORY, "source_branch": "main", 
 _SECTION = re.compile(r"^(Shapes|Units|Error|Cost|Raises|Source) +(?=\S)")
 _INCLUDED = re.compile(r"<!-- (?P<file>[\w/]+\.md) -->")
 _LINK = re.compile(r"\]\((?!https?:|#)([^)]+)\)")
+_EXPLAINED = re.compile(r"\]\((?:\.\./)*gradcli/report/explanations/")
 _EXAMPLE = re.compile(r"\]\((?:\.\./)+examples/")
 _CODE = re.compile(r"(`[^`]*`)")
 
@@ -72,14 +73,22 @@ def _plain(line: str) -> str:
     return "".join(part if k % 2 else re.sub(r"([*|]|_(?=\W|$))", r"\\\1", part) for k, part in enumerate(parts))
 
 
+def _take_explanations(app: Any) -> None:
+    """Put what `gradcli explain` says of each kind among the pages, which link to it."""
+    for file in (HERE.parent / "gradcli" / "report" / "explanations").glob("*.md"):
+        text = file.read_text(encoding="utf-8").replace("../../../docs/findings/", "")
+        (HERE / "findings" / file.name).write_text(text, encoding="utf-8")
+
+
 def _include(app: Any, page: str, text: list[str]) -> None:
     """Change the text of a page that Sphinx reads."""
-    text[0] = _with_included(text[0])
+    text[0] = _with_included(page, text[0])
 
 
-def _with_included(text: str) -> str:
-    """Return a page with the files of the repository in it that its comments name."""
-    return _INCLUDED.sub(lambda found: _body(found["file"]), text)
+def _with_included(page: str, text: str) -> str:
+    """Return a page with the files of the repository in it that its comments name, and with links to explanations."""
+    whole = _INCLUDED.sub(lambda found: _body(found["file"]), text)
+    return _EXPLAINED.sub(f"]({'../' * page.count('/')}findings/", whole)
 
 
 def _body(file: str) -> str:
@@ -117,7 +126,7 @@ def _copies(app: Any, error: Exception | None) -> None:
     if error is None and app.builder.name == "html":
         site = Path(app.outdir)
         for page in app.env.found_docs:
-            text = _with_included((HERE / f"{page}.md").read_text(encoding="utf-8"))
+            text = _with_included(page, (HERE / f"{page}.md").read_text(encoding="utf-8"))
             text = _EXAMPLE.sub(f"]({REPOSITORY}/blob/main/examples/", text)
             (site / f"{page}.md").write_text(text, encoding="utf-8")
         shutil.copytree(HERE.parent / "examples" / "pages", site / "pages", dirs_exist_ok=True)
@@ -125,6 +134,7 @@ def _copies(app: Any, error: Exception | None) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     """Connect the steps that Sphinx does not have."""
+    app.connect("builder-inited", _take_explanations)
     app.connect("source-read", _include)
     app.connect("doctree-read", _open_pages)
     app.connect("doctree-read", _mark_short_code)

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
         value_and_grad,
         vjp,
     )
-    from gradcli.capture.session import watch
-    from gradcli.declared import checked
     from gradcli.errors import CannotCompile, GradcliError, NotConfirmed
-    from gradcli.source.expression import Expression
+    from gradcli.project.capture.session import watch
+    from gradcli.request.declared import checked
     from gradcli.studies_api import compare_modes, sweep, trace
+    from gradcli.targets.expression import Expression
 
 _API = (
     "check",
@@ -41,9 +41,9 @@ _API = (
 )
 _LAZY = {
     "CannotCompile": "gradcli.errors",
-    "Expression": "gradcli.source.expression",
-    "checked": "gradcli.declared",
-    "watch": "gradcli.capture.session",
+    "Expression": "gradcli.targets.expression",
+    "checked": "gradcli.request.declared",
+    "watch": "gradcli.project.capture.session",
     "GradcliError": "gradcli.errors",
     "NotConfirmed": "gradcli.errors",
     **dict.fromkeys(_API, "gradcli.api"),
@@ -71,7 +71,7 @@ def load_ipython_extension(shell: Any) -> None:
 
     def gradcheck(line: str, cell: str | None = None) -> Any:
         """Check a gradient, or with %% all gradients that the cell defines; `%gradcheck --help` lists the options."""
-        from gradcli import notebooks
+        from gradcli.cli import notebooks
 
         __tracebackhide__ = True  # IPython shows an error of the cell without this frame
         return notebooks.gradcheck(shell, line, cell)

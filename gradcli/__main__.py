@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from gradcli.apart import VERSION, asks_for_version, needs_child, status_of
-from gradcli.threads import set_threads
+from gradcli.process.apart import VERSION, asks_for_version, needs_child, status_of
+from gradcli.process.threads import set_threads
 
 
 def main() -> None:
@@ -35,9 +35,9 @@ def leave_current_folder() -> None:
 
 def run_program(argv: Sequence[str]) -> int:
     """Run `gradcli run`: the program that it names runs in this process, whose settings stay as they are."""
-    from gradcli.bytecode import compile_from_source
-    from gradcli.cli import run_once, stop_workers
-    from gradcli.world import World
+    from gradcli.cli.main import run_once, stop_workers
+    from gradcli.cli.world import World
+    from gradcli.process.bytecode import compile_from_source
 
     compile_from_source()
     world = World()
@@ -60,17 +60,17 @@ def run(argv: Sequence[str]) -> int:
     wrong = None
     if needs_child(argv):
         from gradcli.errors import GradcliError
-        from gradcli.source.missing import refuse_missing
+        from gradcli.targets.missing import refuse_missing
 
         try:
             refuse_missing(argv)
         except GradcliError as error:
             wrong = error  # which needs no child
         else:
-            from gradcli.supervisor import Supervisor
+            from gradcli.process.supervisor import Supervisor
 
-            return Supervisor(argv).run()
-    from gradcli.cli import run_once
+            return Supervisor(argv, "gradcli.cli.child").run()
+    from gradcli.cli.main import run_once
 
     return run_once(argv, wrong=wrong)
 

@@ -8,35 +8,35 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.domain import REAL
-from gradcli.core.primitive import Primitive, Value
-from gradcli.core.shapes import shape, size
-from gradcli.core.tracer import Tracer, exact
+from gradcli.arithmetic import dual, program
+from gradcli.checks.build import Settings, request_for, settings_of
+from gradcli.checks.causes import with_causes, within_time
+from gradcli.checks.check import verify
+from gradcli.checks.claims import Claiming
+from gradcli.checks.implementation import implementation_of
+from gradcli.checks.probe import Located, LocateOptions, expression_at, function_at, locate
+from gradcli.compiling.compiling import Compiled, compiled_function
 from gradcli.errors import BadShape
-from gradcli.forms import reports_show_themselves
-from gradcli.full_check import at_hard_points, budget_for
-from gradcli.interpreters import dual, program
-from gradcli.numerics.first_call import FirstCall
-from gradcli.numerics.jacobians import by_rows
-from gradcli.options import claim_of, from_keywords, keywords
-from gradcli.primitives.kinds import Partial
-from gradcli.programs.compiling import Compiled, compiled_function
-from gradcli.reports.check import CheckReport
-from gradcli.reports.derive import DeriveReport
-from gradcli.source.call import Call, Calls, Function, Wrt, as_float, own
-from gradcli.source.checkpoint import checkpoint
-from gradcli.source.expression import Expression
-from gradcli.source.loading import load
-from gradcli.source.points import WHOLE
-from gradcli.source.structure import taken_apart
-from gradcli.source.targets import is_python
+from gradcli.modes.first_call import FirstCall
+from gradcli.modes.jacobians import by_rows
+from gradcli.repair.full_check import at_hard_points, budget_for
+from gradcli.report.check import CheckReport
+from gradcli.report.derive import DeriveReport
+from gradcli.report.forms import reports_show_themselves
+from gradcli.request.options import claim_of, from_keywords, keywords
+from gradcli.request.target_text import is_python
+from gradcli.rules.kinds import Partial
 from gradcli.study.later_walk import with_later_walk
-from gradcli.verify.build import Settings, request_for, settings_of
-from gradcli.verify.causes import with_causes, within_time
-from gradcli.verify.check import verify
-from gradcli.verify.claims import Claiming
-from gradcli.verify.implementation import implementation_of
-from gradcli.verify.probe import Located, LocateOptions, expression_at, function_at, locate
+from gradcli.targets.call import Call, Calls, Function, Wrt, as_float, own
+from gradcli.targets.checkpoint import checkpoint
+from gradcli.targets.expression import Expression
+from gradcli.targets.loading import load
+from gradcli.targets.points import WHOLE
+from gradcli.targets.structure import taken_apart
+from gradcli.tracing.domain import REAL
+from gradcli.tracing.primitive import Primitive, Value
+from gradcli.tracing.shapes import shape, size
+from gradcli.tracing.tracer import Tracer, exact
 
 reports_show_themselves()
 

@@ -1,5 +1,6 @@
 """The errors that users can meet; each says what happened, where, and what to do."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -222,3 +223,10 @@ class OutOfTime(GradcliError):
 def install_command(*extras: str) -> str:
     """Return how to install what a part of gradcli needs, or one of several: gradcli is installed from a clone."""
     return "in a clone of gradcli: " + " or ".join(f'pip install ".[{extra}]"' for extra in extras)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name most similar to `name`, to suggest it; None if none is similar."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, list(known), 1, 0.6)), None)

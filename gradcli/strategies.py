@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gradcli.derivation.problem import dims_of
 from gradcli.modes.stepping import Stepping
-from gradcli.source.facts import drawn, facts_of
-from gradcli.stress.hard_points import Around, hard_points
+from gradcli.repair.hard_points import Around, hard_points
+from gradcli.targets.facts import drawn, facts_of
 
 _SCALES = (1.0, 0.1, 10.0, 1e-3, 100.0)
 

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradcli.api import found_at
+from gradcli.checks.build import request_for, settings_of
+from gradcli.checks.claims import Claiming
+from gradcli.checks.request import Request
 from gradcli.modes.mode import Question
-from gradcli.option_values import seed as seed_of
-from gradcli.options import Options
-from gradcli.reports.compare import CompareReport
-from gradcli.reports.sweep import SweepReport
-from gradcli.reports.trace import TraceReport
-from gradcli.source.call import Function
+from gradcli.report.compare import CompareReport
+from gradcli.report.sweep import SweepReport
+from gradcli.report.trace import TraceReport
+from gradcli.request.option_values import seed as seed_of
+from gradcli.request.options import Options
 from gradcli.study import compare as comparing
 from gradcli.study import sweep as sweeping
 from gradcli.study.walkthrough import walkthrough
-from gradcli.verify.build import request_for, settings_of
-from gradcli.verify.claims import Claiming
-from gradcli.verify.request import Request
+from gradcli.targets.call import Function
 
 __all__ = ["compare_modes", "sweep", "trace"]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from gradcli.api import check
 from gradcli.errors import GradcliError, NotConfirmed
-from gradcli.options import claim_of, from_keywords, with_claim
-from gradcli.replay import replayed
-from gradcli.reports.check import CheckReport
-from gradcli.source.call import Function
+from gradcli.report.check import CheckReport
+from gradcli.request.options import claim_of, from_keywords, with_claim
+from gradcli.request.replay import replayed
+from gradcli.targets.call import Function
 from gradcli.words import Exit
 
 __all__ = ["assert_gradient"]

@@ -21,7 +21,7 @@ import pytest
 
 if TYPE_CHECKING:
     from gradcli.errors import GradcliError
-    from gradcli.reports.check import CheckReport
+    from gradcli.report.check import CheckReport
 
 INCONCLUSIVE = ("fail", "skip", "xfail")  # what an inconclusive check can become
 COUNTED = ("passed", "failed", "inconclusive", "errors", "known")
@@ -72,8 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure() -> None:
     """End the process that ran the checks of the suite, if there was one."""
-    if "gradcli.suite.apart" in sys.modules:
-        from gradcli.suite.apart import close
+    if "gradcli.project.suite.apart" in sys.modules:
+        from gradcli.project.suite.apart import close
 
         close()
 
@@ -102,7 +102,7 @@ SUITE: pytest.StashKey[Any] = pytest.StashKey()
 def _suite_of(config: pytest.Config) -> Any:
     """Return the project's suite. Raises UsageError where there is none, or where it cannot be read."""
     from gradcli.errors import GradcliError
-    from gradcli.suite.config import find_suite
+    from gradcli.project.suite.config import find_suite
 
     try:
         suite = find_suite(config.rootpath)
@@ -123,8 +123,8 @@ def _row_of(suite: Any, check: Any) -> Any:
 
     Raises  GradcliError if the baseline cannot be read.
     """
-    from gradcli.suite import baseline
-    from gradcli.suite.apart import checked
+    from gradcli.project.suite import baseline
+    from gradcli.project.suite.apart import checked
 
     row, listed = checked(suite, check), suite.options.baseline
     return row if listed is None else replace(row, known=baseline.read(suite.folder / listed).covers(row))
@@ -316,8 +316,8 @@ class SuiteCheck(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *more: Any) -> Any:
         if not isinstance(excinfo.value, NotPassed):
             return super().repr_failure(excinfo)
-        from gradcli.forms import Page
-        from gradcli.forms.text import blocks_as_text
+        from gradcli.report.forms import Page
+        from gradcli.report.forms.text import blocks_as_text
 
         return blocks_as_text(excinfo.value.row.blocks(), Page())
 
@@ -332,7 +332,7 @@ class Watch:
     """Watches the gradients that the tests of this process use, and reports on those of all processes under xdist."""
 
     def __init__(self) -> None:
-        from gradcli.capture.session import Session, Wanted
+        from gradcli.project.capture.session import Session, Wanted
 
         self._session = Session(Wanted())
         self._session.begin()
@@ -348,11 +348,11 @@ class Watch:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Check what was used; a worker sends its report, the process that reports puts all together."""
-        from gradcli.capture.study import merged, report_of
-        from gradcli.options import DEFAULTS
-        from gradcli.reports.decode import decoded
-        from gradcli.reports.encode import encode
-        from gradcli.reports.run import RunReport
+        from gradcli.project.capture.study import merged, report_of
+        from gradcli.report.decode import decoded
+        from gradcli.report.encode import encode
+        from gradcli.report.run import RunReport
+        from gradcli.request.options import DEFAULTS
 
         recorder = self._session.end()
         command = ("pytest", *session.config.invocation_params.args)
@@ -368,8 +368,8 @@ class Watch:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the report after that of the tests."""
         if self.report is not None:
-            from gradcli.forms import Page
-            from gradcli.forms.text import blocks_as_text
+            from gradcli.report.forms import Page
+            from gradcli.report.forms.text import blocks_as_text
 
             terminalreporter.section("gradients that the tests use")
             terminalreporter.write(blocks_as_text(self.report.blocks(), Page(width=80)))

@@ -24,12 +24,12 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from gradcli.cli import run
-from gradcli.core import provenance
-from gradcli.modes import workers
-from gradcli.process import Process
-from gradcli.suite import pool
-from gradcli.world import World
+from gradcli.cli.main import run
+from gradcli.cli.world import World
+from gradcli.process import workers
+from gradcli.process.process import Process
+from gradcli.project.suite import pool
+from gradcli.tracing import provenance
 
 pytest_plugins = ["pytester", "tests.processor_time"]  # pytester for tests/pytest_plugin; it may stand at the top only
 
@@ -117,7 +117,7 @@ def _modules_stay_in_their_test(tmp_path_factory: pytest.TempPathFactory) -> Ite
 def _repairs_are_sought_in_their_own_tests(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the search for a repair, which takes a second for each wrong claim, except where a test is about it."""
     if request.node.get_closest_marker("repairs") is None:
-        monkeypatch.setattr("gradcli.full_check.with_repair", lambda report, *_: report)
+        monkeypatch.setattr("gradcli.repair.full_check.with_repair", lambda report, *_: report)
 
 
 @pytest.fixture(name="gradcli")
@@ -134,7 +134,7 @@ def _load() -> None:
     gradcli("check", "x**2 + sin(x)", "x=1", "--grad", "2*x", "--modes", "forward,reverse,fd")
     gradcli("check", "sine(x)")
     importlib.import_module(workers.SYMBOLIC)
-    importlib.import_module("gradcli.suite.worker")
+    importlib.import_module("gradcli.project.suite.worker")
 
 
 def process(

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gradcli.commands.arguments import _declared
-from gradcli.commands.program import command
+from gradcli.cli.arguments import _declared
+from gradcli.cli.program import command
 from tests.rows import for_rows
 
 ROOT = Path(__file__).resolve().parents[1]

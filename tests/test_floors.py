@@ -8,43 +8,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1] / "gradcli"
-FLOORS = (
-    ("errors", "words", "threads", "bytecode", "pipes", "apart", "declared", "relay"),
-    ("process",),
-    ("point", "reports"),
-    ("explanations",),
-    ("core",),
-    ("primitives",),
-    ("lowering",),
-    ("interpreters",),
-    ("source",),
-    ("option_values",),
-    ("option_rows",),
-    ("options",),
-    ("replay",),
-    ("programs",),
-    ("numerics",),
-    ("frameworks",),
-    ("modes",),
-    ("diagnosis",),
-    ("verdict",),
-    ("verify",),
-    ("repair", "stress"),
-    ("study",),
-    ("derivation",),
-    ("full_check",),
-    ("discovery",),
-    ("drawing",),
-    ("forms",),
-    ("suite",),
-    ("capture",),
-    (
-        "api", "studies_api", "notebooks", "testing", "strategies", "commands", "cli", "world", "earlier", "link",
-        "supervisor", "child", "__init__", "__main__",
-    ),
+ROOMS = (  # from the ground up, as ARCHITECTURE.md has them
+    "errors", "words", "process", "request", "report", "tracing", "rules", "arithmetic", "targets", "compiling", "frameworks",
+    "modes", "checks", "repair", "derivation", "study", "project",
 )  # fmt: skip
-FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
-TOP = len(FLOORS) - 1
+TOP = ("cli", "api", "studies_api", "testing", "strategies", "__init__", "__main__")  # which share the topmost floor
+FLOOR = {name: number for number, name in enumerate(ROOMS)} | dict.fromkeys(TOP, len(ROOMS))
 SHARED = {"gradcli"}  # the package itself: its version
 
 
@@ -56,13 +25,7 @@ FILES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for
 NAMES = {dotted(ROOT / place): source for place, source in FILES.items()}
 
 
-STARTED = {"gradcli.process": "gradcli.child", "gradcli.modes.workers": "gradcli.modes.symbolic_worker"}  # as processes
-LATE = {  # what a table names by text and imports when it is asked for: circles that are left to open
-    "gradcli.frameworks.framework": {
-        f"gradcli.frameworks.{name}.adapter" for name in ("torch", "jax", "tensorflow", "mlx")
-    },
-    "gradcli.source.replacements": {"gradcli.source.solvers.polynomial"},
-}
+STARTED = {"gradcli.process.workers": "gradcli.modes.symbolic_worker"}  # as a process
 
 
 @functools.cache
@@ -110,11 +73,9 @@ def trespasses(place: str, source: str) -> list[str]:
     bad = []
     for name in sorted(imports(source) - SHARED):
         target = name.split(".")[1]
-        if target == room or name == STARTED.get(dotted(ROOT / place)) or FLOOR.get(target, TOP + 1) < FLOOR[room]:
-            continue
-        if FLOOR[room] == TOP and FLOOR.get(target) == TOP:
-            continue
-        bad.append(name)
+        below = FLOOR.get(target, len(FLOOR)) < FLOOR[room] or (room in TOP and target in TOP)
+        if not below and target != room and name != STARTED.get(dotted(ROOT / place)):
+            bad.append(name)
     return bad
 
 
@@ -150,12 +111,12 @@ def loose_words(place: str, source: str) -> list[int]:
     return found
 
 
-RENDERERS = {f"gradcli.forms.{Path(place).stem}" for place, source in FILES.items() if "\ndef render(" in source}
+RENDERERS = {f"gradcli.report.forms.{Path(place).stem}" for place, source in FILES.items() if "\ndef render(" in source}
 
 
 def other_renderers(place: str, source: str) -> list[str]:
     """Return the renderers that another one imports."""
-    return sorted(imports(source) & RENDERERS) if place.startswith("forms/") else []
+    return sorted(imports(source) & RENDERERS) if place.startswith("report/forms/") else []
 
 
 def second_sweeps(place: str, source: str) -> list[str]:
@@ -163,7 +124,7 @@ def second_sweeps(place: str, source: str) -> list[str]:
 
     That is done in one place; the others look at single products.
     """
-    if place == "interpreters/tape.py" or place.startswith("frameworks/"):
+    if place == "arithmetic/tape.py" or place.startswith("frameworks/"):
         return []
     found = []
     for node in (node for node in nodes(source) if isinstance(node, ast.FunctionDef)):
@@ -176,15 +137,15 @@ def second_sweeps(place: str, source: str) -> list[str]:
     return found
 
 
-RULES: dict[str, tuple[Callable[[str, str], list], dict[str, int]]] = {  # with sources in primitives/ and what they break
+RULES: dict[str, tuple[Callable[[str, str], list], dict[str, int]]] = {  # with sources in rules/ and what they break
     "a file imports only from below": (trespasses, {
         "from gradcli.modes.mode import Question": 1,
-        "import gradcli.verify.check": 1,
-        "def f():\n    from gradcli.forms import Page\n": 1,
-        "import_module('gradcli.verify.check')": 1,
-        "KNOWN = {'run': 'gradcli.suite.on_dask:run'}": 1,
+        "import gradcli.checks.check": 1,
+        "def f():\n    from gradcli.cli.output import print_error\n": 1,
+        "import_module('gradcli.checks.check')": 1,
+        "KNOWN = {'run': 'gradcli.project.suite.on_dask:run'}": 1,
         "from ..render import Page": 1,
-        "from gradcli.core.tracer import Tracer": 0,
+        "from gradcli.tracing.tracer import Tracer": 0,
     }),
     "no renderer imports another": (other_renderers, {}),
     "recorded lines are read by unpacking": (numbered_fields, {
@@ -212,20 +173,20 @@ def test_all_files_keep_the_rule(rule: str) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_what_breaks_the_rule_is_seen(rule: str) -> None:
     breaks, examples = RULES[rule]
-    assert {source: len(breaks("primitives/example.py", source)) for source in examples} == examples
+    assert {source: len(breaks("rules/example.py", source)) for source in examples} == examples
 
 
 def test_a_renderer_that_imports_another_is_seen() -> None:
-    assert other_renderers("forms/svg.py", "from gradcli.forms.html import render") == ["gradcli.forms.html"]
+    assert other_renderers("report/forms/svg.py", "from gradcli.report.forms.html import render") == [
+        "gradcli.report.forms.html"
+    ]
 
 
 @pytest.mark.slow
 def test_no_files_import_each_other() -> None:
     """Imports inside functions, for types and by a text count, too."""
     imported = {name: imports(source) & NAMES.keys() - SHARED - {STARTED.get(name)} for name, source in NAMES.items()}
-    assert circles({name: others - LATE.get(name, set()) for name, others in imported.items()}) == set()
-    inside = set().union(*circles(imported))
-    assert {name: others & inside for name, others in LATE.items()} == LATE  # each is one still
+    assert circles(imported) == set()
 
 
 def test_a_circle_is_seen() -> None:

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gradcli.checks.asked import CheckOptions, request
+from gradcli.checks.budget import MOST, CauseBudget
+from gradcli.checks.build import settings_of
+from gradcli.checks.causes import with_causes
+from gradcli.checks.check import verify
 from gradcli.derivation.right_answer import right_answer
-from gradcli.diagnosis.budget import MOST, CauseBudget
-from gradcli.full_check import full_check
-from gradcli.options import Options
-from gradcli.point import Point
-from gradcli.source.target_request import TargetRequest
-from gradcli.verify.asked import CheckOptions, request
-from gradcli.verify.build import settings_of
-from gradcli.verify.causes import with_causes
-from gradcli.verify.check import verify
+from gradcli.repair.full_check import full_check
+from gradcli.request.options import Options
+from gradcli.request.point import Point
+from gradcli.targets.target_request import TargetRequest
 from gradcli.words import Verdict
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks" / "trust"
@@ -73,6 +73,6 @@ def test_the_right_gradient_of_a_random_program_passes(seed: int, tmp_path: Path
 @pytest.mark.parametrize("seed", [0, 5])
 def test_a_random_program_is_repaired_or_left_within_the_budget(seed: int, tmp_path: Path) -> None:
     ask = asked_for(seed, tmp_path)
-    point = full_check(request(ask, OPTIONS), ask, OPTIONS).points[0]
+    point = full_check(request(ask, OPTIONS), ask, OPTIONS, right_answer).points[0]
     assert point.verdict == Verdict.PASS or point.diagnosis is not None
     assert all(np.isfinite(entry.reference) for entry in point.mismatches)

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Params, Primitive, Rule, Transposer, Value
-from gradcli.core.shapes import shape
+from gradcli.arithmetic.graph import Graph
 from gradcli.errors import NotSupported
-from gradcli.interpreters.graph import Graph
-from gradcli.primitives.linalg import T
-from gradcli.primitives.matrix_functions import expm_frechet
-from gradcli.primitives.reductions import PEAKS
-from gradcli.primitives.shaping import GETITEM
+from gradcli.rules.linalg import T
+from gradcli.rules.matrix_functions import expm_frechet
+from gradcli.rules.reductions import PEAKS
+from gradcli.rules.shaping import GETITEM
+from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value
+from gradcli.tracing.shapes import shape
 
 
 def node(op: str, value: Callable[..., Any], *xs: Value) -> Graph:

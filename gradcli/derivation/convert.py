@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import by_name
+from gradcli.arithmetic.graph import Graph
 from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS, exact, inverse_of_product, number_of, of_numbers, over_itself
 from gradcli.derivation.exponentials import density
 from gradcli.derivation.identities import normal, one_base, sign_times
@@ -51,7 +51,7 @@ from gradcli.derivation.structure import STRUCTURE, Axis, Value, broadcast, indi
 from gradcli.derivation.units import at_rows, at_unit
 from gradcli.derivation.whole import WHOLE, crossed, inverse_factors, picks_one, spectral, triangular
 from gradcli.errors import NotSupported
-from gradcli.interpreters.graph import Graph
+from gradcli.tracing.primitive import by_name
 
 # Simplification rules for products: identities join indices, inverses cancel, sums that are one vanish; one rule each.
 

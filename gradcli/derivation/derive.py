@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx
 
-from gradcli.core.shapes import shape
+from gradcli.arithmetic.graph import Graph
+from gradcli.arithmetic.tape import Recorded
 from gradcli.derivation.algebra import FUNCTIONS
 from gradcli.derivation.code import dialect, languages
 from gradcli.derivation.code.writer import chained, solved
@@ -39,12 +40,11 @@ from gradcli.derivation.textbook import Named, named, with_densities
 from gradcli.derivation.verified import ALLOWED, Unverified, Verifier, self_test
 from gradcli.derivation.work import TooLong
 from gradcli.errors import BadOption, GradcliError, NotSupported
-from gradcli.interpreters.graph import Graph
-from gradcli.interpreters.tape import Recorded
-from gradcli.reports.absent import ABSENT, Absent
-from gradcli.reports.derive import Cost, DerivedKind, Formula, Result
-from gradcli.source.derived import OnSurfaces, root_of
-from gradcli.source.expression import Expression
+from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.derive import Cost, DerivedKind, Formula, Result
+from gradcli.targets.derived import OnSurfaces, root_of
+from gradcli.targets.expression import Expression
+from gradcli.tracing.shapes import shape
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from gradcli.derivation.simplify import simplified
 from gradcli.derivation.structure import Value
 from gradcli.derivation.textbook import Named
 from gradcli.errors import NotSupported
-from gradcli.reports.derive import Step
+from gradcli.report.derive import Step
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import shape
 from gradcli.errors import GradcliError
-from gradcli.source.expression import Expression
-from gradcli.source.facts import Dims
-from gradcli.source.function import Function
-from gradcli.source.instructions import Instruction
+from gradcli.targets.expression import Expression
+from gradcli.targets.facts import Dims
+from gradcli.targets.function import Function
+from gradcli.targets.instructions import Instruction
+from gradcli.tracing.shapes import shape
 
 _Score = tuple[int, int, int, int]
 _LETTERS = ("m", "n", "k")

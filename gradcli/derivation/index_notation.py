@@ -8,12 +8,12 @@ from gradcli.derivation.exponentials import DENSITY
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, slot
 from gradcli.derivation.mathematics import Writing
 from gradcli.derivation.matrices import NAMES, SIGNS, Printer
-from gradcli.derivation.names import index_letters, printed
 from gradcli.derivation.notation import Plain
 from gradcli.derivation.products import is_product
 from gradcli.derivation.signs import M, Sign, beside, constant_of, density_at, function
 from gradcli.derivation.sized import Shapes
 from gradcli.derivation.whole import EXTREMES, OPAQUE
+from gradcli.report.names import index_letters, printed
 
 _PARTS = (
     {"slice", "pad", "inv", "det", "expm", "sqrtm", "logm", "pinv"} | OPAQUE

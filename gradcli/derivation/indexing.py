@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradcli.arithmetic.graph import Graph
 from gradcli.derivation.adjoints import sorts
 from gradcli.derivation.index import Atom, Index, Tensor, add, fresh, function, of_atom, slot
 from gradcli.derivation.products import identity, multiply, sum_over
@@ -12,7 +13,6 @@ from gradcli.derivation.structure import Axis, Sized, Value, alike, indices, mat
 from gradcli.derivation.units import cut, inverse_of, rows, triangle, turned, unit
 from gradcli.derivation.whole import opaque
 from gradcli.errors import NotSupported
-from gradcli.interpreters.graph import Graph
 
 _NOWHERE = "an index that depends on the values, or on the sizes in this way, has no formula"
 _PARTS = "write the function of each part by itself"

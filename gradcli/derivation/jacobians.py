@@ -11,7 +11,7 @@ from gradcli.derivation.statements import Statements
 from gradcli.derivation.units import cut, rows
 from gradcli.derivation.whole import uncrossed
 from gradcli.errors import NotSupported
-from gradcli.source.expression import Expression
+from gradcli.targets.expression import Expression
 
 
 def unseeded(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor:

@@ -14,7 +14,7 @@ from gradcli.derivation.sized import Shapes
 from gradcli.derivation.statements import Statements, replaced
 from gradcli.derivation.structure import Value
 from gradcli.errors import NotSupported
-from gradcli.reports.derive import Step
+from gradcli.report.derive import Step
 
 _Written = tuple[str, str, str]  # Unicode, LaTeX and MathML
 

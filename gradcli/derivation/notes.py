@@ -5,19 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.provenance import place
-from gradcli.core.shapes import shape
 from gradcli.derivation.convert import Reader
 from gradcli.derivation.fitting import fitting
 from gradcli.derivation.problem import Problem, shapes_line
 from gradcli.derivation.record import Sweep
 from gradcli.errors import BadOption, NotSupported
-from gradcli.reports.common import Finding, finding
-from gradcli.source.expression import Expression
-from gradcli.source.facts import Dims
-from gradcli.source.instructions import Instruction
-from gradcli.source.notices import axisless
+from gradcli.report.common import Finding, finding
+from gradcli.targets.expression import Expression
+from gradcli.targets.facts import Dims
+from gradcli.targets.instructions import Instruction
+from gradcli.targets.notices import axisless
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.provenance import place
+from gradcli.tracing.shapes import shape
 from gradcli.words import Kind, Severity
 
 _OF_ARRAYS = {

@@ -10,7 +10,7 @@ import numpy as np
 from gradcli.derivation.expression import E, Op, call, indexed, matmul, mul, name, neg, number, text, transpose
 from gradcli.derivation.index import SINGLE, Atom, Factor, Index
 from gradcli.errors import GradcliError, NotSupported
-from gradcli.source.expression import Expression
+from gradcli.targets.expression import Expression
 
 
 @dataclass(frozen=True)

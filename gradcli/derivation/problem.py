@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadOption
-from gradcli.source.facts import Dims, drawn
-from gradcli.source.function import Function
-from gradcli.source.names import CONSTANTS
-from gradcli.source.points import pairs
+from gradcli.targets.facts import Dims, drawn
+from gradcli.targets.function import Function
+from gradcli.targets.names import CONSTANTS
+from gradcli.targets.points import pairs
 
 
 def dims_of(texts: Iterable[str]) -> dict[str, Dims]:

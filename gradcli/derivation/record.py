@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
+from gradcli.arithmetic.graph import Graph, NotStraight
+from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.tape import Recorded, Tape
 from gradcli.derivation.adjoints import RULES
 from gradcli.derivation.indexing import picks
 from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, point_of
 from gradcli.errors import GradcliError, NotSupported
-from gradcli.interpreters.graph import Graph, NotStraight
-from gradcli.interpreters.program import Program, record
-from gradcli.interpreters.tape import Recorded, Tape
-from gradcli.source.derived import OnSurfaces, Weighted
-from gradcli.source.facts import SYMMETRIC
+from gradcli.targets.derived import OnSurfaces, Weighted
+from gradcli.targets.facts import SYMMETRIC
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
 
 SEED = "seed of the sweep"  # names the cotangent of a result that is not a scalar; no input can have this name
 

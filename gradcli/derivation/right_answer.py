@@ -5,16 +5,13 @@ from collections.abc import Collection
 
 import numpy as np
 
-from gradcli.derivation.problem import shapes_line
-from gradcli.derivation.study import DeriveOptions, derive, given_at
+from gradcli.checks.request import Request
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
-from gradcli.point import Point
-from gradcli.reports.absent import ABSENT, Absent
-from gradcli.source.derived import is_target
-from gradcli.source.expression import Expression
-from gradcli.verify.probe import Located
-from gradcli.verify.request import Request
+from gradcli.report.absent import ABSENT, Absent
+from gradcli.request.point import Point
+from gradcli.targets.derived import is_target
+from gradcli.targets.expression import Expression
 
 _MOST_OPERATIONS = 60  # of f, beyond which no short closed form is expected
 _MOST_CHARACTERS = 600
@@ -30,6 +27,10 @@ def right_answer(
     name, as --shapes takes them. None is sought of a function that branched or looped on values, whose formula would be that
     of one branch; closed forms that are long, and those that hold at the sizes of the point alone, are left out.
     """
+    from gradcli.checks.probe import Located  # all that derives is loaded where a claim is wrong, not before
+    from gradcli.derivation.problem import shapes_line
+    from gradcli.derivation.study import DeriveOptions, derive, given_at
+
     if not is_target(request.f) or np.shape(point.value or 0.0) != ():
         return {}, ABSENT
     q = Question(request.f, point, request.wrt, request.seed, request.budget, request.stepping)

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradcli.core.primitive import Params, Primitive, Rule, Transposer
-from gradcli.core.shapes import spread_like
+from gradcli.arithmetic.graph import Graph
+from gradcli.arithmetic.lines import names, products, where
+from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, sweep_back
 from gradcli.derivation.adjoints import RULES
 from gradcli.derivation.convert import Reader
 from gradcli.derivation.ending import Ending, Found
@@ -24,11 +25,10 @@ from gradcli.derivation.record import Sweep
 from gradcli.derivation.structure import Value
 from gradcli.derivation.textbook import Named
 from gradcli.errors import GradcliError, NotSupported
-from gradcli.interpreters.graph import Graph
-from gradcli.interpreters.lines import names, products, where
-from gradcli.interpreters.tape import CONSTANT, Line, Recorded, Tape, sweep_back
-from gradcli.reports.derive import Step
-from gradcli.source.expression import Expression
+from gradcli.report.derive import Step
+from gradcli.targets.expression import Expression
+from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer
+from gradcli.tracing.shapes import spread_like
 
 QUIET = {"reshape", "transpose", "broadcast_to", "getitem", "positive", "scatter", "real", "negative"}
 _MOST = 60  # lines at most, to be shown one by one

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
-from gradcli.core.primitive import Primitive
+from gradcli.arithmetic.graph import Graph
 from gradcli.derivation.algebra import HALF, absolute, exponential, inverse, logarithm
 from gradcli.derivation.index import Factor, Index, Tensor, Term, add, fresh, of_matrix, scalar, scaled
 from gradcli.derivation.products import identity, multiply, power, product, sum_over
 from gradcli.derivation.units import complement
 from gradcli.errors import NotSupported
-from gradcli.interpreters.graph import Graph
-from gradcli.primitives.linalg import DET, EINSUM, INV, LOGDET, MATMUL, SOLVE
-from gradcli.primitives.reductions import LOGSUMEXP, NORM, SUM
-from gradcli.primitives.shaping import BROADCAST, RESHAPE, SELECT, TRANSPOSE
+from gradcli.rules.linalg import DET, EINSUM, INV, LOGDET, MATMUL, SOLVE
+from gradcli.rules.reductions import LOGSUMEXP, NORM, SUM
+from gradcli.rules.shaping import BROADCAST, RESHAPE, SELECT, TRANSPOSE
+from gradcli.tracing.primitive import Primitive
 
 
 class Joined(NamedTuple):

@@ -9,7 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gradcli.core.shapes import shape
+from gradcli.arithmetic.graph import NotStraight
+from gradcli.checks.build import Settings, request_for
+from gradcli.checks.check import check
+from gradcli.checks.claims import Claiming
+from gradcli.checks.environment import environment
+from gradcli.checks.probe import Located, LocateOptions, chosen_inputs, expression_at, function_at
+from gradcli.checks.request import Request
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.expression import text as written
 from gradcli.derivation.fitting import fitting
@@ -31,25 +37,19 @@ from gradcli.derivation.structure import matched
 from gradcli.derivation.verified import ALLOWED, UNSEEN, Unverified, Verifier
 from gradcli.derivation.work import limited_work
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
-from gradcli.interpreters.graph import NotStraight
-from gradcli.options import Options
-from gradcli.point import Point
-from gradcli.reports.absent import ABSENT
-from gradcli.reports.common import ErrorDetail, Finding, Target, detail_of, finding
-from gradcli.reports.derive import Answer, DeriveReport, Result
-from gradcli.source.derived import Completed, root_of
-from gradcli.source.expression import Expression
-from gradcli.source.facts import FACTS, Dims, facts_of
-from gradcli.source.function import Function
-from gradcli.source.instructions import Instruction
-from gradcli.source.loading import load
-from gradcli.source.names import CONSTANTS
-from gradcli.verify.build import Settings, request_for
-from gradcli.verify.check import check
-from gradcli.verify.claims import Claiming
-from gradcli.verify.environment import environment
-from gradcli.verify.probe import Located, LocateOptions, chosen_inputs, expression_at, function_at
-from gradcli.verify.request import Request
+from gradcli.report.absent import ABSENT
+from gradcli.report.common import ErrorDetail, Finding, Target, detail_of, finding
+from gradcli.report.derive import Answer, DeriveReport, Result
+from gradcli.request.options import Options
+from gradcli.request.point import Point
+from gradcli.targets.derived import Completed, root_of
+from gradcli.targets.expression import Expression
+from gradcli.targets.facts import FACTS, Dims, facts_of
+from gradcli.targets.function import Function
+from gradcli.targets.instructions import Instruction
+from gradcli.targets.loading import load
+from gradcli.targets.names import CONSTANTS
+from gradcli.tracing.shapes import shape
 from gradcli.words import OF_SHAPE, DiagnosisKind, Exit, Kind, Severity, Verdict
 
 _LETTERS = "nmkdpqrst"
@@ -352,7 +352,7 @@ class _Hand:
         yield from self._repair(request, request.points[0])
 
     def _repair(self, request: Request, point: Point) -> Iterator[str]:
-        from gradcli.diagnosis.budget import MOST, CauseBudget
+        from gradcli.checks.budget import MOST, CauseBudget
         from gradcli.repair.patch import slip_of
         from gradcli.repair.repair import formula_repair
 

@@ -13,11 +13,11 @@ from gradcli.derivation.expression import E, Op, call, mul, name, neg, number, p
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, add, of_atom
 from gradcli.derivation.matrices import Printer
 from gradcli.derivation.measure import measure
-from gradcli.derivation.names import parts_of, printed
 from gradcli.derivation.problem import first_free
 from gradcli.derivation.products import ONE, multiply, tidied
 from gradcli.derivation.simplify import simplified
 from gradcli.derivation.statements import replaced
+from gradcli.report.names import parts_of, printed
 
 Parts = tuple[tuple[str, E], ...]
 

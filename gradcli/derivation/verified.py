@@ -6,21 +6,21 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.arithmetic.graph import Graph
+from gradcli.checks.run_modes import attempt
 from gradcli.derivation.code.dialect import NUMPY, Dialect, imported
 from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, numbers_beside, point_of
 from gradcli.derivation.record import comparisons, inputs_of, suits
 from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError
-from gradcli.interpreters.graph import Graph
 from gradcli.modes.budget import Budget
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.modes.work import Effort
-from gradcli.point import Point
-from gradcli.reports.derive import Check
-from gradcli.source.derived import Gradient, Weighted
-from gradcli.source.expression import Expression
-from gradcli.verify.run_modes import attempt
+from gradcli.report.derive import Check
+from gradcli.request.point import Point
+from gradcli.targets.derived import Gradient, Weighted
+from gradcli.targets.expression import Expression
 
 TOLERANCE = 1e-9
 # the first point with a derivative is taken; if all is numbers, all of them

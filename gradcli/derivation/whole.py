@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from gradcli.arithmetic.graph import Graph
 from gradcli.derivation.algebra import HALF, inverse
 from gradcli.derivation.index import (
     Atom,
@@ -28,7 +29,6 @@ from gradcli.derivation.products import ONE, identity, multiply, product, sum_ov
 from gradcli.derivation.structure import Sized, Value, indices, matched, ordered, renewed, square
 from gradcli.derivation.units import cut, triangle
 from gradcli.errors import NotSupported
-from gradcli.interpreters.graph import Graph
 
 Read = Callable[[Sized, list[Value], list[Any], Sequence[Graph]], Value]
 EXTREMES = frozenset({"max", "min"})

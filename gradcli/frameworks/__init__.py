@@ -1,1 +1,1 @@
-"""Adapters for torch, JAX, TensorFlow and MLX: run their functions on numpy arrays, and check their gradients as claims."""
+"""Functions of torch, JAX, TensorFlow and MLX as functions of numpy arrays."""

@@ -6,15 +6,38 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from gradcli.core.closures import closure, codes
+from gradcli.arithmetic.devices import CPU, find_device
+from gradcli.arithmetic.quiet import quiet_imports
 from gradcli.errors import BadOption, BadTarget
-from gradcli.frameworks.framework import KNOWN, Framework, FrameworkOptions, Placed, framework
+from gradcli.frameworks.framework import KNOWN, Framework, FrameworkOptions, Placed
 from gradcli.frameworks.native import Native
-from gradcli.lowering.devices import CPU, find_device
-from gradcli.source.python import message_of
+from gradcli.targets.python import message_of
+from gradcli.tracing.closures import closure, codes
 
 _ABOUT_FORMATS = ("dtype", "Double", "double", "float64", "scalar type")
 PLAIN = FrameworkOptions()
+
+
+def framework(name: str) -> Framework:
+    """Import the adapter of a framework by name.
+
+    Raises  BadOption for a framework that is unknown or not installed.
+    """
+    known = KNOWN.get(name)
+    if known is None:
+        raise BadOption(f"there is no framework '{name}'", do=f"frameworks: {', '.join(KNOWN)}")
+    if not known.is_there:
+        raise BadOption(f"{name} is not installed", do=known.install)
+    with quiet_imports():
+        if name == "torch":
+            from gradcli.frameworks.torch.adapter import FRAMEWORK
+        elif name == "jax":
+            from gradcli.frameworks.jax.adapter import FRAMEWORK  # type: ignore[assignment]
+        elif name == "tensorflow":
+            from gradcli.frameworks.tensorflow.adapter import FRAMEWORK  # type: ignore[assignment]
+        else:
+            from gradcli.frameworks.mlx.adapter import FRAMEWORK  # type: ignore[assignment]
+    return FRAMEWORK
 
 
 # Recognition of the framework that a function is written in, from the names it uses, or else from its module's imports.

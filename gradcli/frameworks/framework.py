@@ -1,9 +1,8 @@
 """The interface that gradcli needs from a framework, and the table of known frameworks."""
 
-import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Protocol
@@ -11,9 +10,8 @@ from typing import Any, Protocol
 from gradcli.errors import BadOption, NotSupported, Place, install_command
 from gradcli.frameworks.recorder import EPS as EPS
 from gradcli.frameworks.recorder import RecordedSteps
-from gradcli.lowering.quiet import quiet_imports
-from gradcli.point import Array
-from gradcli.source.function import Notice
+from gradcli.request.point import Array
+from gradcli.targets.function import Notice
 
 Tensor = Any
 Flat = Callable[[Sequence[Tensor]], Tensor]  # maps the differentiated tensors to one vector of all float results
@@ -239,7 +237,7 @@ class Framework(Protocol):
 
     def variants(
         self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, own: frozenset[int]
-    ) -> dict[str, list[Array | None] | str]:
+    ) -> Mapping[str, list[Array | None] | str | NotSupported]:
         """Return the gradient recomputed in other ways (strided inputs, one input at a time), keyed by what was varied.
 
         None stands for an input whose gradient was not requested; a string describes a mistake. `own` are the positions of a
@@ -286,7 +284,6 @@ class Known:
     name: str
     title: str
     package: str
-    adapter: str
     distribution: str
     dtype: str = "float64"
     inexact: str = ""
@@ -318,23 +315,9 @@ class Known:
 KNOWN = {
     known.name: known
     for known in (
-        Known("torch", "torch", "torch", "gradcli.frameworks.torch.adapter", "torch"),
-        Known("jax", "JAX", "jax", "gradcli.frameworks.jax.adapter", "jax"),
-        Known("tensorflow", "TensorFlow", "tensorflow", "gradcli.frameworks.tensorflow.adapter", "tensorflow"),
-        Known("mlx", "MLX", "mlx.core", "gradcli.frameworks.mlx.adapter", "mlx", "float32", "exp, sin, erf and others"),
+        Known("torch", "torch", "torch", "torch"),
+        Known("jax", "JAX", "jax", "jax"),
+        Known("tensorflow", "TensorFlow", "tensorflow", "tensorflow"),
+        Known("mlx", "MLX", "mlx.core", "mlx", "float32", "exp, sin, erf and others"),
     )
 }
-
-
-def framework(name: str) -> Framework:
-    """Import the adapter of a framework by name.
-
-    Raises  BadOption for a framework that is unknown or not installed.
-    """
-    known = KNOWN.get(name)
-    if known is None:
-        raise BadOption(f"there is no framework '{name}'", do=f"frameworks: {', '.join(KNOWN)}")
-    if not known.is_there:
-        raise BadOption(f"{name} is not installed", do=known.install)
-    with quiet_imports():
-        return importlib.import_module(known.adapter).FRAMEWORK  # type: ignore[no-any-return]

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.tracer import Tracer, plain
+from gradcli.arithmetic.devices import CPU
 from gradcli.errors import FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS, KNOWN, Flat, Framework, Inside, Placed, Prepared, Tensor
 from gradcli.frameworks.pitfalls import known, told
 from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.frameworks.rounding import rounded
 from gradcli.frameworks.surrogate import surrogate
-from gradcli.lowering.devices import CPU
-from gradcli.source.python import PythonFunction, message_of, signature_of
-from gradcli.source.structure import Node, put_together, taken_apart
+from gradcli.targets.python import PythonFunction, message_of, signature_of
+from gradcli.targets.structure import Node, put_together, taken_apart
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.tracer import Tracer, plain
 from gradcli.words import RanOn
 
 _KEPT = 4  # recorded programs that are cached

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from gradcli.core.provenance import raised_at
 from gradcli.errors import BadClaim, GradcliError
-from gradcli.source.python import message_of
+from gradcli.targets.python import message_of
+from gradcli.tracing.provenance import raised_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core import finite
-from gradcli.core.primitive import Value
-from gradcli.core.provenance import HERE
-from gradcli.core.shapes import shape
-from gradcli.core.tracer import Tracer
 from gradcli.errors import GradcliError, NotSupported
+from gradcli.tracing import finite
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.provenance import HERE
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import Tracer
 
 EPS = {
     "float64": 2.0**-52, "float32": 2.0**-23, "tf32": 2.0**-10, "bfloat16": 2.0**-7, "float16": 2.0**-10,

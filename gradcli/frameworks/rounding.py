@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Params, Primitive, Transposer, Value
 from gradcli.errors import NotSupported
 from gradcli.frameworks.recorder import EPS, EXACT, RecordedSteps, Step
+from gradcli.tracing.primitive import Params, Primitive, Transposer, Value
 
 TINY = {
     "float64": 2.0**-1022, "float32": 2.0**-126, "tf32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14,

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
 from gradcli.frameworks.recorder import RecordedSteps, Slot, Step, filled, ran
+from gradcli.tracing.primitive import Value
 
 _STAIRS = {"round", "rint", "floor", "ceil", "trunc", "fix", "sign", "sgn", "heaviside"}
 _TESTS = {"gt", "ge", "lt", "le"}

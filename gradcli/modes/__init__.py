@@ -1,1 +1,1 @@
-"""The modes: each is one way to obtain a gradient, and all have one protocol."""
+"""The ways to obtain a gradient, each with its bound, and the numerics they rest on."""

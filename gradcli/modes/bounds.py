@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.blocks import mapped
-from gradcli.core.finite import all_finite, peak
-from gradcli.core.primitive import Rule
-from gradcli.core.shapes import is_plain, shape, size
+from gradcli.arithmetic.perturbed_run import SIZE, Shake, resolved, shaken
+from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.tape import Line
 from gradcli.errors import GradcliError, NotSupported, OutOfTime, Undecided
-from gradcli.interpreters.program import Program
-from gradcli.interpreters.shake import SIZE, Shake, resolved, shaken
-from gradcli.interpreters.tape import Line
+from gradcli.modes.jacobians import directions, stacked
 from gradcli.modes.lapack import factored
 from gradcli.modes.recording import Recording
-from gradcli.numerics.jacobians import directions, stacked
-from gradcli.numerics.rounding import EPS, FUNCTION_ERROR, rounding_bounds
-from gradcli.point import Array
-from gradcli.primitives.kinds import Factor, Linear, Partial
-from gradcli.source.python import message_of
+from gradcli.modes.rounding import EPS, FUNCTION_ERROR, rounding_bounds
+from gradcli.request.point import Array
+from gradcli.rules.kinds import Factor, Linear, Partial
+from gradcli.targets.python import message_of
+from gradcli.tracing.blocks import mapped
+from gradcli.tracing.finite import all_finite, peak
+from gradcli.tracing.primitive import Rule
+from gradcli.tracing.shapes import is_plain, shape, size
 
 _WIDE = 1e-11  # relative: a wider radius may come from balls of dependent values, not from rounding
 SAFETY = 16.0  # times the changes in shaken runs: what any order of operations may change

@@ -10,22 +10,22 @@ from typing import Any, Protocol
 import numpy as np
 from flint import arb
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape, size
+from gradcli.arithmetic.ball import Ball, decimals, error_of, exact_constants, nearest, precision, radius
+from gradcli.arithmetic.program import record
+from gradcli.arithmetic.tape import Line
+from gradcli.compiling.balls import Code, in_balls
 from gradcli.errors import GradcliError, TraceDiffers, Undecided
-from gradcli.interpreters.ball import Ball, decimals, error_of, exact_constants, nearest, precision, radius
-from gradcli.interpreters.program import record
-from gradcli.interpreters.tape import Line
 from gradcli.modes.budget import NotRun
+from gradcli.modes.infinities import TO_FINITE
+from gradcli.modes.jacobians import by_rows
 from gradcli.modes.lapack import factored
 from gradcli.modes.mode import Available, Contradiction, Question
-from gradcli.numerics.infinities import TO_FINITE
-from gradcli.numerics.jacobians import by_rows
-from gradcli.numerics.rounding import FUNCTION_ERROR
-from gradcli.point import Array, Cost, Estimate, Witness
-from gradcli.programs.balls import Code, in_balls
-from gradcli.source.derived import either_way
-from gradcli.source.function import Function
+from gradcli.modes.rounding import FUNCTION_ERROR
+from gradcli.request.point import Array, Cost, Estimate, Witness
+from gradcli.targets.derived import either_way
+from gradcli.targets.function import Function
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape, size
 
 FIRST_BITS = 128
 MOST_ENTRIES = 2**22  # in balls: about 4 GB, with those of the gradient and of two displaced points

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradcli.core.blocks import part_of
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape, size
+from gradcli.arithmetic.ball import Ball, nearest, precision, radius
+from gradcli.arithmetic.blockwise import blockwise
 from gradcli.errors import GradcliError
-from gradcli.interpreters.ball import Ball, nearest, precision, radius
-from gradcli.interpreters.blockwise import blockwise
 from gradcli.modes.certified import FIRST_BITS, WITNESS_AGREEMENT, scaled
+from gradcli.modes.extrapolation import Difference
 from gradcli.modes.mode import Question
-from gradcli.numerics.extrapolation import Difference
-from gradcli.point import Array
+from gradcli.request.point import Array
+from gradcli.tracing.blocks import part_of
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape, size
 
 
 def certified_difference(q: Question, vs: Sequence[Array], slope_size: float) -> Difference | None:

@@ -7,19 +7,20 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradcli.core.blocks import mapped
-from gradcli.core.finite import largest
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
 from gradcli.errors import BadClaim, BadShape, Place, Undecided
 from gradcli.modes.bounds import SAFETY, infinite, input_rounding, typical_errors
 from gradcli.modes.mode import Available, Question
-from gradcli.numerics.rounding import EPS
-from gradcli.point import Array, Cost, Estimate, Witness
-from gradcli.source.compiler import Compiler
-from gradcli.source.draws import NO_SIZES, Sizes
-from gradcli.source.instructions import Instructions
-from gradcli.source.tokens import Statement, folded, shared_and_parts
+from gradcli.modes.rounding import EPS
+from gradcli.request.point import Array, Cost, Estimate, Witness
+from gradcli.request.target_text import folded
+from gradcli.targets.compiler import Compiler
+from gradcli.targets.draws import NO_SIZES, Sizes
+from gradcli.targets.instructions import Instructions
+from gradcli.targets.tokens import Statement, shared_and_parts
+from gradcli.tracing.blocks import mapped
+from gradcli.tracing.finite import largest
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
 
 GRANT = 1000.0  # rounding radii granted to a claim, whose algorithm is unknown
 GRANT_SOLVER = 10.0  # times the change of a difference quotient by smaller tolerances of the solvers in f

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape, size
 from gradcli.errors import BadClaim, FunctionFailed, Place
 from gradcli.modes.claim import FLOAT64, Precision, WrongShape, with_zeros
 from gradcli.modes.recording import MOST_JACOBIAN
-from gradcli.source.python import PythonFunction, signature_of
-from gradcli.source.structure import Branch, Leaf, Node, paths, taken_apart
+from gradcli.targets.python import PythonFunction, signature_of
+from gradcli.targets.structure import Branch, Leaf, Node, paths, taken_apart
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape, size
 
 Matcher = Callable[[Any], dict[str, Any]]
 

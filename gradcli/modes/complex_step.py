@@ -4,15 +4,15 @@ import warnings
 
 import numpy as np
 
-from gradcli.core.provenance import place
-from gradcli.core.shapes import shape
 from gradcli.errors import GradcliError, NotSupported, OutOfTime
+from gradcli.modes.jacobians import columns_to_array, directions
+from gradcli.modes.kinks import refuse_undefined
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.work import TRACED
-from gradcli.numerics.jacobians import columns_to_array, directions
-from gradcli.numerics.kinks import refuse_undefined
-from gradcli.point import Array, Cost, Estimate, Witness
-from gradcli.source.derived import gradient_in
+from gradcli.request.point import Array, Cost, Estimate, Witness
+from gradcli.targets.derived import gradient_in
+from gradcli.tracing.provenance import place
+from gradcli.tracing.shapes import shape
 
 _SAME = 1e-9  # of f: how near its real part must stay to its value for real numbers
 _AT_ZERO = 1e-3  # the size assumed for an entry of 0

@@ -5,21 +5,21 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import shape
 from gradcli.errors import TraceDiffers
 from gradcli.frameworks.native import native_of
 from gradcli.modes.budget import OverBudget
+from gradcli.modes.extrapolation import Difference, widen_zeros
+from gradcli.modes.fine_structure import rough_part
+from gradcli.modes.jacobians import columns_to_array
+from gradcli.modes.line import Line
 from gradcli.modes.mode import Available, Question
+from gradcli.modes.noise import EPS, noise, spacing
 from gradcli.modes.second_differences import GradientByValues, hessian_by_values
+from gradcli.modes.steps import TAME, Noise, derivative
 from gradcli.modes.work import MOST_EVALUATIONS
-from gradcli.numerics.extrapolation import Difference, widen_zeros
-from gradcli.numerics.fine_structure import rough_part
-from gradcli.numerics.jacobians import columns_to_array
-from gradcli.numerics.line import Line
-from gradcli.numerics.noise import EPS, noise, spacing
-from gradcli.numerics.steps import TAME, Noise, derivative
-from gradcli.point import Array, Cost, Estimate, Slopes, Witness
-from gradcli.source.derived import gradient_in, root_of
+from gradcli.request.point import Array, Cost, Estimate, Slopes, Witness
+from gradcli.targets.derived import gradient_in, root_of
+from gradcli.tracing.shapes import shape
 
 CALLS = 21  # for each entry, about: from 14 for a smooth function to over 100
 MANY = 50  # entries: if there are more, fine structure is searched for along random directions

@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from gradcli.modes.jacobians import by_columns
 from gradcli.modes.mode import Available, Question
+from gradcli.modes.rounding import FUNCTION_ERROR
 from gradcli.modes.work import TRACED
-from gradcli.numerics.jacobians import by_columns
-from gradcli.numerics.rounding import FUNCTION_ERROR
-from gradcli.point import Cost, Estimate, Witness
+from gradcli.request.point import Cost, Estimate, Witness
 
 
 class Forward:

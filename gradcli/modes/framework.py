@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import PRIMITIVES, Value
-from gradcli.core.shapes import shape, size
+from gradcli.arithmetic.devices import CPU, find_device, version
+from gradcli.arithmetic.framework import MATCHED, SINGLE, Lowering, Tensor, TensorFunction
+from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.tape import CONSTANT, Line, Tape
 from gradcli.errors import GradcliError, NotSupported, install_command
-from gradcli.interpreters.program import Program, record
-from gradcli.interpreters.tape import CONSTANT, Line, Tape
-from gradcli.lowering.devices import CPU, find_device, version
-from gradcli.lowering.framework import MATCHED, SINGLE, Lowering, Tensor, TensorFunction
 from gradcli.modes.bounds import by_shaking
+from gradcli.modes.jacobians import directions, stacked
+from gradcli.modes.kinks import refuse_undefined
 from gradcli.modes.lapack import factored
 from gradcli.modes.mode import Available, Question
-from gradcli.numerics.jacobians import directions, stacked
-from gradcli.numerics.kinks import refuse_undefined
-from gradcli.numerics.rounding import EPS
-from gradcli.point import Array, Cost, Estimate, Witness
+from gradcli.modes.rounding import EPS
+from gradcli.request.point import Array, Cost, Estimate, Witness
+from gradcli.tracing.primitive import PRIMITIVES, Value
+from gradcli.tracing.shapes import shape, size
 from gradcli.words import RanOn
 
 USUAL = 8.0  # times the textbook's rounding: for other orders of summation and other libraries of functions

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from gradcli.core.primitive import Primitive, Value
-from gradcli.interpreters.tape import Line
-from gradcli.lowering.arb_matrices import MATRICES
-from gradcli.numerics.rounding import EPS
+from gradcli.arithmetic.arb_matrices import MATRICES
+from gradcli.arithmetic.tape import Line
+from gradcli.modes.rounding import EPS
+from gradcli.tracing.primitive import Primitive, Value
 
 _SOLVES = frozenset({"det", "logdet", "inv", "solve", "cholesky"})  # operations whose slopes divide by the matrix
 _LOST = 1e-2  # n times the condition number, in roundings of one: above it errors no longer grow with the perturbation

@@ -6,9 +6,9 @@ from contextvars import ContextVar
 from dataclasses import replace
 from math import inf
 
-from gradcli.core.primitive import Value
 from gradcli.errors import OutOfTime
-from gradcli.point import Estimate
+from gradcli.request.point import Estimate
+from gradcli.tracing.primitive import Value
 
 _DEADLINE: ContextVar[float] = ContextVar("deadline", default=inf)  # of the mode that runs, on the monotonic clock
 

@@ -6,18 +6,18 @@ from typing import Protocol
 
 import numpy as np
 
-from gradcli.core.provenance import WRITTEN, place
-from gradcli.core.shapes import end_to_end
 from gradcli.errors import GradcliError, NotSupported, SlopeNotFinite, Undecided
 from gradcli.modes.bounds import SAFETY, RoundingError, has_kernels, infinite, rounding_of, solver_bounds
 from gradcli.modes.budget import Budget
+from gradcli.modes.kinks import Mark
 from gradcli.modes.lapack import solves_singular
 from gradcli.modes.pieces import rules_hold_at
 from gradcli.modes.recording import Recording
+from gradcli.modes.trace_test import TraceTest
 from gradcli.modes.tracing import tested
-from gradcli.numerics.kinks import Mark
-from gradcli.numerics.trace_test import TraceTest
-from gradcli.point import Array, Estimate, Witness
+from gradcli.request.point import Array, Estimate, Witness
+from gradcli.tracing.provenance import WRITTEN, place
+from gradcli.tracing.shapes import end_to_end
 
 _MOST_TIES = 8  # that are looked at, those that the same entries reach counted once; others are taken for kinks
 _REACHED = 1e-3  # of the slope: an entry with a wider bound depends on a singular matrix

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gradcli.core.shapes import end_to_end, shape, split_like
+from gradcli.arithmetic.program import record
+from gradcli.arithmetic.tape import Line, Tape
 from gradcli.errors import GradcliError
-from gradcli.interpreters.program import record
-from gradcli.interpreters.tape import Line, Tape
 from gradcli.modes.recording import Recording
-from gradcli.point import Array
+from gradcli.request.point import Array
+from gradcli.tracing.shapes import end_to_end, shape, split_like
 
 MOST_PIECES = 64
 _STEP = 1e-7  # relative to the point: so small that pieces further away are not reached

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from gradcli.core.primitive import PRIMITIVES, Value
+from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.errors import NotSupported
-from gradcli.interpreters.program import Program
-from gradcli.interpreters.tape import CONSTANT, Line
-from gradcli.primitives.reductions import MAX, SUM
+from gradcli.rules.reductions import MAX, SUM
+from gradcli.tracing.primitive import PRIMITIVES, Value
 
 
 @dataclass(slots=True)

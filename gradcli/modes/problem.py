@@ -7,15 +7,15 @@ from functools import cached_property
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape, size
 from gradcli.errors import BadExpression, FunctionFailed
 from gradcli.modes import limits
 from gradcli.modes.budget import WITHOUT_LIMITS, Budget
 from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.modes.work import Effort
-from gradcli.point import Array, Point
-from gradcli.source.function import Function, of
+from gradcli.request.point import Array, Point
+from gradcli.targets.function import Function, of
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape, size
 
 MANY = 5_000  # entries: if there are more, a claim is compared with the reverse sweep, unless more is requested
 _TIMED = 3  # evaluations, of which the fastest is reported

@@ -9,32 +9,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradcli.core.finite import largest
-from gradcli.core.primitive import Value
-from gradcli.core.provenance import WRITTEN
-from gradcli.core.shapes import shape, size, zeros_like
-from gradcli.core.tracer import plain
+from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.tape import CONSTANT, METER, Line, Recorded
 from gradcli.errors import GradcliError, NotSupported, OutOfTime
-from gradcli.interpreters.program import Program, record
-from gradcli.interpreters.tape import CONSTANT, METER, Line, Recorded
 from gradcli.modes.budget import NotRun
+from gradcli.modes.jacobians import by_columns, by_rows, stacked
+from gradcli.modes.kinks import Branch, Mark, branches, first_not_finite, kinks
 from gradcli.modes.lapack import roundings_of
+from gradcli.modes.margins import Nearby, nearest
 from gradcli.modes.problem import MANY, Problem
+from gradcli.modes.rounding import EPS, contribution
 from gradcli.modes.solver_changes import SolverChanges, solvers_of
+from gradcli.modes.stairs import at_jumps, staircases
+from gradcli.modes.trace_test import random_weights
 from gradcli.modes.work import REVERSE, TRACED, Effort, balls, work, work_in_balls, work_of
-from gradcli.numerics.jacobians import by_columns, by_rows, stacked
-from gradcli.numerics.kinks import Branch, Mark, branches, first_not_finite, kinks
-from gradcli.numerics.margins import Nearby, nearest
-from gradcli.numerics.rounding import EPS, contribution
-from gradcli.numerics.stairs import at_jumps, staircases
-from gradcli.numerics.trace_test import random_weights
-from gradcli.point import Array
-from gradcli.source.checkpoint import keeping
-from gradcli.source.derived import gradient_in, root_of
-from gradcli.source.expression import Expression
-from gradcli.source.function import of
-from gradcli.source.instructions import constants_up
-from gradcli.source.solvers.tolerances import tolerances_are_smaller
+from gradcli.request.point import Array
+from gradcli.targets.checkpoint import keeping
+from gradcli.targets.derived import gradient_in, root_of
+from gradcli.targets.expression import Expression
+from gradcli.targets.function import of
+from gradcli.targets.instructions import constants_up
+from gradcli.targets.solver_tolerances import tolerances_are_smaller
+from gradcli.tracing.finite import largest
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.provenance import WRITTEN
+from gradcli.tracing.shapes import shape, size, zeros_like
+from gradcli.tracing.tracer import plain
 
 MOST_JACOBIAN = 2**24
 _BOUNDING = 2.5e9  # scalar operations that a bound of rounding may take

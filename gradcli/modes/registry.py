@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
+from gradcli.arithmetic.devices import find_device
+from gradcli.arithmetic.jax import Jax
+from gradcli.arithmetic.mlx import Mlx
+from gradcli.arithmetic.tensorflow import TensorFlow
+from gradcli.arithmetic.torch import Torch
 from gradcli.errors import BadOption, Installed, install_command
-from gradcli.lowering.devices import find_device
-from gradcli.lowering.jax import Jax
-from gradcli.lowering.mlx import Mlx
-from gradcli.lowering.tensorflow import TensorFlow
-from gradcli.lowering.torch import Torch
 from gradcli.modes.certified import Certified
 from gradcli.modes.complex_step import ComplexStep
 from gradcli.modes.finite_difference import FiniteDifference
@@ -17,7 +17,7 @@ from gradcli.modes.mode import Mode
 from gradcli.modes.reverse import Reverse
 from gradcli.modes.symbolic import Symbolic
 from gradcli.modes.work import Effort
-from gradcli.point import Witness
+from gradcli.request.point import Witness
 
 OWN: dict[str, Mode] = {
     mode.name: mode for mode in (Certified(), Symbolic(), Forward(), Reverse(), ComplexStep(), FiniteDifference())

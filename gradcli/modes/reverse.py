@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from gradcli.core.shapes import size
-from gradcli.interpreters.program import record
-from gradcli.interpreters.tape import METER, held_bytes
+from gradcli.arithmetic.program import record
+from gradcli.arithmetic.tape import METER, held_bytes
+from gradcli.modes.jacobians import by_rows, stacked
 from gradcli.modes.mode import Available, Question
-from gradcli.numerics.jacobians import by_rows, stacked
-from gradcli.point import Cost, Estimate, Witness
+from gradcli.request.point import Cost, Estimate, Witness
+from gradcli.tracing.shapes import size
 
 
 class Reverse:

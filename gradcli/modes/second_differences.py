@@ -5,19 +5,19 @@ from functools import partial
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import end_to_end, shape, size, split_like
-from gradcli.core.tracer import Tracer
 from gradcli.errors import NotSupported
 from gradcli.modes.budget import WITHOUT_LIMITS, Budget, OverBudget
 from gradcli.modes.problem import Problem
+from gradcli.modes.rounding import EPS
 from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
+from gradcli.modes.steps import Line, derivative, second_derivative
 from gradcli.modes.work import MOST_EVALUATIONS
-from gradcli.numerics.rounding import EPS
-from gradcli.numerics.steps import Line, derivative, second_derivative
-from gradcli.point import Array, Cost, Estimate, Point
-from gradcli.source.derived import STEP, Along, Gradient, SumOfEntries
-from gradcli.source.function import Function
+from gradcli.request.point import Array, Cost, Estimate, Point
+from gradcli.targets.derived import STEP, Along, Gradient, SumOfEntries
+from gradcli.targets.function import Function
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import end_to_end, shape, size, split_like
+from gradcli.tracing.tracer import Tracer
 
 CALLS = 38  # for one second derivative: of the difference itself 24, and 14 to see whether f bends
 _ONE_SIDED = (1e-2, 1e-3)  # steps, over the entries' sizes

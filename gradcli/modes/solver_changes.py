@@ -5,15 +5,15 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from gradcli.core.shapes import shape
+from gradcli.modes.jacobians import columns_to_array
 from gradcli.modes.problem import Problem
-from gradcli.numerics.jacobians import columns_to_array
-from gradcli.numerics.rounding import EPS
-from gradcli.point import Array
-from gradcli.source.derived import either_way, root_of
-from gradcli.source.function import Function
-from gradcli.source.solvers.tolerances import TIGHTER
-from gradcli.source.standin import solver_tolerances
+from gradcli.modes.rounding import EPS
+from gradcli.request.point import Array
+from gradcli.targets.derived import either_way, root_of
+from gradcli.targets.function import Function
+from gradcli.targets.replacement_scope import solver_tolerances
+from gradcli.targets.solver_tolerances import TIGHTER
+from gradcli.tracing.shapes import shape
 
 _STEPS = (
     -0.1,

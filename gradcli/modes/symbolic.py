@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import size
 from gradcli.errors import GradcliError, NotSupported, Undecided
 from gradcli.modes.budget import NotRun
+from gradcli.modes.infinities import TO_FINITE
 from gradcli.modes.limits import out_of_time
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.plan import plan
 from gradcli.modes.work import Effort
-from gradcli.modes.workers import WORKERS, Late, Worker
-from gradcli.numerics.infinities import TO_FINITE
-from gradcli.point import Cost, Estimate, Witness
+from gradcli.process.workers import WORKERS, Late, Worker
+from gradcli.request.point import Cost, Estimate, Witness
+from gradcli.tracing.shapes import size
 
 MOST_TERMS = 20_000  # of the formula, times the entries of the inputs: about ten seconds of sympy
 OPERATIONS_BY_DEFAULT = 30  # of the formula, over all entries: a few milliseconds of sympy

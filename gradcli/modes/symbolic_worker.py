@@ -11,10 +11,10 @@ import mpmath
 import numpy as np
 import sympy as sp
 
-import gradcli.primitives  # noqa: F401  (declares the primitives that the plan names)
+import gradcli.rules  # noqa: F401  (declares the primitives that the plan names)
+from gradcli.arithmetic.symbol import Symbol
 from gradcli.errors import GradcliError
-from gradcli.interpreters.symbol import Symbol
-from gradcli.modes.workers import LENGTH
+from gradcli.process.workers import LENGTH
 
 DIGITS = (30, 60)
 

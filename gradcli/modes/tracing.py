@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcli.core.primitive import Value, named
-from gradcli.core.shapes import shape
-from gradcli.core.unmoving import IS_ZERO
+from gradcli.arithmetic.ball import radius
 from gradcli.frameworks.native import native_of
-from gradcli.interpreters.ball import radius
 from gradcli.modes.lapack import factored
 from gradcli.modes.recording import Recording
-from gradcli.numerics.rounding import FUNCTION_ERROR
-from gradcli.numerics.trace_test import TraceTest, displacement, roundings, trace_test
-from gradcli.point import Array
-from gradcli.source.derived import gradient_in, root_of
+from gradcli.modes.rounding import FUNCTION_ERROR
+from gradcli.modes.trace_test import TraceTest, displacement, roundings, trace_test
+from gradcli.request.point import Array
+from gradcli.targets.derived import gradient_in, root_of
+from gradcli.tracing.primitive import Value, named
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.unmoving import IS_ZERO
 
 _EQUALITIES = (named("equal"), named("not_equal"))
 _BESIDE = 8.0  # how much larger than at the point the radius of f may be beside it

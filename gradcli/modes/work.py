@@ -8,7 +8,7 @@ from enum import Enum
 from math import inf
 from typing import Any
 
-from gradcli.core.cost import Work
+from gradcli.tracing.cost import Work
 
 CALL = 1_000  # scalar operations that take as long as one call of numpy
 FUNCTION = 10_000  # the same, for one call of the user's function

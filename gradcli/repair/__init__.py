@@ -1,1 +1,1 @@
-"""Repair a wrong claim: the smallest edit of its own source that makes it right, shown as a patch."""
+"""Edits and hard points: what a check may add, within one budget."""

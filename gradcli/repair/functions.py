@@ -10,8 +10,8 @@ from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from gradcli.core.closures import codes
-from gradcli.core.provenance import is_users
+from gradcli.tracing.closures import codes
+from gradcli.tracing.provenance import is_users
 
 Definition = ast.FunctionDef | ast.Lambda
 _LARGEST = 1_000_000  # bytes of a file that is edited

@@ -7,7 +7,7 @@ from pathlib import Path
 from gradcli.repair.place import Edit
 from gradcli.repair.search import Repair
 from gradcli.repair.text import changed, lines_of
-from gradcli.reports.point_report import SourceEdit
+from gradcli.report.point_report import SourceEdit
 
 WORDS = {  # by the kind of an edit
     "sign": "a sign", "operator": "an operator", "factor": "a factor", "term": "a term", "exponent": "an exponent",

@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import shape, size
+from gradcli.checks.other_inputs import REDRAWN, confirmed_gradient
+from gradcli.checks.request import Request
 from gradcli.errors import GradcliError
 from gradcli.modes.claim import GRANT, GRANT_SOLVER, WrongShape, in_shape
 from gradcli.modes.mode import Question
+from gradcli.modes.redraw import redraw_inputs, resize_inputs
 from gradcli.modes.registry import MODES
+from gradcli.modes.rounding import EPS
 from gradcli.modes.solver_changes import smaller_tolerances
-from gradcli.numerics.redraw import redraw_inputs, resize_inputs
-from gradcli.numerics.rounding import EPS
-from gradcli.point import Array, Estimate, Point
 from gradcli.repair.right import Gradient, Right
-from gradcli.source.derived import STEP
-from gradcli.verify.other_inputs import REDRAWN, confirmed_gradient
-from gradcli.verify.request import Request
+from gradcli.request.point import Array, Estimate, Point
+from gradcli.targets.derived import STEP
+from gradcli.tracing.shapes import shape, size
 
 DRAWN, SIZES = 3, 3  # points near the given one; other sizes
 _ATTEMPTS = 8

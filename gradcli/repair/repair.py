@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.provenance import shown as shown_path
-from gradcli.core.shapes import shape
-from gradcli.diagnosis.budget import CauseBudget
+from gradcli.checks.asked import CheckOptions, lengths_at
+from gradcli.checks.budget import CauseBudget
+from gradcli.checks.request import Request
 from gradcli.errors import GradcliError
 from gradcli.modes.claim import ClaimedExpressions, in_shape
 from gradcli.modes.claimed import ClaimedFunction
-from gradcli.modes.workers import Late, Worker
-from gradcli.point import Point
+from gradcli.process.workers import Late, Worker
 from gradcli.repair.composed import lacking
 from gradcli.repair.edits import edits_of
 from gradcli.repair.patch import edits_in, patch_of, slip_of
@@ -28,17 +27,18 @@ from gradcli.repair.scope import Scope, texts_of
 from gradcli.repair.search import Repair, Search
 from gradcli.repair.text import Change, Text, changed, expressions
 from gradcli.repair.worker import Found, Otherwise, Wanted
-from gradcli.reports.absent import ABSENT
-from gradcli.reports.check import CheckReport
-from gradcli.reports.point_report import Diagnosis
-from gradcli.source.expression import Expression
-from gradcli.source.loading import NOTEBOOK
-from gradcli.source.parsing import characters, extent, parsed
-from gradcli.source.target_request import TargetRequest
-from gradcli.source.targets import is_python
-from gradcli.source.tokens import Statement, shared_and_parts
-from gradcli.verify.asked import CheckOptions, lengths_at
-from gradcli.verify.request import Request
+from gradcli.report.absent import ABSENT
+from gradcli.report.check import CheckReport
+from gradcli.report.point_report import Diagnosis
+from gradcli.request.point import Point
+from gradcli.request.target_text import is_python
+from gradcli.targets.expression import Expression
+from gradcli.targets.loading import NOTEBOOK
+from gradcli.targets.parsing import characters, extent, parsed
+from gradcli.targets.target_request import TargetRequest
+from gradcli.targets.tokens import Statement, shared_and_parts
+from gradcli.tracing.provenance import shown as shown_path
+from gradcli.tracing.shapes import shape
 from gradcli.words import DiagnosisKind
 
 _IN_A_NOTEBOOK = "edits are tried in files, and the claim is in a notebook"

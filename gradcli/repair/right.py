@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.numerics.rounding import EPS
-from gradcli.point import Array
+from gradcli.modes.rounding import EPS
+from gradcli.request.point import Array
 
 Gradient = Mapping[str, Array]
 

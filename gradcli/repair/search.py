@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradcli.diagnosis.budget import MOST, BudgetSpent, CauseBudget
+from gradcli.checks.budget import MOST, BudgetSpent, CauseBudget
 from gradcli.repair.place import Edit
 from gradcli.repair.right import Gradient, Right
 from gradcli.repair.text import Change, changed

@@ -16,25 +16,25 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.provenance import is_users
-from gradcli.diagnosis.budget import CauseBudget
+from gradcli.checks.asked import CheckOptions, request
+from gradcli.checks.budget import CauseBudget
+from gradcli.checks.request import Request
+from gradcli.checks.shared_state import in_turn
 from gradcli.errors import BadClaim, GradcliError
 from gradcli.modes.claimed import ClaimedFunction
-from gradcli.modes.workers import LENGTH
-from gradcli.pipes import die_with
+from gradcli.process.pipes import die_with
+from gradcli.process.workers import LENGTH
 from gradcli.repair.code import CodeClaim
 from gradcli.repair.functions import SourceFile, codes_run, live_functions
 from gradcli.repair.points import further_points_of, in_shapes_of
 from gradcli.repair.right import Gradient, Right
 from gradcli.repair.search import Repair, Search
-from gradcli.reports.absent import ABSENT, Absent
-from gradcli.source.derived import root_of
-from gradcli.source.numba_functions import call_python_code
-from gradcli.source.python import PythonFunction
-from gradcli.source.target_request import TargetRequest
-from gradcli.verify.asked import CheckOptions, request
-from gradcli.verify.request import Request
-from gradcli.verify.shared_state import in_turn
+from gradcli.report.absent import ABSENT, Absent
+from gradcli.targets.derived import root_of
+from gradcli.targets.numba_functions import call_python_code
+from gradcli.targets.python import PythonFunction
+from gradcli.targets.target_request import TargetRequest
+from gradcli.tracing.provenance import is_users
 
 _MEMORY = 4 << 30  # bytes beyond those that the process has when the claim is loaded
 _START = 30  # seconds of processor time that loading the user's module may take

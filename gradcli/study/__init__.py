@@ -1,1 +1,1 @@
-"""Studies of gradients: step sizes, costs, accuracy, and the computation itself, step by step."""
+"""Sweep, compare-modes, cost and the walkthrough."""

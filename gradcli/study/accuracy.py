@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.domain import ABOVE_1, INSIDE_1, POSITIVE, REAL, UNIT, Domain
-from gradcli.core.primitive import PRIMITIVES, Params, Primitive, Value, by_name
+from gradcli.arithmetic.ball import Ball, error_of, nearest, precision, radius
+from gradcli.arithmetic.formula import written
 from gradcli.errors import Undecided
-from gradcli.interpreters.ball import Ball, error_of, nearest, precision, radius
-from gradcli.interpreters.formula import written
-from gradcli.primitives.calculus import CONVOLVE
-from gradcli.primitives.decompositions import (
+from gradcli.report.listing import Operation
+from gradcli.rules.calculus import CONVOLVE
+from gradcli.rules.decompositions import (
     CHOLESKY,
     EIGENVALUES,
     EIGENVECTORS,
@@ -21,13 +20,14 @@ from gradcli.primitives.decompositions import (
     SINGULAR_VALUES,
     SINGULAR_VECTORS,
 )
-from gradcli.primitives.fourier import DFT_COS, DFT_SIN
-from gradcli.primitives.kinds import Factor, Partial
-from gradcli.primitives.linalg import DET, EINSUM, INV, LOGDET, MATMUL, SOLVE
-from gradcli.primitives.reductions import CUMSUM, LOGSUMEXP, MAX, NORM, SUM
-from gradcli.primitives.shaping import BROADCAST, GETITEM, JOIN, PUT, RESHAPE, SCATTER, SELECT, TRANSPOSE
-from gradcli.reports.listing import Operation
-from gradcli.source.names import FUNCTIONS
+from gradcli.rules.fourier import DFT_COS, DFT_SIN
+from gradcli.rules.kinds import Factor, Partial
+from gradcli.rules.linalg import DET, EINSUM, INV, LOGDET, MATMUL, SOLVE
+from gradcli.rules.reductions import CUMSUM, LOGSUMEXP, MAX, NORM, SUM
+from gradcli.rules.shaping import BROADCAST, GETITEM, JOIN, PUT, RESHAPE, SCATTER, SELECT, TRANSPOSE
+from gradcli.targets.names import FUNCTIONS
+from gradcli.tracing.domain import ABOVE_1, INSIDE_1, POSITIVE, REAL, UNIT, Domain
+from gradcli.tracing.primitive import PRIMITIVES, Params, Primitive, Value, by_name
 
 BITS = (256, 1024, 4096)  # saturated slopes need more; those that 4096 do not resolve are far below float64's range
 SMALLEST = 1e-290  # smaller float64 numbers may have fewer digits

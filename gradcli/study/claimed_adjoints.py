@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
-from gradcli.diagnosis.budget import MOST, CauseBudget
-from gradcli.diagnosis.on_tape import on_tape
-from gradcli.diagnosis.search import Search
-from gradcli.diagnosis.wrong import Gradient, Wrong
-from gradcli.interpreters.program import Program
+from gradcli.arithmetic.program import Program
+from gradcli.checks.budget import MOST, CauseBudget
+from gradcli.checks.on_tape import on_tape
+from gradcli.checks.search import Search
+from gradcli.checks.wrong import Gradient, Wrong
 from gradcli.modes.mode import Question
-from gradcli.reports.point_report import PointReport
+from gradcli.report.point_report import PointReport
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
 
 _ROUNDED = 1e-9  # relative: adjoints that differ by less differ by rounding
 

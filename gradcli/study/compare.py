@@ -7,32 +7,32 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gradcli.core.cost import Operations
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape, size
+from gradcli.arithmetic.dual import jvp
+from gradcli.arithmetic.floats import FLOAT64, Format, format_of
+from gradcli.arithmetic.low import Low, low
+from gradcli.arithmetic.program import record, value_and_pulled, vjp
+from gradcli.checks.check import Answers, check, with_values_at_smaller_tolerances
+from gradcli.checks.environment import environment
+from gradcli.checks.evidence import Outcome
+from gradcli.checks.request import Request
+from gradcli.checks.run_modes import answered, missing, reference_of, run
 from gradcli.errors import BadOption, GradcliError, NotSupported
-from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.low import Low, low
-from gradcli.interpreters.program import record, value_and_pulled, vjp
-from gradcli.lowering.floats import FLOAT64, Format, format_of
 from gradcli.modes.claim import Claim
+from gradcli.modes.infinities import TO_FINITE
+from gradcli.modes.jacobians import stacked
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
+from gradcli.modes.rounding import EPS
+from gradcli.modes.schemes import SCHEMES
 from gradcli.modes.solver_changes import smaller_tolerances
 from gradcli.modes.work import Effort
-from gradcli.numerics.infinities import TO_FINITE
-from gradcli.numerics.jacobians import stacked
-from gradcli.numerics.rounding import EPS
-from gradcli.numerics.schemes import SCHEMES
-from gradcli.point import Estimate
-from gradcli.reports import numbers
-from gradcli.reports.absent import ABSENT, Absent
-from gradcli.reports.common import Finding, Target, finding
-from gradcli.reports.compare import COST, CompareReport
-from gradcli.reports.compare_rows import EXACT, Accumulation, ModeRow, Precision, Product, RightDigits, SchemeSummary
-from gradcli.reports.encode import MAX_ENTRIES
-from gradcli.source.derived import Gradient, direction, root_of
-from gradcli.source.outputs import named_outputs
+from gradcli.report import numbers
+from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.common import Finding, Target, finding
+from gradcli.report.compare import COST, CompareReport
+from gradcli.report.compare_rows import EXACT, Accumulation, ModeRow, Precision, Product, RightDigits, SchemeSummary
+from gradcli.report.encode import MAX_ENTRIES
+from gradcli.request.point import Estimate
 from gradcli.study.cost import (
     MOST_LINES,
     least_seconds,
@@ -49,11 +49,11 @@ from gradcli.study.rays import common_ray
 from gradcli.study.repeatability import noticed, unexplained, unsteady
 from gradcli.study.sweep import Study, SweepOptions, calls_of
 from gradcli.study.truth import slope_along
-from gradcli.verdict.evidence import Outcome
-from gradcli.verify.check import Answers, check, with_values_at_smaller_tolerances
-from gradcli.verify.environment import environment
-from gradcli.verify.request import Request
-from gradcli.verify.run_modes import answered, missing, reference_of, run
+from gradcli.targets.derived import Gradient, direction, root_of
+from gradcli.targets.outputs import named_outputs
+from gradcli.tracing.cost import Operations
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape, size
 from gradcli.words import Derivative, Exit, Kind, Severity
 
 

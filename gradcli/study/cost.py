@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.cost import Operations
-from gradcli.core.shapes import shape, size
-from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.program import record, value_and_pulled, vjp
-from gradcli.interpreters.tape import Line
+from gradcli.arithmetic.dual import jvp
+from gradcli.arithmetic.program import record, value_and_pulled, vjp
+from gradcli.arithmetic.tape import Line
 from gradcli.modes.mode import Question
-from gradcli.point import Cost
-from gradcli.source.checkpoint import inside, keeping
+from gradcli.request.point import Cost
+from gradcli.targets.checkpoint import inside, keeping
+from gradcli.tracing.cost import Operations
+from gradcli.tracing.shapes import shape, size
 
 _AGAIN = 10**8  # operations of one run: longer ones are not repeated to measure time or memory
 _CALL = 1_000  # operations that take as long as running one line of numpy code

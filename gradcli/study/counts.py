@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradcli.core.cost import Operations
-from gradcli.core.primitive import Primitive
-from gradcli.core.shapes import Forgotten, shape, size
-from gradcli.interpreters.liveness import read_by_rules
-from gradcli.interpreters.program import record
-from gradcli.interpreters.tape import CONSTANT, Line
+from gradcli.arithmetic.liveness import read_by_rules
+from gradcli.arithmetic.program import record
+from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.modes.mode import Question
 from gradcli.modes.work import work
-from gradcli.source.checkpoint import inside, keeping
 from gradcli.study.cost import MOST_LINES, counted, gradient_of, tangent_of
+from gradcli.targets.checkpoint import inside, keeping
+from gradcli.tracing.cost import Operations
+from gradcli.tracing.primitive import Primitive
+from gradcli.tracing.shapes import Forgotten, shape, size
 
 FLOAT = 8  # bytes of a float64
 _COUNTED = ("n", "subscripts")  # parameters on which the number of operations depends

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import arb
 
-from gradcli.interpreters.ball import precision
-from gradcli.interpreters.low import GUARD, nearest_of, of_bits
-from gradcli.lowering.floats import Format
-from gradcli.numerics.schemes import Scheme
-from gradcli.numerics.slopes import log_slope, neighbours
-from gradcli.reports.absent import ABSENT, Absent
-from gradcli.reports.sweep_rows import Best, Curve, Predicted, Useless, Why
+from gradcli.arithmetic.ball import precision
+from gradcli.arithmetic.floats import Format
+from gradcli.arithmetic.low import GUARD, nearest_of, of_bits
+from gradcli.modes.schemes import Scheme
+from gradcli.modes.slopes import log_slope, neighbours
+from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.sweep_rows import Best, Curve, Predicted, Useless, Why
 from gradcli.study.rays import Ray, Rays, directions, in_balls
 
 DECADES = 20  # steps go from 1 down to 1e-20 of the input's size

@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import shape
+from gradcli.checks.environment import environment
+from gradcli.modes.jacobians import stacked
 from gradcli.modes.mode import Question
-from gradcli.numerics.jacobians import stacked
-from gradcli.point import Array
-from gradcli.reports import numbers
-from gradcli.reports.absent import ABSENT
-from gradcli.reports.common import Target
-from gradcli.reports.grad import GradReport
-from gradcli.verify.environment import environment
+from gradcli.report import numbers
+from gradcli.report.absent import ABSENT
+from gradcli.report.common import Target
+from gradcli.report.grad import GradReport
+from gradcli.request.point import Array
+from gradcli.tracing.shapes import shape
 from gradcli.words import Exit
 
 _WHOLE = 2.0**10 * float(np.finfo(np.float64).eps)  # relative: within such a bound an entry is printed with every digit

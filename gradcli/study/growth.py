@@ -14,20 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.shapes import shape
+from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.tape import CONSTANT, SPENT, Line, Recorded, sweep_back
+from gradcli.checks.request import Request
+from gradcli.checks.run_modes import attempt
 from gradcli.errors import BadOption, GradcliError, TooLarge
-from gradcli.interpreters.program import Program
-from gradcli.interpreters.tape import CONSTANT, SPENT, Line, Recorded, sweep_back
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
+from gradcli.modes.slopes import log_slope
+from gradcli.modes.steps import TAME
 from gradcli.modes.work import Effort
-from gradcli.numerics.slopes import log_slope
-from gradcli.numerics.steps import TAME
-from gradcli.reports.growth import CHECKPOINTED, Cell, Crossing, Exponents, Growth, Row, primal
+from gradcli.report.growth import CHECKPOINTED, Cell, Crossing, Exponents, Growth, Row, primal
 from gradcli.study import cost
 from gradcli.study.counts import Counts, Outline, counts, outline
-from gradcli.verify.request import Request
-from gradcli.verify.run_modes import attempt
+from gradcli.tracing.shapes import shape
 from gradcli.words import Derivative
 
 # The limits of what is run

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from gradcli.reports.check import CheckReport
-from gradcli.reports.trace import TraceReport
-from gradcli.verify.request import Request
+from gradcli.checks.request import Request
+from gradcli.report.check import CheckReport
+from gradcli.report.trace import TraceReport
 
 _ELSEWHERE = "The computation is not drawn: the page of this report was not made before the report was copied."
 

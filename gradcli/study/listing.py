@@ -1,15 +1,15 @@
 """The lists behind `modes` and `ops`: the modes and the primitives."""
 
-from gradcli.core.primitive import PRIMITIVES, Primitive
-from gradcli.errors import BadOption
+from gradcli.checks.environment import environment, installed
+from gradcli.errors import BadOption, nearest
 from gradcli.modes.registry import FRAMEWORKS, MODES
-from gradcli.point import Witness
-from gradcli.reports.listing import ModeEntry, ModesReport, OpsReport
-from gradcli.source.loading import load
-from gradcli.source.names import FUNCTIONS, nearest
-from gradcli.source.targets import is_python
+from gradcli.report.listing import ModeEntry, ModesReport, OpsReport
+from gradcli.request.point import Witness
+from gradcli.request.target_text import is_python
 from gradcli.study.accuracy import functions, operation, operations
-from gradcli.verify.environment import environment, installed
+from gradcli.targets.loading import load
+from gradcli.targets.names import FUNCTIONS
+from gradcli.tracing.primitive import PRIMITIVES, Primitive
 
 ALIASES = {"sigmoid": "expit", "softplus": "logaddexp"}  # composites of one primitive
 _WITH = {"certified": "python-flint", "symbolic": "sympy"} | {name: name for name in FRAMEWORKS}

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcli.core.tracer import plain
+from gradcli.checks.request import Request
 from gradcli.errors import GradcliError
-from gradcli.reports.absent import Absent
-from gradcli.reports.check import CheckReport, worst_point
-from gradcli.reports.common import SourceLine
-from gradcli.reports.encode import Values
-from gradcli.reports.native import NativeReport, Part
-from gradcli.reports.trace import TraceReport
-from gradcli.source.checkpoint import keeping
-from gradcli.source.derived import gradient_in
+from gradcli.report.absent import Absent
+from gradcli.report.check import CheckReport, worst_point
+from gradcli.report.common import SourceLine
+from gradcli.report.encode import Values
+from gradcli.report.native import NativeReport, Part
+from gradcli.report.trace import TraceReport
 from gradcli.study.claimed_adjoints import claimed_adjoints
 from gradcli.study.walkthrough import walkthrough
-from gradcli.verify.request import Request
+from gradcli.targets.checkpoint import keeping
+from gradcli.targets.derived import gradient_in
+from gradcli.tracing.tracer import plain
 from gradcli.words import Verdict
 
 _ROUNDED = 1e-6  # relative, also of a value in float32

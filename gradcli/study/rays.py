@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gradcli.core.shapes import shape, size
+from gradcli.arithmetic.ball import Ball, precision
+from gradcli.arithmetic.batch import ALL, Lanes, lanes_at_once, run
+from gradcli.arithmetic.entries import Entries, EntryLanes, Mixed
+from gradcli.arithmetic.floats import FLOAT64, Format
+from gradcli.arithmetic.program import record
+from gradcli.arithmetic.tape import CONSTANT, Recorded
 from gradcli.errors import GradcliError, Undecided
-from gradcli.interpreters.ball import Ball, precision
-from gradcli.interpreters.batch import ALL, Lanes, lanes_at_once, run
-from gradcli.interpreters.entries import Entries, EntryLanes, Mixed
-from gradcli.interpreters.program import record
-from gradcli.interpreters.tape import CONSTANT, Recorded
-from gradcli.lowering.floats import FLOAT64, Format
 from gradcli.modes.mode import Question
-from gradcli.point import Point
+from gradcli.request.point import Point
+from gradcli.tracing.shapes import shape, size
 
 _LARGE = 64  # entries of an input: for larger ones, only what depends on the moved entry is recomputed
 _AS_TRACED = 1e-12  # relative to the value: the allowed difference of the recorded program from the function

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from gradcli.core.shapes import shape
 from gradcli.modes.mode import Question
-from gradcli.numerics.noise import left_over, near
-from gradcli.reports.common import Finding, finding
+from gradcli.modes.noise import left_over, near
+from gradcli.report.common import Finding, finding
 from gradcli.study.cost import takes_at_most
 from gradcli.study.rays import Ray, directions, weights
+from gradcli.tracing.shapes import shape
 from gradcli.words import Kind, Severity
 
 _FINER = 0.01  # times the first spacing: smooth changes vanish over so short distances, noise does not

@@ -8,36 +8,36 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gradcli.core.shapes import shape
+from gradcli.arithmetic.ball import precision
+from gradcli.arithmetic.floats import FLOAT64, Format, format_of
+from gradcli.arithmetic.low import GUARD, nearest_of
+from gradcli.checks.check import Answers, check
+from gradcli.checks.environment import environment
+from gradcli.checks.evidence import Outcome
+from gradcli.checks.request import Request
+from gradcli.checks.run_modes import attempt
 from gradcli.errors import BadOption, GradcliError, NotSupported, Undecided
-from gradcli.interpreters.ball import precision
-from gradcli.interpreters.low import GUARD, nearest_of
-from gradcli.lowering.floats import FLOAT64, Format, format_of
 from gradcli.modes.budget import Budget
 from gradcli.modes.complex_step import ComplexStep
+from gradcli.modes.infinities import TO_FINITE
 from gradcli.modes.mode import Question
+from gradcli.modes.noise import EPS, left_over, near
 from gradcli.modes.registry import MODES
+from gradcli.modes.schemes import ONE_SIDED, SCHEMES, Scheme, schemes_of
+from gradcli.modes.slopes import log_slope
 from gradcli.modes.work import Effort
-from gradcli.numerics.infinities import TO_FINITE
-from gradcli.numerics.noise import EPS, left_over, near
-from gradcli.numerics.schemes import ONE_SIDED, SCHEMES, Scheme, schemes_of
-from gradcli.numerics.slopes import log_slope
-from gradcli.reports import numbers
-from gradcli.reports.absent import ABSENT, Absent
-from gradcli.reports.common import Finding, Target, finding
-from gradcli.reports.sweep import SweepReport
-from gradcli.reports.sweep_rows import Curve, Noise, NoisyStep, Taylor
-from gradcli.source.derived import root_of
+from gradcli.report import numbers
+from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.common import Finding, Target, finding
+from gradcli.report.sweep import SweepReport
+from gradcli.report.sweep_rows import Curve, Noise, NoisyStep, Taylor
 from gradcli.study.cost import takes_at_most
 from gradcli.study.curves import Errors, Known, Numbers, Truth, absolute, curve, in_bits, in_format, in_range, steps
 from gradcli.study.rays import Ray, Rays, common_ray, directions, entry_rays, held, weights
 from gradcli.study.repeatability import noticed, unexplained, unsteady
 from gradcli.study.truth import derivatives, one_sided, slope_along, slopes_in_balls
-from gradcli.verdict.evidence import Outcome
-from gradcli.verify.check import Answers, check
-from gradcli.verify.environment import environment
-from gradcli.verify.request import Request
-from gradcli.verify.run_modes import attempt
+from gradcli.targets.derived import root_of
+from gradcli.tracing.shapes import shape
 from gradcli.words import Exit, Kind, Remains, Severity, Verdict
 
 FEWEST_BITS, MOST_BITS = 16, 800  # float64 holds steps down to about 2^-1024

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gradcli.core.shapes import shape
+from gradcli.arithmetic.ball import Ball, precision
+from gradcli.arithmetic.program import record
+from gradcli.arithmetic.tape import Recorded
 from gradcli.errors import Undecided
-from gradcli.interpreters.ball import Ball, precision
-from gradcli.interpreters.program import record
-from gradcli.interpreters.tape import Recorded
+from gradcli.modes.jacobians import by_rows
 from gradcli.modes.mode import Question
-from gradcli.numerics.jacobians import by_rows
-from gradcli.numerics.schemes import STENCILS
+from gradcli.modes.schemes import STENCILS
 from gradcli.study.curves import Truth
 from gradcli.study.rays import Ray, directions, in_balls, weights
+from gradcli.tracing.shapes import shape
 
 _STENCIL_BITS, _STENCIL_STEP = 640, 2.0**-40
 _ONE_SIDED_STEP_BITS = 400

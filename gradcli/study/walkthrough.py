@@ -11,25 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Primitive, Value
-from gradcli.core.provenance import place
-from gradcli.core.repeats import turns
-from gradcli.core.shapes import shape, zeros_like
-from gradcli.core.tracer import plain
+from gradcli.arithmetic import lines
+from gradcli.arithmetic.ball import Ball, decimals, error_of, nearest, precision
+from gradcli.arithmetic.formula import written
+from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.tape import CONSTANT, SPENT, Line, Recorded, Tape, sweep_back, transpose
+from gradcli.checks.environment import environment
 from gradcli.errors import GradcliError, Place, Span
-from gradcli.interpreters import lines
-from gradcli.interpreters.ball import Ball, decimals, error_of, nearest, precision
-from gradcli.interpreters.formula import written
-from gradcli.interpreters.program import Program, record
-from gradcli.interpreters.tape import CONSTANT, SPENT, Line, Recorded, Tape, sweep_back, transpose
 from gradcli.modes.mode import Question
 from gradcli.modes.work import Effort
-from gradcli.primitives.kinds import Factor, Partial
-from gradcli.reports import numbers
-from gradcli.reports.absent import ABSENT, Absent
-from gradcli.reports.common import SourceLine, Target, finding
-from gradcli.reports.trace import Contribution, Node, Proved, TraceReport
-from gradcli.verify.environment import environment
+from gradcli.report import numbers
+from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.common import SourceLine, Target, finding
+from gradcli.report.tidy import turns
+from gradcli.report.trace import Contribution, Node, Proved, TraceReport
+from gradcli.rules.kinds import Factor, Partial
+from gradcli.tracing.primitive import Primitive, Value
+from gradcli.tracing.provenance import place
+from gradcli.tracing.shapes import shape, zeros_like
+from gradcli.tracing.tracer import plain
 from gradcli.words import Kind, Severity
 
 _SHAPE_PRIMITIVES = ("reshape", "transpose", "broadcast_to")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gradcli.forms import rendered
-from gradcli.reports.blocks import Chart, Code, Heading, Headline, Paragraph, Piece, Series, Table
+from gradcli.report.blocks import Chart, Code, Heading, Headline, Paragraph, Piece, Series, Table
+from gradcli.report.forms import rendered
 from tests.browser.conftest import Opened
-from tests.forms.test_html import HIDDEN, SAID, Page
+from tests.report.forms.test_html import HIDDEN, SAID, Page
 
 Open = Callable[..., Opened]
 Written = Callable[..., Path]

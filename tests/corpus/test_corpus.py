@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 import gradcli
+from gradcli.checks.build import Settings, request_for
+from gradcli.checks.check import check
+from gradcli.checks.probe import function_at
 from gradcli.modes.mode import Question
 from gradcli.modes.work import Effort
-from gradcli.options import Options
-from gradcli.reports.check import CheckReport
-from gradcli.reports.point_report import ModeResult
-from gradcli.source.points import WHOLE
-from gradcli.verify.build import Settings, request_for
-from gradcli.verify.check import check
-from gradcli.verify.probe import function_at
+from gradcli.report.check import CheckReport
+from gradcli.report.point_report import ModeResult
+from gradcli.request.options import Options
+from gradcli.targets.points import WHOLE
 from tests.corpus import (
     buffers,
     chemistry,

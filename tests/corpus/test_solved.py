@@ -12,8 +12,8 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 import gradcli
-from gradcli.reports.check import CheckReport
-from gradcli.verify.probe import function_at
+from gradcli.checks.probe import function_at
+from gradcli.report.check import CheckReport
 from tests.corpus import solved
 from tests.rows import for_rows
 

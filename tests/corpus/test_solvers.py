@@ -9,7 +9,7 @@ from scipy.integrate import quad, solve_ivp
 from scipy.optimize import curve_fit, minimize
 
 import gradcli
-from gradcli.reports.check import CheckReport
+from gradcli.report.check import CheckReport
 from tests.corpus import solvers
 
 MODES = "certified,forward,reverse,complex-step,finite-difference"

@@ -22,7 +22,7 @@ from gradcli.derivation.expression import E, call, name, text
 from gradcli.derivation.problem import dims_of
 from gradcli.derivation.statements import Statements
 from gradcli.errors import NotSupported
-from gradcli.source.expression import Expression
+from gradcli.targets.expression import Expression
 from tests.derivation import words
 from tests.derivation.words import ARRAYS as FORMS
 from tests.derivation.words import CASES, ELEMENTWISE, NUMBERS, RANKS, SCALARS, SIZES, VALUES, derived

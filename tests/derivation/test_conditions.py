@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.source.expression import Expression
+from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
 # fmt: off

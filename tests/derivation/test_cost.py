@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from gradcli.reports.derive import Cost
+from gradcli.report.derive import Cost
 from tests.derivation.problems import PROBLEMS, Problem
 from tests.derivation.test_textbook import DRAWN
 from tests.rows import for_rows

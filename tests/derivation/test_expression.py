@@ -13,7 +13,7 @@ from gradcli.derivation.code.dialect import NUMPY
 from gradcli.derivation.code.writer import Writer
 from gradcli.derivation.expression import E, call, matmul, mul, name, neg, number, power, text, transpose, written
 from gradcli.derivation.statements import program
-from gradcli.source.expression import Expression
+from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
 RANKS = {"A": 2, "B": 2, "X": 2, "x": 1, "y": 1, "s": 0, "r": 0}

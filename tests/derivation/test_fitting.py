@@ -7,7 +7,7 @@ import pytest
 
 from gradcli.derivation.fitting import fitting
 from gradcli.derivation.problem import dims_of, shapes_line
-from gradcli.source.expression import Expression
+from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
 # fmt: off

@@ -12,7 +12,7 @@ from gradcli.derivation.index import Tensor, fresh
 from gradcli.derivation.matrices import Printer
 from gradcli.derivation.products import identity, tidied
 from gradcli.errors import NotSupported
-from gradcli.source.expression import Expression
+from gradcli.targets.expression import Expression
 from tests.derivation.evaluate import SIZES, at_point, factor, known, of, sum_of, tensor
 from tests.rows import for_rows
 

@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.derivation.problem import dims_of
 from gradcli.errors import BadOption
-from gradcli.source.facts import FACTS, drawn, facts_of
+from gradcli.targets.facts import FACTS, drawn, facts_of
 from tests.rows import for_rows
 
 HOLDS: dict[str, tuple[tuple[int, ...], Callable[[Any], bool]]] = {

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradcli.checks.run_modes import attempt
 from gradcli.derivation import derive
 from gradcli.derivation.index import scaled
 from gradcli.derivation.simplify import simplified
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
-from gradcli.point import Point
-from gradcli.source.derived import Gradient
-from gradcli.source.expression import Expression
-from gradcli.verify.run_modes import attempt
+from gradcli.request.point import Point
+from gradcli.targets.derived import Gradient
+from gradcli.targets.expression import Expression
 from tests.derivation import problems, test_random
 from tests.derivation.test_textbook import BY_HAND, SIZES, point
 from tests.rows import for_rows

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradcli.checks.run_modes import attempt
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
-from gradcli.point import Point
-from gradcli.source.derived import Gradient
-from gradcli.source.expression import Expression
-from gradcli.verify.run_modes import attempt
+from gradcli.request.point import Point
+from gradcli.targets.derived import Gradient
+from gradcli.targets.expression import Expression
 
 COUNT = 200
 SIZES = ({"n": 4, "m": 2}, {"n": 2, "m": 5})

@@ -4,8 +4,8 @@ import numpy as np
 
 from gradcli.derivation.problem import RECORDINGS, Problem, dims_of
 from gradcli.derivation.record import sizes_of
-from gradcli.source.expression import Expression
-from gradcli.source.facts import facts_of
+from gradcli.targets.expression import Expression
+from gradcli.targets.facts import facts_of
 from tests.rows import for_rows
 
 # fmt: off

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.source.expression import Expression
+from gradcli.targets.expression import Expression
 from tests.derivation.problems import Problem
 from tests.derivation.test_textbook import SIZES, point
 from tests.rows import for_rows

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gradcli.derivation.verified import MADE
-from gradcli.source.facts import FACTS
+from gradcli.targets.facts import FACTS
 
 CASES = [
     ("x@inv(S)@x", "S: n n; x: n", "S: spd", "S"),

@@ -4,7 +4,7 @@ import numpy as np
 
 import gradcli
 from gradcli.derivation.steps import lines_hold
-from gradcli.reports.derive import Step
+from gradcli.report.derive import Step
 from tests.rows import for_rows
 
 GAUSSIAN = """

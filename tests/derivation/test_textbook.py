@@ -9,7 +9,7 @@ import pytest
 import scipy.linalg
 from scipy.special import erf, expit, ndtr
 
-from gradcli.source.expression import Expression
+from gradcli.targets.expression import Expression
 from tests.derivation.problems import PROBLEMS, Problem
 
 SIZES = {"n": 3, "m": 4, "k": 5, "d": 2}

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import gradcli
+from gradcli.arithmetic import graph
 from gradcli.derivation import simplify, study, work
 from gradcli.derivation.work import TooLong, limited_work, spend_work
-from gradcli.interpreters import graph
 from tests.rows import for_rows
 
 

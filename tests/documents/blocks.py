@@ -85,7 +85,11 @@ def _names(text: str) -> frozenset[str]:
 @cache
 def pages() -> tuple[str, ...]:
     """Return all pages, by their paths from the root of the repository."""
-    found = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/README.md"), *ROOT.glob("pytest-gradcli/*.md")]
+    found = [
+        *(p for p in ROOT.glob("docs/**/*.md") if p.parent.name != "findings" or p.name == "index.md"),
+        *ROOT.glob("examples/**/README.md"),
+        *ROOT.glob("pytest-gradcli/*.md"),
+    ]
     return ("README.md", *sorted(path.relative_to(ROOT).as_posix() for path in found))
 
 

@@ -10,16 +10,14 @@ from typing import Any
 
 import typer.core
 
-from gradcli.commands.program import command
-from gradcli.commands.schema import TYPES
-from gradcli.explanations import ALL
-from gradcli.primitives.refused import partition
-from gradcli.reports.explain import GROUPS, WHAT, Explanation
-from gradcli.reports.schema import schema_of
-from gradcli.suite.config import schema as configuration_schema
+from gradcli.cli.program import command
+from gradcli.cli.schema import TYPES
+from gradcli.project.suite.config import schema as configuration_schema
+from gradcli.report.explain import GROUPS, explanations
+from gradcli.report.schema import schema_of
+from gradcli.rules.refused import partition
 from tests.documents.blocks import pages, read
 
-FINDINGS = "docs/findings"
 _CODE = re.compile(
     r"`[^`]+`"  # code already
     r'|"[^"]*[*_<|=:@][^"]*"'  # a value in quotes
@@ -154,39 +152,16 @@ def configuration() -> str:
 
 def kinds() -> str:
     """Return the tables of all kinds, with a link to the page of each, and the list that Sphinx needs."""
-    parts = []
+    parts, known = [], explanations()
     for group, title in GROUPS.items():
-        rows = [f"| [{row.kind}]({row.kind}.md) | {row.summary} |" for row in ALL if row.group == group]
+        rows = [
+            f"| [{row.kind}](../../gradcli/report/explanations/{row.kind}.md) | {row.summary} |"
+            for row in known
+            if row.group == group
+        ]
         parts.append("\n".join([f"## {title}", "", "| kind | what it is |", "| --- | --- |", *rows]))
-    listed = "\n".join(dict.fromkeys(row.kind for row in sorted(ALL, key=lambda row: row.kind)))
+    listed = "\n".join(dict.fromkeys(row.kind for row in sorted(known, key=lambda row: row.kind)))
     return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{listed}\n```"]) + "\n"
-
-
-def page_of_kind(kind: str) -> str:
-    """Return the page of a kind: what `gradcli explain` says of it."""
-    rows = [row for row in ALL if row.kind == kind]
-    parts = [f"# {kind}"]
-    for row in rows:
-        parts += [f"## As a {'mistake' if row.group == 'mistake' else 'finding'}"] if len(rows) > 1 else []
-        parts += _explained(row)
-    parts.append("[All findings and diagnoses](index.md)")
-    return "\n\n".join(parts) + "\n"
-
-
-def _explained(row: Explanation) -> Iterator[str]:
-    yield f"**{row.summary[0].upper()}{row.summary[1:]}.** {WHAT[row.group]}"
-    yield _marked(row.meaning)
-    yield f"**What to do.** {_marked(row.do)}"
-    if row.example is None:
-        return
-    needs = f" (needs {row.example.needs})" if row.example.needs else ""
-    if row.example.file is not None:
-        yield f"**Example**{needs}, with this file:"
-        yield f"```python\n# f.py\n{row.example.file.rstrip()}\n```"
-    else:
-        yield f"**Example**{needs}:"
-    shown = "\n".join((f"$ {row.example.command}", *row.example.prints))
-    yield f"```text\n{shown}\n```"
 
 
 def for_language_models() -> str:
@@ -237,9 +212,3 @@ def part_of(text: str, name: str) -> re.Match[str]:
     found = re.search(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", text, re.DOTALL)
     assert found is not None, f"there is no part <!-- {name} -->"
     return found
-
-
-def whole_pages() -> dict[str, str]:
-    """Return the pages that are generated, by their paths."""
-    found = {f"{FINDINGS}/{kind}.md": page_of_kind(kind) for kind in dict.fromkeys(row.kind for row in ALL)}
-    return found | {"docs/llms.txt": for_language_models()}

@@ -2,9 +2,8 @@
 
 import pytest
 
-from gradcli.words import DiagnosisKind, Kind
 from tests.documents.blocks import ROOT, read
-from tests.documents.generated import FINDINGS, PARTS, part_of, whole_pages
+from tests.documents.generated import PARTS, for_language_models, part_of
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -18,15 +17,9 @@ def test_a_part_is_what_the_code_says(name: str, request: pytest.FixtureRequest)
         assert found[0] == new, "pytest tests/documents --update-docs rewrites it"
 
 
-def test_pages_that_are_generated_are_what_the_code_says(request: pytest.FixtureRequest) -> None:
-    for page, new in whole_pages().items():
-        path = ROOT / page
-        if request.config.getoption("--update-docs"):
-            path.write_text(new, encoding="utf-8")
-        else:
-            assert path.exists() and path.read_text(encoding="utf-8") == new, f"{page}: --update-docs rewrites it"
-
-
-def test_every_kind_of_finding_and_diagnosis_has_a_page_and_no_other() -> None:
-    there = {path.stem for path in (ROOT / FINDINGS).glob("*.md")}
-    assert there == {*Kind, *DiagnosisKind, "index"}
+def test_what_programs_read_first_is_what_the_pages_say(request: pytest.FixtureRequest) -> None:
+    path, new = ROOT / "docs" / "llms.txt", for_language_models()
+    if request.config.getoption("--update-docs"):
+        path.write_text(new, encoding="utf-8")
+    else:
+        assert path.read_text(encoding="utf-8") == new, "pytest tests/documents --update-docs rewrites it"

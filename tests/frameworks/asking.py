@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Params, Primitive
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
-from gradcli.point import Estimate, Point
-from gradcli.primitives.special_orders import ByOrder
-from tests.primitives.test_rules import points
+from gradcli.request.point import Estimate, Point
+from gradcli.rules.special_orders import ByOrder
+from gradcli.tracing.primitive import Params, Primitive
+from tests.rules.test_rules import points
 
 LOSSY = 1e-12  # of rules that state a reason for losing digits, away from their roots and poles
 POINTS = 40

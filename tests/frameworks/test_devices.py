@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 import gradcli as api
+from gradcli.arithmetic.devices import DEVICES
+from gradcli.arithmetic.quiet import quiet_imports
 from gradcli.errors import BadOption, NotSupported
-from gradcli.lowering.devices import DEVICES
-from gradcli.lowering.quiet import quiet_imports
 from gradcli.modes.framework import lowered
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import FRAMEWORKS, OWN
 from tests.frameworks.asking import asked, of_row
 from tests.frameworks.test_lowering import ELEMENTWISE, FUNCTIONS, here, named
-from tests.primitives.agreement import drawn
+from tests.rules.agreement import drawn
 
 PLAIN = "import numpy as np\ndef f(x):\n    return np.sum(np.tanh(x) * x[::-1])\n"
 

@@ -6,20 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.core.primitive import PRIMITIVES, Params, Primitive
+from gradcli.arithmetic.framework import Lowering
 from gradcli.errors import GradcliError, NotSupported
-from gradcli.lowering.framework import Lowering
 from gradcli.modes.framework import FrameworkMode
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import FRAMEWORKS
 from gradcli.study.accuracy import PARAMS
+from gradcli.tracing.primitive import PRIMITIVES, Params, Primitive
 from tests.frameworks.asking import asked, excess, of_row
-from tests.primitives import test_decompositions, test_fourier
-from tests.primitives.agreement import drawn
-from tests.primitives.judging import Place
-from tests.primitives.test_functions import TABLE
-from tests.primitives.test_numpy_functions import CALCULUS
 from tests.rows import for_rows
+from tests.rules import test_decompositions, test_fourier
+from tests.rules.agreement import drawn
+from tests.rules.judging import Place
+from tests.rules.test_functions import TABLE
+from tests.rules.test_numpy_functions import CALCULUS
 
 EPS = float(np.finfo(np.float64).eps)
 ROWS = [row for row in PRIMITIVES.values() if row.rules]

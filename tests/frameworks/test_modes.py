@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import gradcli as api
-from gradcli.core.primitive import PRIMITIVES
 from gradcli.errors import NotSupported
 from gradcli.modes.budget import Budget, NotRun
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.modes.work import Effort
+from gradcli.tracing.primitive import PRIMITIVES
 from tests.frameworks.asking import asked
 
 # fmt: off

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradcli as library
-from gradcli.reports.check import worst_error
+from gradcli.report.check import worst_error
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 

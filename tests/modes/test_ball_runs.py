@@ -7,15 +7,15 @@ import mpmath
 import numpy as np
 import pytest
 
-from gradcli.core.primitive import PRIMITIVES
+from gradcli.arithmetic.ball import exact_constants
 from gradcli.errors import NotSupported, TraceDiffers
-from gradcli.interpreters.ball import exact_constants
 from gradcli.modes import certified
 from gradcli.modes.certified import Certified
 from gradcli.modes.mode import Contradiction, Question
-from gradcli.point import Point
-from gradcli.primitives.kinds import Partial
-from gradcli.source.expression import Expression
+from gradcli.request.point import Point
+from gradcli.rules.kinds import Partial
+from gradcli.targets.expression import Expression
+from gradcli.tracing.primitive import PRIMITIVES
 from tests.rows import for_rows
 
 TEXTS = (

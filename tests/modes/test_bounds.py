@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.interpreters.program import record
-from gradcli.interpreters.shake import Shake, shaken
+from gradcli.arithmetic.perturbed_run import Shake, shaken
+from gradcli.arithmetic.program import record
 from gradcli.modes.bounds import has_kernels, input_rounding, rounding_of
 from gradcli.modes.finite_difference import FiniteDifference
 from gradcli.modes.mode import Question
-from gradcli.point import Point
-from gradcli.source.expression import Expression
+from gradcli.request.point import Point
+from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
 

@@ -5,13 +5,13 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from gradcli.arithmetic.ball import Ball, error_of, precision
 from gradcli.errors import TraceDiffers
-from gradcli.interpreters.ball import Ball, error_of, precision
 from gradcli.modes.certified import FIRST_BITS, Certified, scaled
 from gradcli.modes.mode import Question
-from gradcli.numerics.rounding import rounding_bounds
-from gradcli.point import Point
-from gradcli.source.expression import Expression
+from gradcli.modes.rounding import rounding_bounds
+from gradcli.request.point import Point
+from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
 N = 1_500

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.core.blocks import BLOCK
 from gradcli.modes import certified
 from gradcli.modes.certified_direction import certified_difference
 from gradcli.modes.mode import Question
-from gradcli.point import Point
-from gradcli.source.expression import Expression
+from gradcli.request.point import Point
+from gradcli.targets.expression import Expression
+from gradcli.tracing.blocks import BLOCK
 from gradcli.words import Kind
 
 N = BLOCK + 300

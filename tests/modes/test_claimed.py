@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.source.test_loading import written, xfail
+from tests.targets.test_loading import written, xfail
 
 QUICK = ("--modes", "forward,reverse,fd")
 AT = ("x=[1, 2]", "y=[3, 4]")

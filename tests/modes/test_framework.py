@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.errors import BadOption
 from gradcli.modes.registry import FRAMEWORKS, MODES, OWN, chosen
-from gradcli.point import Witness
+from gradcli.request.point import Witness
 from tests.rows import for_rows
 
 NAMES = ("torch", "jax", "tensorflow", "mlx")

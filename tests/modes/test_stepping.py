@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import gradcli
+from gradcli.checks.witness import directional
 from gradcli.errors import BadOption
 from gradcli.modes.budget import NotRun
 from gradcli.modes.finite_difference import CALLS, FiniteDifference
 from gradcli.modes.mode import Question
 from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
-from gradcli.point import Estimate, Point
-from gradcli.source.expression import Expression
-from gradcli.verify.witness import directional
+from gradcli.request.point import Estimate, Point
+from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
 INF = float("inf")

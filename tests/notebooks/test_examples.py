@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from gradcli.reports.check import CheckReport
-from gradcli.reports.suite import SuiteReport
+from gradcli.report.check import CheckReport
+from gradcli.report.suite import SuiteReport
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "notebook.ipynb"
 GUIDE = NOTEBOOK.parents[1] / "docs" / "how-to" / "notebooks.md"
@@ -87,7 +87,7 @@ def test_a_line_is_that_of_the_command_line(shell: Any, line: str, verdict: str,
 
 
 def test_a_replayed_line_gives_the_same_report(shell: Any) -> None:
-    from gradcli.reports.check import replay
+    from gradcli.report.check import replay
 
     first = shell.run_line_magic("gradcheck", f'loss --grad wrong --at "w=randn(3)" --seed 5 {QUICK}')
     words = replay(first.command)
@@ -199,7 +199,7 @@ def test_the_extension_loads_nothing_until_it_is_used() -> None:
         "    def register_magic_function(self, function, kind, name): assert (kind, name) == ('line_cell', 'gradcheck')\n"
         "gradcli.load_ipython_extension(Shell())\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules} & {'numpy', 'IPython', 'rich', 'typer', 'nbclient'}))\n"
-        "print('gradcli.notebooks' in sys.modules)\n"
+        "print('gradcli.cli.notebooks' in sys.modules)\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\nFalse\n"

@@ -8,11 +8,11 @@ import pytest
 
 from gradcli.errors import BadOption
 from gradcli.modes.mode import Question
-from gradcli.point import Point
-from gradcli.reports.compare_rows import Accumulation
-from gradcli.source.arguments import bound
-from gradcli.source.expression import Expression
+from gradcli.report.compare_rows import Accumulation
+from gradcli.request.point import Point
 from gradcli.study.compare import accumulated
+from gradcli.targets.arguments import bound
+from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
 RNG = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradcli.interpreters.program import record, vjp
+from gradcli.arithmetic.program import record, vjp
 from gradcli.study.cost import peak_bytes
 from gradcli.study.growth import Skeleton, gradient, skeleton
 from tests.rows import for_rows

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.rows import for_rows
-from tests.source.test_loading import written
 from tests.study.test_sweep import Gradcli
+from tests.targets.test_loading import written
 
 CODE = """
     from scipy.integrate import quad

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.core.cost import Operations
 from gradcli.modes.mode import Question
-from gradcli.point import Point
-from gradcli.source.arguments import bound
-from gradcli.source.checkpoint import checkpoint, keeping
-from gradcli.source.expression import Expression
+from gradcli.request.point import Point
 from gradcli.study.cost import measured_bytes, of_forward, of_function, of_reverse, peak_bytes, recomputed
 from gradcli.study.counts import counts, outline
+from gradcli.targets.arguments import bound
+from gradcli.targets.checkpoint import checkpoint, keeping
+from gradcli.targets.expression import Expression
+from gradcli.tracing.cost import Operations
 from tests.rows import for_rows
 
 V, W, A = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0]), np.arange(1.0, 7.0).reshape(2, 3)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from gradcli.modes.mode import Question
-from gradcli.point import Estimate, Point
-from gradcli.reports.absent import ABSENT
-from gradcli.source.expression import Expression
+from gradcli.report.absent import ABSENT
+from gradcli.request.point import Estimate, Point
 from gradcli.study.compare import digits_against, right_digits
+from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
 # fmt: off

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
+from gradcli.checks.asked import CheckOptions, request
+from gradcli.checks.build import Settings
 from gradcli.errors import BadOption, TooLarge
-from gradcli.options import Options
-from gradcli.reports.growth import Cell, Growth, Row
-from gradcli.source.target_request import TargetRequest
+from gradcli.report.growth import Cell, Growth, Row
+from gradcli.request.options import Options
 from gradcli.study import growth as prediction
 from gradcli.study import growth as study
 from gradcli.study.growth import growth
-from gradcli.verify.asked import CheckOptions, request
-from gradcli.verify.build import Settings
+from gradcli.targets.target_request import TargetRequest
 from tests.rows import for_rows
-from tests.source.test_loading import written
+from tests.targets.test_loading import written
 
 TAME = "sum(tanh(W@x/n)**2)"
 AT = ("W=randn(n,n), x=randn(n)",)
@@ -302,7 +302,7 @@ def test_a_checkpointed_sweep_runs_f_twice_and_holds_less(code: str) -> None:
 def test_a_size_for_which_memory_is_not_there_is_refused_before_it_is_allocated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gradcli.source.limits.memory_bytes", lambda: 2**20)
+    monkeypatch.setattr("gradcli.targets.limits.memory_bytes", lambda: 2**20)
     found = grown(TAME, AT, "n", (10, 20, 3000), "reverse")
     assert not found.rows[-1].run and found.rows[-1].predicted
     assert (
@@ -390,7 +390,7 @@ def test_a_program_that_returns_a_constant_has_nothing_to_recompute(tmp_path: Pa
 
 
 def test_a_crossing_says_which_is_quicker_from_where_on() -> None:
-    from gradcli.reports.growth import Crossing, Growth
+    from gradcli.report.growth import Crossing, Growth
 
     found = Growth("n", (), {}, (Crossing("reverse", "forward", 39.0, True),), ()).blocks()
     assert [block.text for block in found] == ["From about n=39 on reverse is quicker than forward, by estimate."]

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gradcli.core.primitive import PRIMITIVES
 from gradcli.modes.registry import MODES
-from gradcli.primitives.kinds import Factor, Partial
-from gradcli.source.names import FUNCTIONS
+from gradcli.rules.kinds import Factor, Partial
 from gradcli.study.accuracy import worst_ulps
+from gradcli.targets.names import FUNCTIONS
+from gradcli.tracing.primitive import PRIMITIVES
 from tests.rows import for_rows
 
 WITH_RULES = {name for name, row in PRIMITIVES.items() if row.rules}

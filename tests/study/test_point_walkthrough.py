@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.reports.absent import Absent
-from gradcli.reports.check import CheckReport
-from gradcli.reports.trace import TraceReport
+from gradcli.report.absent import Absent
+from gradcli.report.check import CheckReport
+from gradcli.report.trace import TraceReport
 from tests.rows import for_rows
 
 NETWORK = """

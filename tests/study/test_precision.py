@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradcli.arithmetic.floats import format_of
 from gradcli.errors import NotSupported
-from gradcli.lowering.floats import format_of
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
-from gradcli.point import Point
-from gradcli.reports.compare_rows import Precision
-from gradcli.source.expression import Expression
+from gradcli.report.compare_rows import Precision
+from gradcli.request.point import Point
 from gradcli.study.compare import in_format
+from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")

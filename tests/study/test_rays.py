@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from gradcli.modes.mode import Question
-from gradcli.point import Point
-from gradcli.source.expression import Expression
+from gradcli.request.point import Point
 from gradcli.study import rays
 from gradcli.study.rays import Rays, entry_rays
+from gradcli.targets.expression import Expression
 
 
 @pytest.mark.parametrize(

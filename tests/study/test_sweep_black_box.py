@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.source.test_loading import written
 from tests.study.test_sweep import ORDERS, Gradcli, curves, swept
+from tests.targets.test_loading import written
 
 BLACK_BOX = """
     import math

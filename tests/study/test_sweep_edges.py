@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from flint import arb
 
-from gradcli.interpreters.low import nearest_of
+from gradcli.arithmetic.low import nearest_of
 from tests.rows import for_rows
-from tests.source.test_loading import written
 from tests.study.test_sweep import Gradcli, curves, swept
+from tests.targets.test_loading import written
 
 CODE = """
     import math

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.rows import for_rows
-from tests.source.test_loading import written
 from tests.study.test_sweep import Gradcli, swept
 from tests.study.test_sweep_black_box import BLACK_BOX
+from tests.targets.test_loading import written
 
 
 @pytest.fixture(name="black_box")

@@ -12,7 +12,7 @@ from gradcli.derivation.expression import E, Number, Op, name
 from gradcli.derivation.statements import Statements
 from gradcli.derivation.verified import SelfTest, in_c, in_python
 from gradcli.errors import NotSupported
-from gradcli.source.facts import Dims
+from gradcli.targets.facts import Dims
 
 LANGUAGES = (*(d.name for d in ARRAYS), "c")
 _WORD = re.compile(r"[^\W\d]\w*")

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from gradcli.derivation.names import GREEK, parts_of
 from gradcli.derivation.notation.base import ATOM, LINE, SUM, Letters, Notation
 from gradcli.derivation.signs import M, Sign
+from gradcli.report.names import latex_name, parts_of
 
 _PLAIN_FUNCTIONS = frozenset("exp log sin cos tan tanh sinh cosh det max min arctan arcsin arccos".split())  # noqa: SIM905
-_TEX_GREEK = {word: {"lam": "lambda", "lambda_": "lambda"}.get(word, word) for word in GREEK}
-_TEX_GREEK |= {sign: _TEX_GREEK[word] for word, sign in GREEK.items() if word not in ("lam", "lambda_")}
 
 
 class Latex(Notation):
@@ -24,13 +22,7 @@ class Latex(Notation):
         return rf"\left({shown}\right)"
 
     def name(self, text: str) -> str:
-        stem, digits = parts_of(text)
-        if stem in _TEX_GREEK:
-            shown = "\\" + _TEX_GREEK[stem]
-        else:
-            words = "".join(f"\\{c}" if c in "_#$%&{}" else c if c.isascii() else f"u{ord(c):04X}" for c in stem)
-            shown = words if len(words) == 1 else rf"\mathrm{{{words}}}"
-        return f"{shown}_{{{digits}}}" if digits else shown
+        return latex_name(text)
 
     def number(self, text: str) -> str:
         if "/" in text:

@@ -5,9 +5,9 @@ from typing import ClassVar
 from xml.sax.saxutils import escape
 
 from gradcli.derivation.expression import written
-from gradcli.derivation.names import GREEK, parts_of
 from gradcli.derivation.notation.base import ATOM, ENTRYWISE, LINE, SUM, Letters, Notation
 from gradcli.derivation.signs import M, Sign
+from gradcli.report.names import GREEK, parts_of
 
 _BESIDE = '<mo rspace="0.17em">&#8290;</mo>'  # a product of neighbours, with a thin space between them
 _SIGNS = {"+": "+", "-": "&#8722;"}

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from gradcli.derivation.names import printed
 from gradcli.derivation.notation.base import ATOM, BESIDE, ENTRYWISE, RAISED, SUM, Letters, Notation
 from gradcli.derivation.signs import M, Sign
+from gradcli.report.names import printed
 
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _LOWERED = str.maketrans("0123456789-", "₀₁₂₃₄₅₆₇₈₉₋")

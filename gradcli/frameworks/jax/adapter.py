@@ -14,16 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import set_current_trace
 
-from gradcli.core.provenance import is_users, place_of, position
+from gradcli.arithmetic.devices import DEVICES
 from gradcli.errors import BadOption, FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor, Without
 from gradcli.frameworks.jax.record import Analytic, Recorded, Recorder, host, recorded
 from gradcli.frameworks.raised import told
 from gradcli.frameworks.recorder import RecordedSteps
-from gradcli.lowering.devices import DEVICES
-from gradcli.point import Array
-from gradcli.source.python import message_of
-from gradcli.source.structure import put_together, taken_apart
+from gradcli.request.point import Array
+from gradcli.targets.python import message_of
+from gradcli.targets.structure import put_together, taken_apart
+from gradcli.tracing.provenance import is_users, place_of, position
 
 _FORMATS = {
     "float64": jnp.float64, "float32": jnp.float32, "float16": jnp.float16, "bfloat16": jnp.bfloat16, "tf32": jnp.float32,

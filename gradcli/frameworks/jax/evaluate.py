@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import end_to_end, shape, size, split_like
-from gradcli.core.tracer import Tracer
 from gradcli.errors import NotSupported
 from gradcli.frameworks.jax.own_functions import known
 from gradcli.frameworks.ops import TABLE
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import end_to_end, shape, size, split_like
+from gradcli.tracing.tracer import Tracer
 
 MOST_STEPS = 10_000  # over all loops together, because each step is replayed separately
 CALLS = {  # primitives that run a jaxpr, and the parameter that holds it

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value, named
+from gradcli.tracing.primitive import Value, named
 
 JAXS_OWN = ("/jax/_src/", "\\jax\\_src\\")  # where these functions are, because a user's may have the same name
 

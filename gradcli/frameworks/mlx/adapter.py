@@ -13,15 +13,15 @@ import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 
-from gradcli.core.provenance import position
+from gradcli.arithmetic.devices import DEVICES
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
 from gradcli.frameworks.framework import EPS, Call, Flat, Inside, Placed, Prepared, Tensor, Without
 from gradcli.frameworks.mlx.rules import applied, custom_calls, guarded, without_rules
 from gradcli.frameworks.raised import told
-from gradcli.lowering.devices import DEVICES
-from gradcli.point import Array
-from gradcli.source.function import Notice
-from gradcli.source.structure import put_together, taken_apart
+from gradcli.request.point import Array
+from gradcli.targets.function import Notice
+from gradcli.targets.structure import put_together, taken_apart
+from gradcli.tracing.provenance import position
 from gradcli.words import Kind, Severity
 
 _FORMATS = {"float64": mx.float64, "float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}

@@ -13,8 +13,8 @@ from typing import Any
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
-from gradcli.core.provenance import is_users, place_of, position
 from gradcli.frameworks.framework import Call, Flat
+from gradcli.tracing.provenance import is_users, place_of, position
 
 _MOST = 64  # calls that are collected at most
 _OF_A_VJP = 3  # primals, cotangents, outputs

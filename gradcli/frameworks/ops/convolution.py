@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradcli.core.primitive import Value
 from gradcli.frameworks.ops.places import added, gathered, padded, windowed
+from gradcli.tracing.primitive import Value
 
 Sizes = Sequence[int]
 Ends = Sequence[tuple[int, int, int]]

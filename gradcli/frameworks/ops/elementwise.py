@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value, named
-from gradcli.core.tracer import Tracer, plain
 from gradcli.errors import NotSupported
+from gradcli.tracing.primitive import Value, named
+from gradcli.tracing.tracer import Tracer, plain
 
 AWAY_FROM_ZERO = 0  # lax.RoundingMethod
 Entry = Callable[..., Any]

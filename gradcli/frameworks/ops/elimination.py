@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
-from gradcli.core.tracer import plain
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import plain
 
 
 def triangle(a: Value, lower: bool, unit_diagonal: bool) -> Value:

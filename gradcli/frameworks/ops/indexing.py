@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape, size
 from gradcli.errors import NotSupported
 from gradcli.frameworks.ops.places import added, blocks, gathered, put, put_with
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape, size
 
 Entry = Callable[..., Any]
 Sizes = Sequence[int]

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
 from gradcli.frameworks.ops.elimination import lu, permutation, triangle, tridiagonal_solve
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
 
 Entry = Callable[..., Any]
 Axes = Sequence[int]

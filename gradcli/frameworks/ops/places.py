@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape, size
-from gradcli.primitives.shaping import PUT, SCATTER
+from gradcli.rules.shaping import PUT, SCATTER
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape, size
 
 Sizes = Sequence[int]
 Ends = Sequence[Sequence[int]]

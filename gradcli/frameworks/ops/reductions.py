@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
+from gradcli.tracing.primitive import Value
 
 Entry = Callable[..., Any]
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
 from gradcli.frameworks.ops.convolution import Convolution
 from gradcli.frameworks.ops.places import added, gathered, padded, windowed
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
 
 Entry = Callable[..., Any]
 Sizes = Sequence[int]

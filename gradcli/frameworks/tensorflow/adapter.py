@@ -13,15 +13,15 @@ import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
 from tensorflow.python.ops import custom_gradient
 
-from gradcli.core.provenance import is_users, place_of, position
+from gradcli.arithmetic.devices import DEVICES
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
 from gradcli.frameworks.framework import EPS, Call, Flat, Inside, Placed, Prepared, Tensor, Without
 from gradcli.frameworks.raised import told
 from gradcli.frameworks.tensorflow.seeds import drawn, seeded
-from gradcli.lowering.devices import DEVICES
-from gradcli.point import Array
-from gradcli.source.function import Notice
-from gradcli.source.structure import taken_apart
+from gradcli.request.point import Array
+from gradcli.targets.function import Notice
+from gradcli.targets.structure import taken_apart
+from gradcli.tracing.provenance import is_users, place_of, position
 from gradcli.words import Kind, Severity
 
 _FORMATS = {

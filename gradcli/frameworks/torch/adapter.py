@@ -16,14 +16,14 @@ import torch
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
-from gradcli.core.provenance import is_users, place_of, position
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
 from gradcli.frameworks.framework import Call, Flat, Measured, Placed, Prepared, Run, Tensor, Without
 from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.frameworks.torch.record import host, recorded
-from gradcli.point import Array
-from gradcli.source.function import Notice
-from gradcli.source.structure import taken_apart
+from gradcli.request.point import Array
+from gradcli.targets.function import Notice
+from gradcli.targets.structure import taken_apart
+from gradcli.tracing.provenance import is_users, place_of, position
 from gradcli.words import Kind, Severity
 
 _DIFFERENTIATING = {"grad", "backward", "jacobian", "hessian", "enable_grad"}  # names in functions that differentiate

@@ -17,12 +17,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from gradcli.core.primitive import Primitive
-from gradcli.core.provenance import place, position
 from gradcli.errors import GradcliError, NotSupported, Span
 from gradcli.frameworks.recorder import EXACT, RecordedSteps, Slot, Step, filled, is_same, largest, ran, rounds_to
 from gradcli.frameworks.torch.aten import TABLE
 from gradcli.frameworks.torch.aten.rows import UP_TO_SIGN
+from gradcli.tracing.primitive import Primitive
+from gradcli.tracing.provenance import place, position
 
 _LEFT_OUT = {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "implicit"}
 _CANCELS = 1e-3  # relative to the largest operand: a smaller result may be mostly cancellation error

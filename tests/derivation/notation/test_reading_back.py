@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.source.expression import Expression
+from gradcli.targets.expression import Expression
 from tests.derivation.notation.reading import evaluated
 from tests.derivation.notation.values import Senseless
 from tests.rows import for_rows

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.core.tracer import plain
+from gradcli.arithmetic.ball import Ball, nearest, precision, radius
+from gradcli.arithmetic.dual import jvp
+from gradcli.arithmetic.program import record, value_and_pulled
 from gradcli.errors import NotSupported
-from gradcli.interpreters.ball import Ball, nearest, precision, radius
-from gradcli.interpreters.dual import jvp
-from gradcli.interpreters.program import record, value_and_pulled
+from gradcli.tracing.tracer import plain
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 CASES = pytest.importorskip("tests.frameworks.jax.cases", reason="JAX is not installed").CASES

@@ -9,10 +9,10 @@ import gradcli
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from gradcli.arithmetic.ball import Ball, nearest  # noqa: E402
 from gradcli.errors import NotSupported  # noqa: E402
 from gradcli.frameworks.torch.aten import TABLE  # noqa: E402
 from gradcli.frameworks.torch.record import host  # noqa: E402
-from gradcli.interpreters.ball import Ball, nearest  # noqa: E402
 from tests.frameworks.torch.recording import Differs, checked, near, record  # noqa: E402
 
 # fmt: off

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value, named
-from gradcli.core.shapes import shape, size
 from gradcli.frameworks.torch.aten.rows import aten, axis, refuse, register
-from gradcli.primitives import composites
-from gradcli.primitives.composites import relu, sigmoid, silu, softplus
-from gradcli.primitives.reductions import log_softmax, softmax
+from gradcli.rules import composites
+from gradcli.rules.composites import relu, sigmoid, silu, softplus
+from gradcli.rules.reductions import log_softmax, softmax
+from gradcli.tracing.primitive import Value, named
+from gradcli.tracing.shapes import shape, size
 
 SELU = (1.6732632423543772848170429916717, 1.0507009873554804934193349852946)  # Klambauer et al. (2017), equation 14
 

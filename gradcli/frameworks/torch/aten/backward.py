@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
+from gradcli.arithmetic.program import vjp
 from gradcli.frameworks.torch.aten.rows import TABLE, Row, aten, register
 from gradcli.frameworks.torch.aten.windows import adaptive_average, max_pool
-from gradcli.interpreters.program import vjp
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
 
 
 def pulled(f: Callable[..., Value], xs: Sequence[Value], ybar: Value) -> list[Value]:

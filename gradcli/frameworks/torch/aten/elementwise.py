@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value, named
-from gradcli.core.shapes import shape
-from gradcli.core.tracer import plain
 from gradcli.frameworks.ops.elementwise import by_framework_name
 from gradcli.frameworks.torch.aten.rows import aten, register, scaled
-from gradcli.primitives.elementwise import pi
+from gradcli.rules.elementwise import pi
+from gradcli.tracing.primitive import Value, named
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import plain
 
 # fmt: off
 register(by_framework_name(

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
 from gradcli.frameworks.ops.elimination import lu, permutation
 from gradcli.frameworks.torch.aten.rows import aten
-from gradcli.primitives.linalg import T
+from gradcli.rules.linalg import T
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
 
 
 def _orders(pivots: Any, rows: int) -> Any:

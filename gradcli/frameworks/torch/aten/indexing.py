@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape, size
-from gradcli.core.tracer import plain
 from gradcli.frameworks.ops.places import put_with
 from gradcli.frameworks.torch.aten.rows import along, at_axis, aten, axis, refuse
-from gradcli.primitives.shaping import GETITEM, PUT, SCATTER
+from gradcli.rules.shaping import GETITEM, PUT, SCATTER
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape, size
+from gradcli.tracing.tracer import plain
 
 
 def _places(indices: Sequence[Any]) -> tuple[Any, ...]:

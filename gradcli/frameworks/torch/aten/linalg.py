@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
-from gradcli.core.tracer import plain
 from gradcli.frameworks.ops.elimination import triangle
 from gradcli.frameworks.torch.aten.rows import aten, refuse, register, scaled
-from gradcli.primitives.decompositions import symmetric
-from gradcli.primitives.linalg import T
+from gradcli.rules.decompositions import symmetric
+from gradcli.rules.linalg import T
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import plain
 
 
 def _plus(c: Value, product: Value, beta: float, alpha: float) -> Value:

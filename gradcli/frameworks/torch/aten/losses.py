@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
-from gradcli.core.tracer import plain
 from gradcli.frameworks.torch.aten.rows import aten, reduced
-from gradcli.primitives.composites import relu
-from gradcli.primitives.shaping import GETITEM
+from gradcli.rules.composites import relu
+from gradcli.rules.shaping import GETITEM
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import plain
 
 MEAN = 1
 

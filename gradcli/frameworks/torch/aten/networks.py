@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape, size
-from gradcli.core.tracer import exact, plain
 from gradcli.frameworks.torch.aten.rows import aten, axis, refuse
-from gradcli.primitives.linalg import T
-from gradcli.primitives.reductions import softmax
-from gradcli.primitives.shaping import GETITEM
+from gradcli.rules.linalg import T
+from gradcli.rules.reductions import softmax
+from gradcli.rules.shaping import GETITEM
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape, size
+from gradcli.tracing.tracer import exact, plain
 
 
 @aten()

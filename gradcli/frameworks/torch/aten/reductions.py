@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape, size
-from gradcli.core.tracer import plain
 from gradcli.frameworks.torch.aten.rows import along, aten, axes, axis
-from gradcli.primitives.reductions import logsumexp as _logsumexp
+from gradcli.rules.reductions import logsumexp as _logsumexp
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape, size
+from gradcli.tracing.tracer import plain
 
 
 @aten("sum")

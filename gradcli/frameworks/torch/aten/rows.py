@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core import shapes
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
 from gradcli.errors import NoRule
+from gradcli.tracing import shapes
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
 
 Row = Callable[..., Any]
 TABLE: dict[str, Row] = {}

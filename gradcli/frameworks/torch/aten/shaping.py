@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core import shapes
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape, size
 from gradcli.frameworks.torch.aten.rows import Row, at_axis, aten, axis, refuse, register
-from gradcli.primitives.shaping import PUT
+from gradcli.rules.shaping import PUT
+from gradcli.tracing import shapes
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape, size
 
 
 def _same(x: Value) -> Value:

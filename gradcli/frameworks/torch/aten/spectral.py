@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
 from gradcli.frameworks.torch.aten.rows import register
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
 
 FORWARD: tuple[Any, ...] = (
     "backward",

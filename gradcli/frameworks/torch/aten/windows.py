@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.core.primitive import Value
-from gradcli.core.shapes import shape
-from gradcli.core.tracer import plain
 from gradcli.frameworks.ops.convolution import Convolution
 from gradcli.frameworks.ops.places import gathered, padded, windowed
 from gradcli.frameworks.torch.aten.rows import at_axis, aten, register
-from gradcli.primitives.shaping import GETITEM
+from gradcli.rules.shaping import GETITEM
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import plain
 
 Sizes = tuple[int, ...]
 

@@ -1,0 +1,250 @@
+"""A recorded program run at many points at once: every value that differs between points has a leading axis of lanes.
+
+A lane is one point. A lane in which a decision (a comparison, a rounding) differs from the recorded run is marked, because
+its value comes from another branch of the function.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.arithmetic.floats import FLOAT64, Format
+from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.tape import CONSTANT, Line
+from gradcli.errors import NotSupported, OutOfTime
+from gradcli.rules.linalg import EINSUM, MATMUL
+from gradcli.rules.reductions import MAX, SUM
+from gradcli.rules.shaping import BROADCAST, GETITEM, JOIN, PUT, RESHAPE, SELECT, TRANSPOSE
+from gradcli.tracing.primitive import Primitive, by_name
+from gradcli.tracing.shapes import shape, size
+
+LINE = 2**17  # entries of one line in all lanes, 1 MiB: enough to make the overhead of numpy's calls small
+ALL = 2**22  # entries of all lines in all lanes, 32 MiB
+Shapes = Sequence[tuple[int, ...]]
+
+
+def lanes_at_once(program: Program) -> int:
+    """Return how many lanes to run together, so that they are fast and memory stays bounded."""
+    sizes = [size(y) for y in program.tape.values]
+    return max(1, min(LINE // max(1, *sizes), ALL // max(1, sum(sizes))))
+
+
+def run(program: Program, moved: Mapping[int, Any], form: Format = FLOAT64) -> tuple[Any, Any]:
+    """Return the value in each lane, every operation rounded to a format, and which lanes took other branches.
+
+    Shapes  `moved[k]`, the values of input line k, has a leading axis of lanes, and so has the result; the mask is (lanes,).
+    Raises  NotSupported for an operation that the format does not have.
+    """
+    return Lanes(program, frozenset(moved), form).run(moved)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One line to compute: `fun` is applied to the values of slots, some of which are constants."""
+
+    name: str
+    to: int
+    fun: Callable[..., Any]
+    slots: tuple[int, ...]
+
+
+class Lanes:
+    """A recorded program, prepared for many points that differ in the inputs `moving`.
+
+    Lines that do not depend on these inputs are computed once.
+
+    Raises  NotSupported, here or in `run`, for an operation that the format does not have.
+    """
+
+    def __init__(self, program: Program, moving: frozenset[int], form: Format = FLOAT64) -> None:
+        tape, slot = program.tape, program.y.slot
+        self.slot, self.form = slot, form
+        last = max(
+            (s for _, slots, *_ in tape.decisions for s in slots), default=slot
+        )  # a decision may look at later lines
+        lines = tape.lines[: max(slot, last) + 1]
+        self.values: list[Any] = [None] * len(lines)  # of constant lines; constant operands are appended
+        self.moves = [k in moving for k in range(len(lines))]
+        self.steps: list[_Step] = []
+        for k, line in enumerate(lines):
+            primitive, _, _, y, _, _ = line
+            if primitive is None:
+                self.values[k] = form.rounded(y)
+                continue
+            self.moves[k] = self._moves(line)
+            step = self._step(k, line)
+            if self.moves[k]:
+                self.steps.append(step)
+            else:
+                self.values[k] = _done(step, self.values, form)
+        self.decisions = []
+        for line in filter(self._moves, tape.decisions):
+            _, _, _, answer, _, _ = line
+            self.decisions.append((self._step(0, line), form.rounded(answer)))
+
+    def _moves(self, line: Line) -> bool:
+        _, slots, _, _, _, _ = line
+        return any(s != CONSTANT and self.moves[s] for s in slots)
+
+    def _step(self, k: int, line: Line) -> _Step:
+        primitive, slots, xs, y, params, _ = line
+        if primitive is None:
+            raise ValueError("an input is no step")
+        moves = [s != CONSTANT and self.moves[s] for s in slots]
+        where = tuple(self._constant(x) if s == CONSTANT else s for s, x in zip(slots, xs, strict=True))
+        return _Step(primitive.name, k, self.on(primitive, list(map(shape, xs)), moves, params or {}, shape(y)), where)
+
+    def on(
+        self, primitive: Primitive, shapes: Shapes, moves: Sequence[bool], params: dict[str, Any], out: Any
+    ) -> Callable[..., Any]:
+        """Return a function that runs one primitive on all lanes, as `on_lanes` does, and rounds to the format."""
+        fun, form = on_lanes(primitive, shapes, moves, params, out), self.form
+        return fun if form is FLOAT64 else lambda *xs: form.rounded(fun(*xs))
+
+    def _constant(self, x: Any) -> int:
+        self.values.append(self.form.rounded(x))
+        return len(self.values) - 1
+
+    def run(self, moved: Mapping[int, Any]) -> tuple[Any, Any]:
+        """Return the value in each lane, and a mask of the lanes that took other branches.
+
+        Shapes  as for the function `run`.
+        """
+        values = self.values.copy()
+        for k, x in moved.items():
+            values[k] = x
+        for step in self.steps:
+            values[step.to] = _done(step, values, self.form)
+        count = len(next(iter(moved.values())))
+        apart = np.zeros(count, dtype=bool)
+        if self.decisions:
+            real = [np.real(x) if np.iscomplexobj(x) else x for x in values]
+            for step, expected in self.decisions:
+                apart |= self.differs(_done(step, real, self.form), expected)
+        y = values[self.slot]
+        return (y if self.moves[self.slot] else np.broadcast_to(y, (count, *shape(y)))), apart
+
+    def differs(self, y: Any, expected: Any) -> Any:
+        """Return a mask of the lanes in which a decision differs from the recorded run."""
+        same = np.asarray(y == expected)
+        return ~np.all(same.reshape(len(same), -1), axis=1)
+
+
+def _done(step: _Step, values: list[Any], form: Format) -> Any:
+    try:
+        return step.fun(*[values[s] for s in step.slots])
+    except TypeError as error:
+        raise NotSupported(f"{step.name} cannot be computed in {form.name}: {str(error).split(',')[0]}") from None
+
+
+def on_lanes(
+    primitive: Primitive, shapes: Shapes, moves: Sequence[bool], params: dict[str, Any], out: Any
+) -> Callable[..., Any]:
+    """Return a function that runs one primitive on all lanes.
+
+    Where an operation raises an error, as for a singular matrix, its result is nan in the shape `out` of the recorded one.
+
+    Shapes  `shapes` are those of the operands in one lane; the operands marked in `moves` have a leading axis of lanes.
+    """
+    fun = functools.partial(primitive.fun, **params) if params else primitive.fun
+    if not any(moves):
+        return fun
+    if not primitive.body:
+        if primitive.kind == "elementwise" or primitive.is_a(SELECT, MATMUL):
+            return _aligned(fun, [len(s) for s in shapes], moves)
+        rule = _RULES.get(primitive.name)
+        if rule is not None:
+            return lambda *xs: y if (y := rule(xs, moves, params)) is not None else _one_by_one(fun, xs, moves, out)
+    return lambda *xs: _one_by_one(fun, xs, moves, out)
+
+
+def _one_by_one(fun: Callable[..., Any], xs: Sequence[Any], moves: Sequence[bool], out: Any) -> Any:
+    count = len(xs[list(moves).index(True)])
+    rows = ([x[lane] if move else x for x, move in zip(xs, moves, strict=True)] for lane in range(count))
+    return np.stack([_alone(fun, row, out) for row in rows])
+
+
+def _alone(fun: Callable[..., Any], xs: Sequence[Any], out: Any) -> Any:
+    try:
+        return np.asarray(fun(*xs))
+    except (OutOfTime, TypeError, MemoryError):
+        raise
+    except Exception:
+        return np.full(out, np.nan)
+
+
+def _aligned(fun: Callable[..., Any], deeps: Sequence[int], moves: Sequence[bool]) -> Callable[..., Any]:
+    """Return `fun` with operands whose axes are aligned for broadcasting after the axis of lanes."""
+    deep = max(deeps)
+    if all(own == deep for own, move in zip(deeps, moves, strict=True) if move):
+        return fun
+
+    def aligned(*xs: Any) -> Any:
+        return fun(*(
+            x.reshape(len(x), *(1,) * (deep - x.ndim + 1), *x.shape[1:]) if move else x
+            for x, move in zip(xs, moves, strict=True)
+        ))  # fmt: skip
+
+    return aligned
+
+
+def _getitem(xs: Sequence[Any], moves: Sequence[bool], params: dict[str, Any]) -> Any:
+    index = params["index"] if isinstance(params["index"], tuple) else (params["index"],)
+    return xs[0][(slice(None), *index)] if _leads(index) else None
+
+
+def _put(xs: Sequence[Any], moves: Sequence[bool], params: dict[str, Any]) -> Any:
+    index = params["index"] if isinstance(params["index"], tuple) else (params["index"],)
+    count = len(xs[list(moves).index(True)])
+    if not _leads(index) or (moves[1] and xs[1].ndim > 1):
+        return None
+    x = xs[0] if moves[0] else np.broadcast_to(xs[0], (count, *np.shape(xs[0])))
+    y = np.array(x, dtype=np.result_type(*xs))
+    written = y[(slice(None), *index)]
+    y[(slice(None), *index)] = xs[1].reshape(count, *(1,) * (written.ndim - 1)) if moves[1] else xs[1]
+    return y
+
+
+def _leads(index: tuple[Any, ...]) -> bool:
+    """Return whether a leading axis stays in front of an index; several arrays in an index could move theirs before it."""
+    plain = (slice, type(None), type(...))
+    arrays = [part for part in index if not isinstance(part, plain) and not isinstance(part, int | np.integer)]
+    return not arrays or len(arrays) + sum(isinstance(part, int | np.integer) for part in index) == 1
+
+
+def _join(xs: Sequence[Any], moves: Sequence[bool], params: dict[str, Any]) -> Any:
+    count = len(xs[list(moves).index(True)])
+    whole = [x if move else np.broadcast_to(x, (count, *np.shape(x))) for x, move in zip(xs, moves, strict=True)]
+    return np.concatenate(whole, axis=params["axis"] + 1)
+
+
+def _einsum(xs: Sequence[Any], moves: Sequence[bool], params: dict[str, Any]) -> Any:
+    inside, _, out = params["subscripts"].partition("->")
+    letter = next(c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" if c not in params["subscripts"])
+    terms = [letter * move + term for term, move in zip(inside.split(","), moves, strict=True)]
+    return np.einsum(f"{','.join(terms)}->{letter}{out}", *xs)
+
+
+def _axes(params: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(k + 1 for k in params["axis"])
+
+
+Rule = Callable[[Sequence[Any], Sequence[bool], dict[str, Any]], Any]
+_RULES: dict[str, Rule] = by_name(
+    {
+        GETITEM: _getitem,
+        PUT: _put,
+        JOIN: _join,
+        EINSUM: _einsum,
+        RESHAPE: lambda xs, moves, p: xs[0].reshape(len(xs[0]), *p["to"]),
+        TRANSPOSE: lambda xs, moves, p: np.transpose(xs[0], (0, *(k + 1 for k in p["axes"]))),
+        BROADCAST: lambda xs, moves, p: np.broadcast_to(
+            xs[0].reshape(len(xs[0]), *(1,) * (len(p["to"]) - xs[0].ndim + 1), *xs[0].shape[1:]), (len(xs[0]), *p["to"])
+        ),
+        SUM: lambda xs, moves, p: np.sum(xs[0], axis=_axes(p)),
+        MAX: lambda xs, moves, p: np.max(xs[0], axis=_axes(p)),
+    }
+)

@@ -1,0 +1,164 @@
+"""The devices of each framework: those that there are here, those that its build is for, and how to install others."""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradcli.arithmetic.quiet import quiet_imports
+from gradcli.errors import BadOption, Installed
+
+CPU = "cpu"
+_CUDA_PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What one framework can run on. A device is a kind and a number, `cuda:1`; number 0 may be left out.
+
+    package     What is imported to look.
+    names       Returns the names of the devices that there are, the CPU first.
+    native      Returns the framework's own object or name for one of these.
+    built_for   Returns the kinds of device besides the CPU that the installed build supports.
+    install     The command that installs a build for a kind.
+    in_float64  The kinds that compute in float64.
+    spellings   Other names of kinds.
+    """
+
+    package: str
+    names: Callable[[], list[str]]
+    native: Callable[[str], Any]
+    built_for: Callable[[], frozenset[str]]
+    install: Mapping[str, str]
+    in_float64: frozenset[str] = frozenset({CPU, "cuda"})
+    spellings: Mapping[str, str] = field(default_factory=lambda: {"gpu": "cuda"})
+
+    def parsed(self, name: str) -> tuple[str, str]:
+        """Return the kind and the number of a device."""
+        kind, _, number = name.partition(":")
+        return self.spellings.get(kind, kind), number or "0"
+
+
+def find_device(framework: str, name: str, *, in_float64: bool = False) -> str:
+    """Return the full name of a device of a framework, such as cuda:0 for cuda; the framework is imported for all but the CPU.
+
+    Raises  BadOption if there is no such device here, or if it has to compute in float64 and does not. The error names the
+            devices that there are, the build that is installed, and what to install.
+    """
+    if name == CPU:
+        return CPU
+    with quiet_imports():
+        importlib.import_module(DEVICES[framework].package)
+    devices = DEVICES[framework]
+    kind, number = devices.parsed(name)
+    here = devices.names()
+    found = next((known for known in here if devices.parsed(known) == (kind, number)), None)
+    where = Installed(f"{framework} {version(framework)} finds these devices: {', '.join(here)}")
+    if found is None:
+        raise BadOption(f"there is no device '{name}' here", where=where, do=_advice(devices, kind, here))
+    if in_float64 and kind not in devices.in_float64:
+        able = [known for known in here if devices.parsed(known)[0] in devices.in_float64]
+        says = f"{framework} has no float64 on {name}, and float64 is what a gradient is compared in"
+        raise BadOption(says, where=where, do=f"name one that has it: --device {' or '.join(able)}")
+    return found
+
+
+def version(framework: str) -> str:
+    """Return the version of an installed framework, with that of its build, as `2.13.0+cpu`."""
+    return str(getattr(importlib.import_module(DEVICES[framework].package), "__version__", "unknown"))
+
+
+def _advice(devices: Devices, kind: str, here: list[str]) -> str:
+    if any(devices.parsed(known)[0] == kind for known in here) or kind not in devices.install:
+        return f"name one of these: --device {' or '.join(here)}"
+    if kind in devices.built_for():
+        return f"this build is for {kind}; see whether the driver finds a GPU: nvidia-smi"
+    return f"install the build for {kind}: {devices.install[kind]}"
+
+
+def _names_in_torch() -> list[str]:
+    import torch
+
+    cuda = [f"cuda:{k}" for k in range(torch.cuda.device_count())]
+    return [CPU, *cuda, *(["mps"] if torch.backends.mps.is_available() else [])]
+
+
+def _torch_is_built_for() -> frozenset[str]:
+    import torch
+
+    return frozenset({"cuda"} if torch.version.cuda or torch.version.hip else ())
+
+
+def _names_in_jax() -> list[str]:
+    import jax
+
+    kinds = sorted({device.platform for device in jax.devices()} - {CPU})
+    others = [f"{'cuda' if kind == 'gpu' else kind}:{k}" for kind in kinds for k in range(len(jax.devices(kind)))]
+    return [CPU, *(f"{CPU}:{k}" for k in range(1, len(jax.devices(CPU)))), *others]
+
+
+def _of_jax(name: str) -> Any:
+    import jax
+
+    kind, number = DEVICES["jax"].parsed(name)
+    return jax.devices("gpu" if kind == "cuda" else kind)[int(number)]
+
+
+def _jax_is_built_for() -> frozenset[str]:
+    return frozenset({"cuda"} if any(map(importlib.util.find_spec, _CUDA_PLUGINS)) else ())
+
+
+def _names_in_tensorflow() -> list[str]:
+    import tensorflow as tf
+
+    return [CPU, *(f"cuda:{k}" for k in range(len(tf.config.list_physical_devices("GPU"))))]
+
+
+def _of_tensorflow(name: str) -> str:
+    kind, number = DEVICES["tensorflow"].parsed(name)
+    return f"/{'GPU' if kind == 'cuda' else 'CPU'}:{number}"
+
+
+def _tensorflow_is_built_for() -> frozenset[str]:
+    """Return cuda if the libraries of CUDA are there, which the usual build loads when it starts."""
+    return frozenset({"cuda"} if importlib.util.find_spec("nvidia") is not None else ())
+
+
+def _names_in_mlx() -> list[str]:
+    import mlx.core as mx
+
+    return [CPU, *(["gpu"] if mx.is_available(mx.gpu) else [])]
+
+
+def _of_mlx(name: str) -> Any:
+    import mlx.core as mx
+
+    return mx.gpu if DEVICES["mlx"].parsed(name)[0] == "gpu" else mx.cpu
+
+
+def _installing(**commands: str) -> Mapping[str, str]:
+    """Return the commands by kind of device; there are none for macOS, where the usual package has what there is."""
+    return {} if sys.platform == "darwin" else commands
+
+
+DEVICES: Mapping[str, Devices] = {
+    "torch": Devices(
+        "torch", _names_in_torch, str, _torch_is_built_for,
+        _installing(cuda="pip install -U torch --index-url https://download.pytorch.org/whl/cu130"),
+    ),
+    "jax": Devices(
+        "jax", _names_in_jax, _of_jax, _jax_is_built_for,
+        _installing(cuda='pip install -U "jax[cuda12]"', tpu='pip install -U "jax[tpu]"'),
+    ),
+    "tensorflow": Devices(
+        "tensorflow", _names_in_tensorflow, _of_tensorflow, _tensorflow_is_built_for,
+        _installing(cuda='pip install -U "tensorflow[and-cuda]"'),
+    ),
+    "mlx": Devices(
+        "mlx.core", _names_in_mlx, _of_mlx, frozenset,
+        _installing(gpu='pip install -U "mlx[cuda12]"'),
+        in_float64=frozenset({CPU}), spellings={"cuda": "gpu", "mps": "gpu"},
+    ),
+}  # fmt: skip

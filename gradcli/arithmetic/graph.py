@@ -1,0 +1,125 @@
+"""Graphs: the operations of a program as nodes, each with a float64 value that gives the shape; none decides a branch.
+
+A program recorded at several sizes gives graphs of the same form; numbers that differ between them depend on the sizes.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.arithmetic.tape import frozen_operand
+from gradcli.errors import NotSupported
+from gradcli.tracing.bind import bind
+from gradcli.tracing.primitive import Params, Primitive, Value
+from gradcli.tracing.provenance import HERE, place, position
+from gradcli.tracing.tracer import Arithmetic, Tracer
+
+MOST_NODES = 20_000  # of one recording, made from one input; no formula is that long
+
+
+class NotStraight(NotSupported):
+    """A recording as graphs that was ended: the function chooses by values, or has too many operations, for a formula."""
+
+
+class Graph(Arithmetic):
+    """A node: an operation on nodes and plain values, or an input (`op` contains its name, and `args` is empty).
+
+    User code may write into an array after it was an operand, so that operands are `fixed` nodes. `count` is shared by all
+    nodes that are made from one input, and counts them.
+    """
+
+    __slots__ = ("_fixed", "args", "count", "op", "params", "value")
+    level = 0
+    symbolic = True
+
+    def __init__(self, op: str, args: tuple[Any, ...], params: Params, value: Any) -> None:
+        self.op = op
+        self.args = args
+        self.params = params
+        self.value = value
+        self.storage = None
+        self._fixed: Graph | None = None
+        self.count: list[int] = next((x.count for x in args if isinstance(x, Graph) and x.count), [])
+
+    @classmethod
+    def variable(cls, name: str, value: Any) -> "Graph":
+        """Return an input node."""
+        node = cls(f"input {name}", (), {}, value)
+        node.count = [0]
+        return node
+
+    @classmethod
+    def lift(cls, number: Value) -> Any:
+        return (
+            number if isinstance(number, Graph) else cls("constant", (), {}, np.asarray(number, dtype=np.float64)[()])
+        )
+
+    def hold(self, x: Value) -> Tracer:
+        held: Tracer = self.lift(x)
+        return held
+
+    def rebind(self, other: Tracer) -> None:
+        if isinstance(other, Graph):
+            other.fixed()
+        super().rebind(other)
+
+    def fixed(self) -> "Graph":
+        """Return the node of the present value, which a later write into the array does not change."""
+        if self._fixed is not None:
+            return self._fixed
+        node = Graph(self.op, self.args, self.params, self.value)
+        node.count = self.count
+        self._fixed = node._fixed = node
+        return node
+
+    def __bool__(self) -> bool:
+        """Raise NotStraight: which branch is taken, or whether a loop goes on, is not known without values."""
+        raise NotStraight(
+            "f asks whether a comparison of its inputs holds, in an if, a loop, max() or min(); a formula has all cases in it",
+            where=place(HERE.position or position()),
+            do="write np.where, np.maximum or np.minimum; gradcli check and gradcli grad take the function as it is",
+        )
+
+    def __and__(self, other: Value) -> Value:
+        return bind(np.logical_and, self, other)
+
+    def __or__(self, other: Value) -> Value:
+        return bind(np.logical_or, self, other)
+
+    def __invert__(self) -> Value:
+        return bind(np.logical_not, self)
+
+    @property
+    def moves(self) -> bool:
+        return self.op != "constant"
+
+    @property
+    def primal(self) -> Value:
+        return self.value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return np.shape(self.value)
+
+    def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
+        plain = [x.value if isinstance(x, Graph) else x for x in xs]
+        try:
+            value = primitive.fun(*plain, **params)
+        except np.linalg.LinAlgError:  # values give shapes and branches only; a singular matrix changes neither
+            value = np.full(np.shape(plain[-1]) if primitive.name in ("inv", "solve") else (), np.nan)[()]
+        node = Graph(
+            primitive.name, tuple(x.fixed() if isinstance(x, Graph) else frozen_operand(x) for x in xs), params, value
+        )
+        node.counted()
+        return node
+
+    def counted(self) -> None:
+        """Count this node. Raises NotStraight if there are too many."""
+        if self.count:
+            self.count[0] += 1
+            if self.count[0] > MOST_NODES:
+                raise NotStraight(
+                    f"f has more than {MOST_NODES:,} operations, too many for a formula",
+                    do="use fewer and larger operations on arrays; gradcli grad computes the derivative at a point",
+                )

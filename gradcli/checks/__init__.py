@@ -1,0 +1,1 @@
+"""Evidence, verdict, findings and diagnosis."""

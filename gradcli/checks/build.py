@@ -1,0 +1,225 @@
+"""Build the request for `check` from options and a claim, for the command line and for Python."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from gradcli.checks.claims import Claiming, claimed, second_order, value_and_gradient
+from gradcli.checks.entries import Tolerance
+from gradcli.checks.implementation import Implementation
+from gradcli.checks.narrow_formats import in_float64
+from gradcli.checks.native import FrameworkClaim, own_gradient, traced_gradient
+from gradcli.checks.probe import Located
+from gradcli.checks.request import Request, without_wider
+from gradcli.checks.structure import Surfaces, assume, on_surfaces
+from gradcli.errors import BadOption, nearest
+from gradcli.frameworks.adapt import PLAIN
+from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, MIXED, WAYS, FrameworkOptions
+from gradcli.frameworks.native import native_of
+from gradcli.modes.budget import Budget
+from gradcli.modes.claim import Claimed
+from gradcli.modes.claimed import ClaimedFunction
+from gradcli.modes.registry import chosen, effort_of, on_device
+from gradcli.modes.second_differences import GradientByValues
+from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
+from gradcli.request.options import DEFAULTS, SECOND_ORDER, Options
+from gradcli.targets.derived import SumOfEntries, gradient_in
+from gradcli.targets.function import Notice
+from gradcli.targets.loading import pairs
+from gradcli.words import Derivative, Kind, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings that hold for every target: the options, and the step sizes and framework options derived from them."""
+
+    options: Options = DEFAULTS
+    stepping: Stepping = DEFAULT_STEPPING
+    framework_options: FrameworkOptions = PLAIN
+
+
+def settings_of(options: Options) -> Settings:
+    """Return the settings that the options describe.
+
+    Raises  BadOption for an unknown framework, format or expectation.
+    """
+    stepping = Stepping(options.h, options.bounds or {}, options.scale or {}, options.budget)
+    known = (
+        ("--framework", options.framework, (*KNOWN, "numpy")), ("--dtype", options.dtype, tuple(EPS)),
+        ("--autocast", options.autocast, MIXED),
+    )  # fmt: skip
+    for flag, word, words in known:
+        if word is not None and word not in words:
+            near = nearest(word, words)
+            hint = f"did you mean '{near}'?" if near else f"it knows {', '.join(words)}"
+            raise BadOption(f"{flag} does not know '{word}'", do=hint)
+    if options.expect - EXPECTED:
+        unknown = min(options.expect - EXPECTED)
+        raise BadOption(f"--expect does not know {unknown}", do=f"it knows {', '.join(sorted(EXPECTED))}")
+    if options.same_as - set(WAYS):
+        raise BadOption(
+            f"--same-as does not know '{min(options.same_as - set(WAYS))}'", do=f"it knows {', '.join(WAYS)}"
+        )
+    framework_options = FrameworkOptions(
+        options.framework,
+        options.dtype,
+        options.device,
+        options.compile,
+        options.localise,
+        options.expect,
+        options.autocast,
+        options.same_as,
+    )
+    return Settings(options, stepping, framework_options)
+
+
+def request_for(
+    found: Located,
+    claiming: Claiming | None,
+    settings: Settings,
+    command: tuple[str, ...] = (),
+    by: Implementation | None = None,
+) -> Request:
+    """Return the request: the function whose Jacobian is checked, its points, and the claim.
+
+    With an implementation `by`, the claim is its gradient, and `found` is its reference.
+
+    Raises  BadOption for options that contradict each other or name unknown inputs; BadClaim for a claim that cannot be
+            used; BadTarget for a claim that names no function.
+    """
+    own, options = None, settings.options
+    assumed = assume(found, options)
+    found = assumed.found
+    if assumed.surfaces:
+        _first_order_alone(claiming, options, by)
+    if claiming is None and found.own_claim is not None and options.picked is None and options.order == 1:
+        claiming = Claiming(*found.own_claim)
+    if claiming is None and options.picked is None:
+        own = own_gradient(found, options.seed, options.order, options.expect, by=by)
+        if options.expect and not (own and any(n.kind in options.expect for n in own[0].notices)):
+            missing = {"straight-through": "step function", "stop-gradient": "gradient that is stopped"}
+            has = " and no ".join(missing[kind] for kind in sorted(options.expect))
+            raise BadOption(f"the function has no {has}, as --expect has it", do="leave out --expect")
+        if options.expect and len(found.points) > 1:
+            raise BadOption("--expect holds values constant at one point", do="give one point")
+    modes = chosen(options.modes)
+    if own is not None and options.modes is None:
+        # symbolic takes longer than all other modes; constants that are held are known only to float64 rounding
+        without = {"symbolic", "certified"} if options.expect else {"symbolic"}
+        modes = tuple(mode for mode in modes if mode not in without)
+    if options.device is not None and native_of(found.f) is None:
+        modes = on_device(modes, options.device)
+    _known_inputs(found, settings.stepping)
+    looked_at, claim = own[:2] if own is not None else _claimed(found, claiming, options, assumed.surfaces)
+    if claim is None and by is not None:
+        looked_at, claim = traced_gradient(found, by, options.seed)
+    notices = (*looked_at.notices, *_unchecked(found, claiming, options))
+    gradient = gradient_in(looked_at.f)
+    if isinstance(gradient, GradientByValues):
+        gradient.stepping = settings.stepping
+    if assumed.surfaces and own is not None and own[2].native.coarseness > 1.0:
+        says = f"--assume needs float64, and the function computes in {own[2].native.narrowest}"
+        raise BadOption(says, do="leave it out, or give the function float64")
+    if claiming is None or claiming.kind != "jvp":
+        looked_at, claim = on_surfaces(looked_at, claim, assumed.surfaces)
+    not_claimed = _left_out(found, claiming, looked_at, claim, settings) if own is None else ()
+    given = options.rtol is not None or options.atol is not None
+    fixed = Tolerance(options.rtol or 0.0, options.atol or 0.0) if given else None
+    return Request(
+        looked_at.f, looked_at.points, looked_at.wrt, modes, claim, options.seed, fixed,
+        Budget(effort_of(options.modes), options.mode_timeout), notices,
+        options.allow, options.allow_inconclusive, command, _derivative(claiming, options, looked_at), settings.stepping,
+        options.mutate, None if own is None else own[2], settings.framework_options, by, not_claimed,
+        without_wider if own is None or options.order == 2 else _in_float64(own[2]), assumed.surfaces,
+    )  # fmt: skip
+
+
+def _in_float64(own: FrameworkClaim) -> Callable[[Request], Request | None]:
+    return lambda request: in_float64(request, own)
+
+
+def _left_out(
+    found: Located, claiming: Claiming | None, located: Located, claim: Claimed | None, settings: Settings
+) -> tuple[str, ...]:
+    """Return the inputs that are differentiated by default but that the claim does not cover.
+
+    Raises  BadOption if `require_claim` is set and the claim leaves out an input without declining it by None.
+    """
+    if claim is None or not claim.names or (claiming is not None and claiming.kind in ("jvp", "hvp")):
+        return ()
+    if isinstance(claim, ClaimedFunction) and claim.for_first:
+        return ()
+    left = tuple(name for name in found.wrt if name not in located.wrt or name not in claim.names)
+    if left and settings.options.require_claim and not (isinstance(claim, ClaimedFunction) and claim.declines):
+        raise BadOption(
+            f"--require-claim is given, but the claim does not cover {', '.join(left)}",
+            do=f"claim it too, or choose the others: --wrt {','.join(n for n in found.wrt if n not in left)}",
+        )
+    return left
+
+
+def _known_inputs(found: Located, stepping: Stepping) -> None:
+    """Raise BadOption for bounds or scales of an unknown input, and for points outside the bounds."""
+    for option, names in (("--bounds", stepping.edges), ("--scale", stepping.scales)):
+        for name in names:
+            if name not in found.f.inputs:
+                near = nearest(name, found.f.inputs)
+                hint = f"did you mean '{near}'?" if near else f"inputs: {', '.join(found.f.inputs)}"
+                raise BadOption(f"{option} names '{name}', which is not an input", do=hint)
+    for point in found.points:
+        for name in stepping.edges:
+            if not stepping.inside((name,), (point.values[name],)):
+                low, high = stepping.of(name)
+                raise BadOption(
+                    f"{name} lies outside its bounds, {low:g} to {high:g}", do="move the point, or the bounds"
+                )
+
+
+def _derivative(claiming: Claiming | None, options: Options, looked_at: Located) -> Derivative:
+    if isinstance(looked_at.f, SumOfEntries):
+        return "elementwise derivative" if gradient_in(looked_at.f) is None else "diagonal of the Hessian"
+    kind = claiming.kind if claiming is not None else "hess" if options.order == 2 else "grad"
+    names: dict[str, Derivative] = {
+        "hess": "Hessian", "jvp": "product J v", "vjp": "product w J", "hvp": "product H v",
+    }  # fmt: skip
+    return names.get(kind, "gradient")
+
+
+def _claimed(
+    found: Located, claiming: Claiming | None, options: Options, surfaces: Surfaces
+) -> tuple[Located, Claimed | None]:
+    if options.picked is not None:
+        if claiming is not None:
+            flag = "--pick" if options.pick is not None else "--value-and-grad"
+            raise BadOption(f"{flag} is itself a claim, and --{claiming.kind} is another", do="drop one of them")
+        return value_and_gradient(found, options.picked)
+    if claiming is None:
+        if options.require_claim:
+            raise BadOption("--require-claim is given, but there is no claim", do='add --grad "x=..."')
+        return (second_order(found) if options.order == 2 else found), None
+    if options.order == 2 and claiming.kind not in SECOND_ORDER:
+        raise BadOption(f"--{claiming.kind} claims a first derivative", do="for second derivatives: --hess or --hvp")
+    if claiming.kind in SECOND_ORDER:
+        claiming = replace(claiming, gradient=options.grad)
+    if claiming.kind == "jvp":
+        found = on_surfaces(found, None, surfaces)[0]
+    return claimed(found, claiming, options.seed)
+
+
+def _first_order_alone(claiming: Claiming | None, options: Options, by: Implementation | None) -> None:
+    """Raise BadOption for what no check on a set compares."""
+    kind = None if claiming is None else claiming.kind
+    second = f"--{kind}" if kind in SECOND_ORDER else "--order 2" if options.order == 2 else None
+    other = second or ("--reference" if by is not None else "--same-as" if options.same_as else None)
+    if other is not None:
+        raise BadOption(f"--assume is for first derivatives of one function, not for {other}", do="leave one out")
+
+
+def _unchecked(found: Located, claiming: Claiming | None, options: Options) -> list[Notice]:
+    """Return a notice for each function in the same file that looks like the gradient and was not checked."""
+    if claiming is not None or options.picked is not None or found.module is None:
+        return []
+    name = found.f.text.rpartition(":")[2].removesuffix("()")
+    return [
+        Notice(Kind.CLAIM, Severity.INFO, f"{other} is in this file and was not checked", hint=f"--grad {other}")
+        for other in pairs(found.module, name)
+    ]

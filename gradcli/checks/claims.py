@@ -1,0 +1,335 @@
+"""Turn a claim of any kind (gradient, Hessian, product) into a function and a claim of that function's Jacobian."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.checks.diagonal import with_elementwise, with_hessian_diagonal
+from gradcli.checks.native import precision_of
+from gradcli.checks.probe import Located
+from gradcli.errors import BadClaim, BadOption, BadShape, BadTarget, FunctionFailed, NotSupported, nearest
+from gradcli.frameworks.adapt import claimant
+from gradcli.frameworks.native import native_of
+from gradcli.modes.claim import Claimed, ClaimedExpressions, WrongShape
+from gradcli.modes.claimed import Called, ClaimedFunction, called, dense, hessian_blocks, hessian_diagonal, matcher
+from gradcli.modes.second_differences import GradientByValues
+from gradcli.request.pick import Pick
+from gradcli.request.target_text import is_python
+from gradcli.targets.arguments import refuse_coroutine
+from gradcli.targets.derived import (
+    STEP,
+    Along,
+    GivenGradient,
+    Gradient,
+    OnSurfaces,
+    SumOfEntries,
+    Weighted,
+    direction,
+    root_of,
+    tangent,
+)
+from gradcli.targets.function import Function
+from gradcli.targets.loading import NOTEBOOK, load, member, names_of
+from gradcli.targets.outputs import flattened
+from gradcli.targets.python import PythonFunction
+from gradcli.targets.replacement_scope import solver_tolerances
+from gradcli.targets.structure import Leaf, paths, put_together
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.provenance import place_of
+from gradcli.tracing.shapes import shape
+
+
+@dataclass(frozen=True, slots=True)
+class Claiming:
+    """What the user claims: the kind of derivative, and the claimed function or a string that names it.
+
+    If the claim is of a second derivative, `gradient` is the claimed first derivative, if any.
+    """
+
+    kind: str
+    claim: str | Callable[..., Any]
+    gradient: str | Callable[..., Any] | None = None
+
+    @property
+    def text(self) -> str:
+        """The text by which messages name the claim."""
+        if isinstance(self.claim, str):
+            return self.claim.removeprefix(f"{NOTEBOOK}:")
+        return str(getattr(self.claim, "__name__", "the claim"))
+
+
+def claimed(found: Located, claiming: Claiming, seed: int) -> tuple[Located, Claimed]:
+    """Return the function whose Jacobian is claimed, at its points, and the claim of this Jacobian.
+
+    For a claim of a Hessian the function is the gradient; for claims of products it is f along a line, or weighted.
+
+    Raises  BadClaim for a claim that cannot be used; BadTarget for a string that names no function; BadShape for a Hessian
+            of a function with array values.
+    """
+    source = _source(found, claiming)
+    if isinstance(source, str):
+        return _by_expression(found, claiming, source, seed)
+    refuse_coroutine(source, claiming.text)
+    looked_at, claim = _KINDS[claiming.kind](found, claiming, source, seed)
+    claim.place = place_of(inspect.unwrap(getattr(source, "func", source)))
+    return looked_at, claim
+
+
+def value_and_gradient(found: Located, pick: Pick) -> tuple[Located, Claimed]:
+    """Return the target with the gradient that it returns beside its value, as the claim.
+
+    Raises  BadOption if the target is no Python function; the claim raises BadClaim if f does not return these parts.
+    """
+    f, at = found.f, found.points[0].values
+    if not isinstance(f, PythonFunction):
+        raise BadOption(f"{'--value-and-grad' if pick.pair else '--pick'} is for Python functions", do="use --grad")
+
+    def gradient(values: Mapping[str, Value]) -> Any:
+        with solver_tolerances(1.0):
+            return pick.gradient_of(f.returned(values), f.text)
+
+    claim = ClaimedFunction(
+        f"{f.text} ({pick.named})", gradient, matcher(found.arguments, found.wrt, chosen=found.chosen), at
+    )
+    claim.place = place_of(inspect.unwrap(f.function))
+    return with_elementwise(_first_only(found, claim), claim), claim
+
+
+def second_order(found: Located, claiming: Claiming | None = None, seed: int = 0) -> Located:
+    """Return the gradient of the function at the same points; its Jacobian is the Hessian."""
+    return _other(found, _gradient(found, claiming, seed))
+
+
+def _gradient(found: Located, claiming: Claiming | None, seed: int) -> Gradient:
+    """Return the gradient that is differentiated to give the Hessian.
+
+    It is computed by the reverse mode. If the function cannot be traced, it is the claimed gradient, or differences of
+    function values if no gradient is claimed.
+    """
+    at = found.points[0].values
+    first = None
+    if claiming is not None and claiming.gradient is not None:
+        _, whole = claimed(found, Claiming("grad", claiming.gradient), seed)
+        _refuse_partial(whole, found)
+        first = ClaimedPart(whole, found.wrt)
+    gradient = Gradient(found.f, found.wrt, at, first)
+    try:
+        with np.errstate(all="ignore"):
+            gradient(at)
+    except NotSupported as ended:
+        if shape(found.f(at)) != ():
+            says = f"the value has shape {shape(found.f(at))}, and only a scalar has a Hessian"
+            raise BadShape(says, do="reduce it: np.sum(...)") from ended
+        if first is not None:
+            return GivenGradient(found.f, found.wrt, at, first)
+        return GradientByValues(found.f, found.wrt, at, ended)
+    return gradient
+
+
+def _refuse_partial(first: Claimed, found: Located) -> None:
+    """Raise BadClaim if the claimed gradient leaves out an input of the Hessian, or has the wrong shape."""
+    at = found.points[0].values
+    parts = first(at)
+    for name in found.wrt:
+        if name not in parts:
+            says = f"the claimed gradient leaves out {name}, and the Hessian is its derivative"
+            raise BadClaim(says, do=f"--wrt {','.join(parts)}")
+        if shape(parts[name]) != shape(at[name]):
+            says = f"the claimed gradient of {name} has shape {shape(parts[name])}; the right one has shape {shape(at[name])}"
+            raise BadClaim(says, do="check it alone: --grad")
+
+
+class ClaimedPart:
+    """A claim, restricted to some of its inputs."""
+
+    def __init__(self, whole: Claimed, names: Sequence[str]) -> None:
+        self.whole, self.text, self.place = whole, whole.text, whole.place
+        self.precision = whole.precision
+        self.names = tuple(name for name in whole.names if name in names)
+
+    @property
+    def mutates(self) -> bool:
+        return self.whole.mutates
+
+    def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
+        parts = self.whole(values)
+        return {name: parts[name] for name in self.names}
+
+
+def _source(found: Located, claiming: Claiming) -> str | Callable[..., Any]:
+    """Return the function that a claim names, or the string if the claim is an expression."""
+    claim = claiming.claim
+    native = native_of(root_of(found.f))
+    if not isinstance(claim, str):
+        return claimant(claim, native)
+    text = claim.strip()
+    if is_python(text):
+        return claimant(load(text).found, native)
+    if found.module is None or not all(part.isidentifier() for part in text.split(".")):
+        return claim
+    function = member(found.module, text)
+    if callable(function):
+        return claimant(function, native)
+    if text in found.f.inputs or text == "None":
+        return claim
+    known = names_of(found.module)
+    near = nearest(text, known)
+    raise BadTarget(
+        f"{found.f.text.rpartition(':')[0] or 'the notebook'} has no function '{text}' to check",
+        do=f"did you mean '{near}'?" if near else f"it has: {', '.join(known[:12])}",
+    )
+
+
+def _by_expression(found: Located, claiming: Claiming, text: str, seed: int) -> tuple[Located, Claimed]:
+    given = frozenset(found.f.inputs)
+    if claiming.kind in ("grad", "jac"):
+        claim = ClaimedExpressions(text, found.wrt, given, found.sizes)
+        return with_elementwise(found, claim), claim
+    if claiming.kind != "hess":
+        raise BadClaim(
+            f"--{claiming.kind} takes a function of the inputs and a vector", do=f"--{claiming.kind} file.py:name"
+        )
+    whole = ClaimedExpressions(text, ("H",), given, found.sizes)
+    at = found.points[0].values
+
+    def compute(values: Mapping[str, Value]) -> Any:
+        return whole(values)["H"]
+
+    return _second_order_claim(found, claiming, text, compute, compute(at), seed)
+
+
+def _first_only(found: Located, claim: ClaimedFunction) -> Located:
+    """Restrict the inputs to those that the claim covers, unless the user chose them: one array is for the first input."""
+    if found.chosen or set(claim.names) >= set(found.wrt):
+        return found
+    claimed = _parameters(found, list(claim.names))
+    kept = [path for path in found.wrt if _parameters(found, [path]) <= claimed]
+    return replace(found, wrt=tuple(kept))
+
+
+def _parameters(found: Located, inputs: list[str]) -> set[str]:
+    return {name for name, node in found.arguments.items() if set(paths(node)) & set(inputs)}
+
+
+def _jacobian(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
+    compute = called(function, claiming.text, found.arguments)
+    match = matcher(found.arguments, found.wrt, chosen=found.chosen)
+    claim = ClaimedFunction(claiming.text, compute, match, found.points[0].values)
+    looked_at = with_elementwise(_first_only(found, claim), claim)
+    summed: Callable[[Function], Function] = SumOfEntries if isinstance(looked_at.f, SumOfEntries) else lambda f: f
+    claim.precision = precision_of(found.f, found.wrt, summed)
+    return looked_at, claim
+
+
+def _hessian(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
+    at = found.points[0].values
+    compute = called(function, claiming.text, found.arguments)
+    one = _returned(compute, at)
+    if not found.chosen and len(found.wrt) > 1 and not isinstance(one, dict | tuple | list):
+        first = shape(at[found.wrt[0]])
+        if shape(one) == first * 2 or (first and shape(one) == first):
+            found = replace(found, wrt=found.wrt[:1])
+    return _second_order_claim(found, claiming, claiming.text, compute, one, seed)
+
+
+def _returned(compute: Called, at: Mapping[str, Value]) -> Any:
+    """Return what a claim returns at a point. Raises BadClaim if it raises an error."""
+    try:
+        with np.errstate(all="ignore"):
+            return compute(at)
+    except FunctionFailed as error:
+        raise BadClaim(error.what, where=error.where, do=error.do) from error
+
+
+def _second_order_claim(
+    found: Located, claiming: Claiming, text: str, compute: Callable[[Mapping[str, Value]], Any], one: Any, seed: int
+) -> tuple[Located, Claimed]:
+    """Return the gradient and the claim of its Jacobian; if that is diagonal and its diagonal is claimed, these.
+
+    `one` is what the claim returns at the first point.
+    """
+    at, gradient = found.points[0].values, second_order(found, claiming, seed)
+    summed = None if hessian_diagonal(one, found.wrt, at) is None else with_hessian_diagonal(found, gradient)
+    if summed is not None:
+
+        def match(h: Any) -> dict[str, Any]:
+            parts = hessian_diagonal(h, found.wrt, at)
+            if parts is None:
+                raise WrongShape(f"the claimed Hessian has shape {shape(h)}, and is its diagonal at another point")
+            return parts
+
+        return summed, ClaimedFunction(text, compute, match, at)
+    return gradient, ClaimedFunction(text, compute, lambda h: hessian_blocks(h, found.wrt, at), at)
+
+
+def _jvp(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
+    at = found.points[0].values
+    v = {name: direction(seed, name, at[name]) for name in found.wrt}
+    v = tangent(found.f.surfaces, at, v) if isinstance(found.f, OnSurfaces) else v
+    compute = called(function, claiming.text, found.arguments, _structured(found, v))
+
+    def match(result: Any) -> dict[str, Any]:
+        whole = flattened(result, claiming.text)[0] if isinstance(result, tuple | dict) else result
+        return {STEP: dense(claiming.text, whole)}
+
+    along = _along(found, Along(found.f, v))
+    return along, ClaimedFunction(claiming.text, compute, match, along.points[0].values)
+
+
+def _hvp(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
+    at = found.points[0].values
+    v = {name: direction(seed, name, at[name]) for name in found.wrt}
+    compute = called(function, claiming.text, found.arguments, _structured(found, v))
+    by_input = matcher(found.arguments, found.wrt, chosen=found.chosen)
+
+    def match(result: Any) -> dict[str, Any]:
+        parts = by_input(result)
+        return {STEP: np.concatenate([np.reshape(parts[name], (-1,)) for name in found.wrt if name in parts])}
+
+    along = _along(found, Along(_gradient(found, claiming, seed), v))
+    return along, ClaimedFunction(claiming.text, compute, match, along.points[0].values)
+
+
+def _vjp(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
+    at = found.points[0].values
+    y = found.f(at)
+    rng = np.random.default_rng([seed, 0xCAFE])
+    w = np.asarray(rng.uniform(0.5, 1.5, shape(y)) * rng.choice([-1.0, 1.0], shape(y)))
+    w.flags.writeable = False
+    w = w[()]
+    compute = called(function, claiming.text, found.arguments, w)
+    weighted = Weighted(found.f, w, f"w . {found.f.text}")
+    match = matcher(found.arguments, found.wrt, chosen=found.chosen)
+    claim = ClaimedFunction(claiming.text, compute, match, at)
+    return _other(_first_only(found, claim), weighted), claim
+
+
+def _other(found: Located, f: Function) -> Located:
+    """Return the same points for another function; the values of the old function are removed."""
+    return replace(found, f=f, points=tuple(replace(point, value=None, seconds=None) for point in found.points))
+
+
+def _structured(found: Located, v: Mapping[str, Any]) -> Any:
+    """Return a direction in the structure of the differentiated parameters; several parameters form a tuple."""
+    values = {path: np.zeros(shape(x))[()] for path, x in found.points[0].values.items()} | dict(v)
+    parts = [put_together(found.arguments.get(name, Leaf(name)), values) for name in found.arguments]
+    moved = [part for name, part in zip(found.arguments, parts, strict=True) if name in _parameters(found, list(v))]
+    return moved[0] if len(moved) == 1 else tuple(moved)
+
+
+def _along(found: Located, f: Along) -> Located:
+    points = tuple(replace(point, values={STEP: np.float64(0), **point.values}) for point in found.points)
+    return replace(
+        _other(found, f),
+        points=tuple(replace(point, value=None, seconds=None) for point in points),
+        wrt=(STEP,),
+        arguments={STEP: Leaf(STEP), **found.arguments},
+    )
+
+
+_KINDS: dict[str, Callable[..., tuple[Located, Claimed]]] = {
+    "grad": _jacobian, "jac": _jacobian, "hess": _hessian, "jvp": _jvp, "vjp": _vjp, "hvp": _hvp,
+}  # fmt: skip

@@ -1,0 +1,438 @@
+"""Decide the verdict on one point, with its reasons, as a pure and total function of the evidence."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.checks.detects import detects_of
+from gradcli.checks.entries import AGREE, DISAGREE, NEAR_ZERO, USEFUL_SOLVER
+from gradcli.checks.evidence import (
+    Evidence,
+    EvidenceKind,
+    HullDistance,
+    MissingEvidence,
+    PerEntry,
+    Projections,
+    SetLeft,
+    require,
+)
+from gradcli.checks.narrow import less_exact, mistake_in_format, too_few_digits, without_rounding
+from gradcli.checks.resolution import open_entries, resolution_of, undecided_entry
+from gradcli.errors import TraceDiffers
+from gradcli.modes.budget import OverBudget
+from gradcli.modes.mode import Contradiction
+from gradcli.report.common import Finding, finding
+from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, as_exact_as
+from gradcli.request.point import Witness
+from gradcli.words import Kind, Severity, Verdict
+
+Findings = tuple[Finding, ...]
+_TRACED = ("certified", "reverse", "forward")
+_BY_VALUES = ("finite-difference",)
+_HOW_TO_RESOLVE = "check at a point where it changes f more, or accept it: --allow not-resolved"
+_MOST_OPEN = 0.1  # relative: what solvers leave open beyond it is accepted with no tolerance
+_REPORT_IT = "please report it, with the function"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The verdict on one point, with all findings; `hull` is set if the claim is a subgradient at a kink.
+
+    `agreement` replaces that of the evidence if some entries differ by no more than rounding in a narrow format. The likely
+    mistake is looked for after the verdict: `unexplained` says that it is to be.
+    """
+
+    verdict: Verdict
+    findings: Findings
+    diagnosis: Diagnosis | None = None
+    unexplained: bool = False
+    hull: HullDistance | None = None
+    detects: Detects = NO_SIZE
+    agreement: Mapping[str, PerEntry] | None = None
+
+
+def decide(seen: Evidence) -> Decision | EvidenceKind:
+    """Return the verdict, or the `EvidenceKind` that names the evidence needed before there can be a verdict."""
+    try:
+        decision = _by_modes(seen)
+        if (
+            decision.verdict == Verdict.INCONCLUSIVE
+            and seen.may_retry_without_trace
+            and _lost_its_trace(seen, decision.findings)
+        ):
+            return EvidenceKind.VALUES_ALONE
+        if seen.may_keep_state and seen.outcomes:
+            changed = require(seen.function_again, EvidenceKind.FUNCTION_AGAIN).changed
+            if changed is not None:
+                return Decision(Verdict.INCONCLUSIVE, (*decision.findings, changed))
+        if seen.wants_mutants and seen.outcomes:
+            decision = _with_mutants(seen, decision)
+        if decision.verdict == Verdict.INCONCLUSIVE and seen.needs_projections:
+            return _by_projections(seen, decision)
+    except MissingEvidence as missing:
+        return missing.kind
+    return replace(decision, detects=detects_of(seen, decision.verdict, decision.hull))
+
+
+def _by_modes(seen: Evidence) -> Decision:
+    """Return the verdict that follows from the outcomes of the modes."""
+    if not seen.outcomes and _blocked(seen.findings):
+        return Decision(Verdict.INCONCLUSIVE, seen.findings)
+    if seen.wrong_shape is None and {Kind.NON_FINITE, Kind.NOTHING_TO_CHECK} & _kinds(seen.findings):
+        return Decision(Verdict.INCONCLUSIVE, seen.findings)
+    errors = [outcome.error for outcome in seen.outcomes.values()]
+    for error in errors:
+        if isinstance(error, TraceDiffers):
+            return _open(seen.findings, _inconclusive(Kind.TRACE, str(error), hint=_REPORT_IT))
+    for error in errors:
+        if isinstance(error, Contradiction):
+            return _contradiction(seen, error)
+    if seen.wrong_shape is not None:
+        return Decision(Verdict.FAIL, seen.findings, seen.wrong_shape)
+    late = [
+        finding(Kind.TIMEOUT, Severity.INFO, f"{name}: {outcome.error}")
+        for name, outcome in seen.outcomes.items()
+        if outcome.status == "timeout"
+    ]
+    findings = (*seen.findings, *late)
+    if any(f.kind == Kind.FIRST_ORDER and f.severity == Severity.ERROR for f in findings):
+        return Decision(Verdict.FAIL, findings)
+    if seen.reference is None:
+        spent = next((error for error in errors if isinstance(error, OverBudget)), None)
+        why = (
+            (Kind.BUDGET, spent.what, spent.do)
+            if spent
+            else (Kind.NO_SECOND_WITNESS, "no mode answered", "--modes all")
+        )
+        return _open(findings, _inconclusive(*why))
+    confirmed, said = confirmed_entries(seen, findings)
+    findings = (*findings, *said)
+    return _claim(seen, findings, confirmed) if seen.claimed is not None else _own(seen, findings, confirmed)
+
+
+def _inconclusive(kind: Kind, message: str, hint: str | None = None, at: Any = None) -> Finding:
+    return finding(kind, Severity.INCONCLUSIVE, message, hint=hint, at=at)
+
+
+def _open(findings: Findings, *why: Finding) -> Decision:
+    return Decision(Verdict.INCONCLUSIVE, (*findings, *why))
+
+
+def _blocked(findings: Findings) -> bool:
+    return any(f.severity == Severity.INCONCLUSIVE for f in findings)
+
+
+def _kinds(findings: Findings) -> set[str]:
+    return {f.kind for f in findings}
+
+
+def _contradiction(seen: Evidence, error: Contradiction) -> Decision:
+    """Return the decision where two witnesses inside one mode contradict each other: a rule or the trace is wrong."""
+    blame = require(seen.blame, EvidenceKind.BLAME)
+    values = seen.estimate_or_none("finite-difference") is not None and seen.contradicts("finite-difference")
+    if blame.rule is None and (values or blame.operation_at_kink):
+        return _open(seen.findings, _blamed(seen, seen.findings, "function values contradict the traced gradient"))
+    own = seen.claimed is None
+    severity = Severity.ERROR if own else Severity.INCONCLUSIVE
+    whose = "" if blame.rule is None else f": the rule of {blame.rule}"
+    said = finding(Kind.CONTRADICTION, severity, f"{error}{whose}", at=blame.at, hint=error.do)
+    return Decision(Verdict.FAIL if own else Verdict.INCONCLUSIVE, (*seen.findings, said))
+
+
+def _blamed(seen: Evidence, findings: Findings, says: str) -> Finding:
+    """Return a finding with the cause if function values contradict a traced gradient: a rule, a kink nearby, or the trace."""
+    blame = require(seen.blame, EvidenceKind.BLAME)
+    if blame.rule is not None:
+        whose = f"the rules disagree with function values: the rule of {blame.rule} is wrong"
+        return _inconclusive(Kind.CONTRADICTION, whose, _REPORT_IT, blame.at)
+    if {Kind.KINK_NEARBY, Kind.BRANCH} & _kinds(findings) or seen.untraced or blame.operation_at_kink:
+        return _inconclusive(
+            Kind.CONTRADICTION, f"{says}: a kink or a branch may lie closer than the steps of the differences"
+        )
+    if seen.solvers:
+        says = f"{says}, beyond what smaller tolerances change: {' and '.join(seen.solvers)}"
+        return _inconclusive(Kind.CONTRADICTION, says, "give the solver smaller tolerances")
+    return _inconclusive(
+        Kind.TRACE,
+        f"the trace differs from the function: {says}, although every rule it uses is right",
+        "a value that depends on the inputs was treated as a constant while tracing",
+    )
+
+
+def _needs_a_guard(seen: Evidence) -> bool:
+    """Whether the reference was traced, and differences for each entry, or without these balls, cost too much to be run."""
+    second = next((seen.outcomes[name] for name in ("finite-difference", "certified") if name in seen.outcomes), None)
+    too_dear = second is not None and second.status == "not run"
+    return seen.reference == "certified" or (seen.reference in ("reverse", "forward") and too_dear)
+
+
+def confirmed_entries(seen: Evidence, findings: Findings = ()) -> tuple[dict[str, Any], Findings]:
+    """Return the confirmed entries, and findings about a second witness that confirms all entries at once.
+
+    It is needed if a traced gradient has no second witness for each entry. For a certified gradient it is the trace test;
+    otherwise it is a difference along one direction, of the untouched function and, if asked for, in balls.
+    """
+    confirmed = seen.confirmed
+    settled = all(np.all(mask | seen.undecided.get(name, False)) for name, mask in confirmed.items())
+    if seen.reference is None or settled or not _needs_a_guard(seen):
+        return confirmed, ()
+    agreed = {name: confirmed[name] | (word == AGREE) for name, word in seen.agreement[seen.reference].items()}
+    if seen.reference == "certified" and seen.trace.agrees:  # values of the program confirm its rules
+        return agreed, ()
+    direction = require(seen.direction, EvidenceKind.DIRECTION)
+    if direction.agrees:
+        what = "f in balls of 128 bits" if direction.in_balls else "the untouched function"
+        says = f"{what} confirms one random direction to {direction.relative_bound:.0e}"
+        return agreed, (finding(Kind.DIRECTION, Severity.INFO, says),)
+    if direction.agrees is False and not _has_two_slopes(seen):
+        says = "a difference of the untouched function contradicts the traced gradient"
+        return confirmed, (_blamed(seen, findings, says),)
+    return confirmed, ()
+
+
+def _has_two_slopes(seen: Evidence) -> bool:
+    """Whether differences of an entry show a second slope over wider steps; then they contradict no other mode."""
+    found = seen.estimate_or_none("finite-difference")
+    slopes = {} if found is None else found.slopes
+    return any(bool(np.any(np.isfinite(part.other))) for part in slopes.values())
+
+
+def wrong_entries(seen: Evidence, confirmed: dict[str, Any]) -> dict[str, Any]:
+    """Return a mask of the wrong entries of the claim, by input: they differ from a value that two modes confirm."""
+    return {name: np.asarray((word == DISAGREE) & confirmed[name]) for name, word in seen.agreement["claim"].items()}
+
+
+def entries_to_explain(seen: Evidence) -> dict[str, Any]:
+    """Return a mask of the wrong entries of the claim, by input, for the search for the mistake."""
+    return wrong_entries(seen, confirmed_entries(seen, ())[0])
+
+
+def _claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
+    if seen.estimate("claim").narrow:
+        found = require(seen.format, EvidenceKind.FORMAT)
+        mistake = mistake_in_format(seen, wrong_entries(seen, confirmed), found)
+        if mistake is not None:
+            findings = (*findings, *mistake.findings)
+            if mistake.explained_by_entries:
+                return _exact_claim(seen, findings, confirmed)
+            agreement = None if mistake.agreement is None else {**seen.agreement, "claim": mistake.agreement}
+            unexplained = mistake.diagnosis is None
+            return Decision(Verdict.FAIL, findings, mistake.diagnosis, unexplained, agreement=agreement)
+        findings = (*findings, *less_exact(seen, found), *too_few_digits(seen, found))
+        seen = replace(seen, agreement={**seen.agreement, "claim": without_rounding(seen, found)})
+        return replace(_exact_claim(seen, findings, confirmed), agreement=seen.agreement)
+    return _exact_claim(seen, findings, confirmed)
+
+
+def _exact_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
+    resolution = resolution_of(seen)
+    agreement = {name: resolution.agreement(word, name) for name, word in seen.agreement["claim"].items()}
+    wrong = [name for name, mask in wrong_entries(seen, confirmed).items() if np.any(mask)]
+    left = {each.input: each for each in seen.sets_left if each.differs}
+    if wrong and set(wrong) <= set(left):
+        return _open(findings, *(_right_on_set(left[name]) for name in wrong))
+    if wrong:
+        changed = require(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
+        if changed is not None:
+            return Decision(Verdict.FAIL, (*findings, changed))
+        return Decision(Verdict.FAIL, findings, unexplained=True)
+    findings, hull = _at_kinks(seen, findings)
+    at_kink = seen.undecided if hull is not None else {}
+    findings = (*findings, *_contradicted(seen, findings))
+    open_ = open_entries(seen, resolution)
+    if open_ is not None:
+        findings = (*findings, _inconclusive(Kind.NOT_RESOLVED, open_, _HOW_TO_RESOLVE))
+    seen = replace(seen, agreement={**seen.agreement, "claim": agreement})
+    right = all(
+        np.all(((word == AGREE) & confirmed[name]) | at_kink.get(name, False)) for name, word in agreement.items()
+    )
+    if not right or _blocked(findings):
+        found = _open(findings, *_why_not(seen, findings, confirmed))
+        return replace(found, hull=hull, agreement=seen.agreement)
+    if (relative := _open_by_solvers(seen, every=True)) > _MOST_OPEN:
+        return replace(
+            _open(findings, _known_to(seen, "the worst entry", relative)), hull=hull, agreement=seen.agreement
+        )
+    changed = require(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
+    if changed is not None:
+        return Decision(Verdict.FAIL, (*findings, changed), hull=hull, agreement=seen.agreement)
+    return Decision(Verdict.PASS, (*findings, *_weak_evidence(seen)), hull=hull, agreement=seen.agreement)
+
+
+def _right_on_set(left: SetLeft) -> Finding:
+    along = f"the claim is right on {left.name}, and not by single entries"
+    says = f"{left.why}: {along if left.differs else 'it has no derivative by single entries'}"
+    hint = f'check it on {left.name}: --assume "{left.input}: {left.fact}"'
+    return _inconclusive(Kind.STRUCTURE, says, hint)
+
+
+def _own(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
+    findings = (*findings, *_contradicted(seen, findings))
+    if all(np.all(mask) for mask in confirmed.values()) and not _blocked(findings):
+        return Decision(Verdict.PASS, (*findings, *_weak_evidence(seen)))
+    return _open(findings, *_why_not(seen, findings, confirmed))
+
+
+def _at_kinks(seen: Evidence, findings: Findings) -> tuple[Findings, HullDistance | None]:
+    """Return the findings with one on the claim at kinks, and the hull if the claim is a subgradient there."""
+    kinks = [f for f in findings if f.kind == Kind.KINK and f.severity == Severity.INCONCLUSIVE]
+    if not kinks or any(f.severity == Severity.INCONCLUSIVE and f.kind != Kind.KINK for f in findings):
+        return findings, None
+    hull = require(seen.pieces, EvidenceKind.PIECES).hull
+    if hull is None:
+        return findings, None
+    if not hull.holds:
+        why = (
+            "function values contradict the pieces that meet there"
+            if hull.contradicted_by_values
+            else f"an entry is {hull.distance:.1e} of its largest slope away from {_pieces(hull)}"
+        )
+        says = f"the claim at the kink is not a subgradient: {why}"
+        return (*findings, _inconclusive(Kind.NOT_A_SUBGRADIENT, says)), None
+    accepted = tuple(replace(f, severity=Severity.WARNING, hint=None) if f in kinks else f for f in findings)
+    of = f"a mean of the gradients of the {hull.piece_count} smooth pieces that meet there"
+    if hull.piece_count == 1:
+        of = "the gradient of the one piece whose gradient is known"
+    says = f"at the kink the claim is a subgradient: {of}"
+    return (*accepted, finding(Kind.SUBGRADIENT, Severity.WARNING, says)), hull
+
+
+def _pieces(hull: HullDistance) -> str:
+    if hull.piece_count == 1:
+        return "the gradient of the one piece whose gradient is known"
+    return f"every mean of the gradients of the {hull.piece_count} pieces"
+
+
+def _contradicted(seen: Evidence, findings: Findings) -> Findings:
+    """Return a finding for each mode that disagrees with the reference; if function values do, one with the cause."""
+    if seen.reference in _TRACED and any(seen.contradicts(mode) for mode in _BY_VALUES):
+        return (_blamed(seen, findings, f"function values contradict {seen.reference}"),)
+    return tuple(
+        _inconclusive(Kind.DISAGREEMENT, f"{mode} disagrees with {seen.reference}", "compare-modes shows both")
+        for mode in seen.modes_without_claim
+        if seen.contradicts(mode)
+    )
+
+
+def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Findings:
+    """Return findings that say why there is no verdict, if no finding says so yet."""
+    if _blocked(findings):
+        return ()
+    if seen.sets_left:
+        return tuple(map(_right_on_set, seen.sets_left))
+    if seen.scale_findings:
+        return seen.scale_findings
+    if seen.untraced is not None and seen.claimed is None:
+        says = f"only function values are available, and nothing independent confirms them: {seen.untraced.what}"
+        hint = "give a gradient of your own to check: --grad"
+        return (_inconclusive(Kind.NO_SECOND_WITNESS, says, hint, seen.untraced.where),)
+    if seen.format is not None and all(np.all(mask) for mask in confirmed.values()):
+        count = sum(int(np.sum(word != AGREE)) for word in seen.agreement["claim"].values())
+        says = f"{seen.format.dtype} has too few digits to decide {count} entr{'y' if count == 1 else 'ies'}"
+        hint = seen.format.wider or "compare it with another implementation: --reference"
+        return (_inconclusive(Kind.NOISE, says, hint),)
+    answered = [name for name, o in seen.outcomes.items() if o.estimate is not None and name != "claim"]
+    dependencies = [seen.dependencies(name) for name in answered]
+    alone = all(a & b for a in dependencies for b in dependencies)
+    if seen.untraced is None and alone and not all(np.all(mask) for mask in confirmed.values()):
+        values = any(needed == {Witness.FUNCTION_VALUES} for needed in dependencies)
+        missing = "forward or certified" if values else "finite-difference"
+        why = "nothing independent confirms it" if len(answered) == 1 else "they are not independent"
+        says = f"{' and '.join(answered)} alone cannot confirm a gradient: {why}"
+        return (_inconclusive(Kind.NO_SECOND_WITNESS, says, f"add {missing} to --modes"),)
+    agreement = seen.agreement["claim"] if seen.claimed is not None else {}
+    unconfirmed = sum(int(np.sum(~mask)) for mask in confirmed.values())
+    doubtful = sum(int(np.sum(word != AGREE)) for word in agreement.values())
+    count = max(unconfirmed, doubtful)
+    entries = f"{count} entr{'y' if count == 1 else 'ies'}"
+    open_by_solvers = _open_by_solvers(seen)
+    if open_by_solvers >= USEFUL_SOLVER:
+        return (_known_to(seen, entries, open_by_solvers),)
+    says = f"the bounds of the modes are too wide to decide {entries}"
+    hint = "compare-modes shows the bounds"
+    undecided = undecided_entry(seen)
+    if undecided is not None:
+        says += f": {undecided.in_words}"
+        hint = undecided.option if seen.tolerance is not None else hint
+    return (_inconclusive(Kind.NOISE, says, hint),)
+
+
+def _open_by_solvers(seen: Evidence, every: bool = False) -> float:
+    """Return what the tolerances of solvers leave open, relative to the entry where that is most; 0 without a solver.
+
+    Only undecided entries count, or `every` one; entries that are 0 beside the largest are left out.
+    """
+    claim = seen.estimate_or_none("claim")
+    worst = 0.0
+    for name, granted in ({} if claim is None or seen.reference is None else claim.solvers).items():
+        right = seen.estimate(str(seen.reference))
+        size, open_ = np.abs(right.value[name]), granted + right.solvers.get(name, 0.0)
+        used = (size > NEAR_ZERO * np.max(size, initial=0.0)) & (every | (seen.agreement["claim"][name] != AGREE))
+        worst = max(worst, float(np.max(open_ / np.where(used, size, np.inf), initial=0.0)))
+    return worst
+
+
+def _known_to(seen: Evidence, entries: str, relative: float) -> Finding:
+    """Return the finding that solvers in f are too inexact."""
+    are = "are" if entries.endswith("entries") else "is"
+    says = f"{entries} {are} known only to {relative:.0e}, {as_exact_as(seen.solvers)}"
+    more = "" if relative > _MOST_OPEN else f", or accept the difference: --rtol {relative:.0e}"
+    return _inconclusive(Kind.NOISE, says, f"give the solver smaller tolerances{more}")
+
+
+def _weak_evidence(seen: Evidence) -> Findings:
+    """Return a warning if every entry of the gradient is zero: many wrong gradients are zero there too."""
+    value = seen.estimate(str(seen.reference)).value
+    if not seen.inputs or any(np.any(np.asarray(v) != 0) for v in value.values()):
+        return ()
+    says = "every entry of the gradient is zero here, which proves little"
+    return (finding(Kind.WEAK, Severity.WARNING, says, hint="check at another point too"),)
+
+
+def _lost_its_trace(seen: Evidence, findings: Findings) -> bool:
+    """Whether the trace differs from the function: in its value, or in slopes after a traced value was written as text."""
+    kinds = _kinds(findings)
+    contrary = bool(kinds & {Kind.CONTRADICTION, Kind.DISAGREEMENT})
+    return seen.untraced is None and (Kind.TRACE in kinds or (seen.written_as_text and contrary))
+
+
+def _with_mutants(seen: Evidence, decision: Decision) -> Decision:
+    """Return the decision with the result of planted mistakes: there is no pass if one of them was not caught."""
+    problem = require(seen.mutants, EvidenceKind.MUTANTS).problem
+    if problem is None:
+        return decision
+    fails = decision.verdict == Verdict.PASS and problem.severity == Severity.INCONCLUSIVE
+    verdict = Verdict.INCONCLUSIVE if fails else decision.verdict
+    return replace(decision, verdict=verdict, findings=(*decision.findings, problem))
+
+
+def _by_projections(seen: Evidence, so_far: Decision) -> Decision:
+    """Return the verdict that random projections give on a claim, with a finding that says how much they cover."""
+    claim = seen.estimate("claim").value
+    if not all(np.all(np.isfinite(g)) for g in claim.values()):
+        return replace(so_far, verdict=Verdict.FAIL, unexplained=True)
+    found = require(seen.projections, EvidenceKind.PROJECTIONS)
+    findings = tuple(
+        f
+        for f in (*so_far.findings, found.coverage, *found.undecided_because)
+        if f.kind not in (Kind.NO_SECOND_WITNESS, Kind.BUDGET, Kind.NOISE)
+    )
+    if found.agrees is None or (found.undecided_because and not found.wrong):
+        return _open(findings, *(() if found.undecided_because else (_too_noisy(found),)))
+    if found.agrees and _blocked(findings):
+        return _open(findings)
+    changed = require(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
+    if changed is not None:
+        return Decision(Verdict.FAIL, (*findings, changed))
+    if found.agrees:
+        return Decision(Verdict.PASS, findings, detects=found.detects)
+    return Decision(Verdict.FAIL, findings, unexplained=bool(found.wrong))
+
+
+def _too_noisy(found: Projections) -> Finding:
+    if found.complete:
+        return _inconclusive(Kind.NOISE, "projections of function values are too noisy to decide the claim")
+    says = f"{found.calls:,} evaluations of f are too few to decide the claim"
+    return _inconclusive(Kind.BUDGET, says, f"--budget {10 * found.calls}")

@@ -1,0 +1,534 @@
+"""Find the simplest single mistake that turns the right gradient into the claim, or describe the pattern of the error."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.arithmetic.program import record, value_and_pulled
+from gradcli.checks.budget import BudgetSpent
+from gradcli.checks.gradient_slips import (
+    as_a_whole,
+    by_a_constant,
+    by_unnamed_factor,
+    exchanged,
+    in_entries,
+    in_one_entry,
+    slightly_off,
+)
+from gradcli.checks.on_tape import by_share, on_tape
+from gradcli.checks.wrong import Gradient, Wrong
+from gradcli.errors import FunctionFailed, GradcliError, TraceEnded
+from gradcli.modes.jacobians import by_rows, stacked
+from gradcli.modes.mode import Question
+from gradcli.modes.noise import EPS
+from gradcli.report import numbers
+from gradcli.report.point_report import Diagnosis
+from gradcli.request.point import Array
+from gradcli.targets.derived import STEP, Weighted, gradient_in
+from gradcli.targets.function import of
+from gradcli.tracing.shapes import end_to_end, shape, size
+from gradcli.words import DiagnosisKind
+
+# Mistakes in the chain rule around a function: another parameter, an incoming gradient, a first for a second derivative.
+
+_FEWEST = 2  # entries, as one number is a multiple of anything
+_SCALES: tuple[tuple[Callable[[Any], Any], str], ...] = (
+    (lambda x: np.exp(-x), "the factor exp({0}) is missing: the claim is the derivative by exp({0})"),
+    (np.exp, "a factor exp({0}) too many: {0} is taken for the logarithm of a parameter"),
+    (lambda x: x, "a factor {0} too many: the claim is the derivative by log({0})"),
+    (lambda x: 1 / x, "the factor {0} is missing: {0} is taken for the logarithm of a parameter"),
+    (lambda x: 1 / (x * (1 - x)), "a factor 1/({0}*(1 - {0})) too many"),
+    (lambda x: np.log(10.0) * 10.0**x, "a factor ln(10)*10**{0} too many: {0} is taken for a decimal logarithm"),
+)
+
+
+def by_parameter(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis if the claim is the derivative by another parameter of the same quantity, such as its logarithm."""
+    values = wrong.q.point.values
+    if wrong.count < _FEWEST or shape(wrong.q.value) != ():
+        return None
+    for scale, says in _SCALES:
+        with np.errstate(all="ignore"):
+            made = {name: wrong.right[name] * scale(np.asarray(values[name], dtype=float)) for name in wrong.names}
+        masked = {name: np.where(wrong.masks[name], made[name], wrong.right[name]) for name in wrong.names}
+        if all(np.all(np.isfinite(g)) for g in masked.values()) and wrong.explained(masked):
+            return wrong.says(DiagnosisKind.FACTOR, says.format(" and ".join(wrong.names)) + wrong.where())
+    return None
+
+
+def without_incoming(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis if a product w J was claimed as if every weight w were 1: the incoming gradient is ignored."""
+    f = wrong.q.f
+    if not isinstance(f, Weighted) or np.all(np.asarray(f.w) == 1):
+        return None
+    wrong.budget.spend(1)
+    plain = replace(wrong.q, f=Weighted(f.f, np.ones_like(f.w), f.text))
+    try:
+        _, bars = value_and_pulled(of(plain.f, wrong.q.point.values, wrong.q.wrt), list(wrong.q.xs), np.ones_like)
+    except (GradcliError, ValueError, TypeError, ArithmeticError):
+        return None
+    made = {name: bar for name, bar in zip(wrong.q.wrt, bars, strict=True) if name in wrong.claimed}
+    if not wrong.explained(made):
+        return None
+    return wrong.says(DiagnosisKind.LEFT_OUT, "the incoming gradient is ignored: the claim is right where that is 1")
+
+
+def squared_first(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis if the square of the first derivative was claimed for the second."""
+    gradient = gradient_in(wrong.q.f)
+    if gradient is None or len(wrong.names) != 1 or STEP in wrong.names:
+        return None
+    name, g = wrong.names[0], np.asarray(gradient(wrong.q.point.values))
+    for square, says in (
+        (np.outer(g, g), "the outer product of the gradient with itself"),
+        (np.diag(g * g), "the square"),
+        (g * g, "the square"),
+    ):
+        if square.size == np.size(wrong.claimed[name]) and wrong.explained(
+            {name: square.reshape(shape(wrong.claimed[name]))}
+        ):
+            return wrong.says(
+                DiagnosisKind.SQUARED, f"the claim is {says} of the first derivative, not the second derivative"
+            )
+    return None
+
+
+# Recognise claims that are approximations: differences with a fixed step, lower precision, a solver's tolerance.
+
+_SAMPLES = 4  # wrong entries at which difference quotients are tried
+_STEPS = (*(10.0**-k for k in range(1, 13)), *(5 * 10.0**-k for k in range(1, 9)), EPS**0.5, EPS ** (1 / 3), EPS**0.25)
+_ALMOST = 3e-5  # relative to the largest entry: larger errors come from no rounding and no solver's tolerance
+_ROUNDINGS = 16  # roundings of f, divided by h: the allowed distance of two runs of the same difference
+_SAME = 1e-11  # relative: the allowed distance of two computations of one difference quotient
+_GAIN = 0.05  # the largest part of the claim's error that a difference quotient may leave unexplained
+_LAWS = {"forward": "h", "backward": "h", "central": "h**2"}
+
+
+def lower_precision(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis if every entry of the claim is a number of a lower precision, near the right value."""
+    a, b = end_to_end(wrong.claimed.values()), end_to_end(wrong.right.values())
+    scale = float(np.max(np.abs(b), initial=0.0))
+    if a.size < 2 or not np.all(np.isfinite(a)):
+        return None
+    for dtype, digits, room in ((np.float16, 3, 0.01), (np.float32, 7, 1e-5)):
+        if np.array_equal(a, a.astype(dtype).astype(float)) and np.all(np.abs(a - b) <= room * scale):
+            name = np.dtype(dtype).name
+            says = (
+                f"every entry is a {name} number, right to about {digits} digits: computed in {name}; {_accepts(wrong)}"
+            )
+            return wrong.says(DiagnosisKind.APPROXIMATION, says)
+    return None
+
+
+def by_differences(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis with the step, if the claim is a difference quotient of the function with a fixed step.
+
+    Cost  a few hundred evaluations of f, within the budget. Raises BudgetSpent.
+    """
+    q = wrong.q
+    sampled, others = list(_sampled(wrong)), list(_right_ones(wrong))
+    if len(sampled) + len(others) < 2 or shape(q.value) != ():
+        return None
+    value = float(q.value)
+    with np.errstate(all="ignore"):
+        for relative in (False, True):
+            for h in _STEPS:
+                for scheme in _LAWS:
+                    if all(_matches(wrong, name, at, h, scheme, relative, value) for name, at in (*sampled, *others)):
+                        whose = " times |x|" if relative else ""
+                        right = (
+                            "rounding" if _rounded(wrong, value, h) else f"proportional to {_LAWS[scheme]}: truncation"
+                        )
+                        says = (
+                            f"the claim is a {scheme} difference with the step h = {h:.3g}{whose}; its error is {right}"
+                        )
+                        return wrong.says(DiagnosisKind.APPROXIMATION, says)
+    return None
+
+
+def _sampled(wrong: Wrong) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the wrong entries with the largest errors, largest first."""
+    found = []
+    for name in wrong.names:
+        error = np.where(wrong.masks[name], np.abs(wrong.claimed[name] - wrong.right[name]), -1.0)
+        found += [(float(error[at]), name, at) for at in _first(-error) if error[at] > 0 and np.isfinite(error[at])]
+    for _, name, at in sorted(found, reverse=True)[:_SAMPLES]:
+        yield name, at
+
+
+def _right_ones(wrong: Wrong) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the largest right entries: in a difference quotient, these are the ones without truncation error."""
+    found = []
+    for name, claim in wrong.claimed.items():
+        size = np.where(wrong.masks[name], -1.0, np.abs(claim))
+        found += [(float(size[at]), name, at) for at in _first(-size) if size[at] > 0]
+    for _, name, at in sorted(found, reverse=True)[: _SAMPLES // 2]:
+        yield name, at
+
+
+def _first(x: Any) -> Iterator[tuple[int, ...]]:
+    for k in np.argsort(np.ravel(x))[:_SAMPLES]:
+        yield tuple(int(i) for i in np.unravel_index(k, shape(x))) if shape(x) else ()
+
+
+def _matches(wrong: Wrong, name: str, at: tuple[int, ...], h: float, scheme: str, relative: bool, value: float) -> bool:
+    q = wrong.q
+    k = q.wrt.index(name)
+    x = float(np.asarray(q.xs[k])[at])
+    step = h * abs(x) if relative else h
+    if step == 0:
+        return False
+
+    def f(t: float) -> float:
+        wrong.budget.spend(1)
+        moved = np.array(q.xs[k])
+        moved[at] += t
+        return float(q.near(*q.xs[:k], moved[()], *q.xs[k + 1 :]))
+
+    if scheme == "central":
+        made = (f(step) - f(-step)) / (2 * step)
+    else:
+        sign = 1.0 if scheme == "forward" else -1.0
+        made = (f(sign * step) - value) / (sign * step)
+    claimed, right = float(np.asarray(wrong.claimed[name])[at]), float(np.asarray(wrong.right[name])[at])
+    room = _ROUNDINGS * EPS * abs(value) / step + 1e-9 * abs(claimed)
+    if not np.asarray(wrong.masks[name])[at]:
+        return abs(claimed - made) <= room
+    again = abs(claimed - made) <= _SAME * abs(claimed)  # the same difference quotient, however large its error
+    return again or abs(claimed - made) <= room <= _GAIN * abs(claimed - right)
+
+
+def _rounded(wrong: Wrong, value: float, h: float) -> bool:
+    """Whether the error is as small as the rounding error of f divided by h."""
+    errors = np.abs(end_to_end(wrong.claimed.values()) - end_to_end(wrong.right.values()))
+    return bool(np.median(errors[errors > 0]) < _ROUNDINGS * EPS * abs(value) / h)
+
+
+def nearly(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis if every entry is nearly right, with small errors that differ between entries."""
+    errors = [
+        np.ravel(np.abs(wrong.claimed[name] - wrong.right[name]))
+        / max(float(np.max(np.abs(wrong.right[name]), initial=0.0)), 1e-300)
+        for name in wrong.names
+    ]
+    relative = np.concatenate(errors)
+    worst = float(np.max(relative, initial=0.0))
+    if not 0 < worst < _ALMOST or (relative.size > 1 and np.median(relative) < 1e-3 * worst):
+        return None
+    says = (
+        f"the claim agrees to {-np.log10(worst):.0f} digits in every entry: the function or the claim is an approximation (a "
+        f"solver's tolerance, differences), or a small constant such as eps is missing; "
+        f"{_accepts(wrong)}"
+    )
+    return wrong.says(DiagnosisKind.APPROXIMATION, says)
+
+
+def _accepts(wrong: Wrong) -> str:
+    """Return in words the fixed tolerances that would accept the claim."""
+    claimed, right = end_to_end(wrong.claimed.values()), end_to_end(wrong.right.values())
+    used = right != 0
+    relative = float(np.max(np.abs(claimed - right)[used] / np.abs(right[used]), initial=0.0))
+    also = (
+        "" if np.all(claimed[~used] == 0) else f" --atol {10 ** np.ceil(np.log10(np.max(np.abs(claimed[~used])))):.0e}"
+    )
+    return f"--rtol {10 ** np.ceil(np.log10(max(relative, 1e-16))):.0e}{also} accepts it"
+
+
+# Recognise claims that are right at another point: stale values, exchanged arguments, rounded inputs.
+
+_TURNS = 8  # iterations of Newton's method for the distance by which the point was moved
+_LINEAR = 0.7  # the largest part of the error that the first Newton step may leave unexplained
+_MOST_OUTPUTS = 16
+_PROBE = 1e-6  # relative to the point: the step for the derivative of the gradient
+_EVEN = 1e-3  # relative: the distance is shown with three digits if this changes it by less
+
+
+def of_another_point(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis that names the other point where the claim would be right; None if there is none. Raises BudgetSpent."""
+    q = wrong.q
+    if q.untraced is not None or size(q.value) > _MOST_OUTPUTS:
+        return None
+    with np.errstate(all="ignore"):
+        for says, xs in _other_points(q):
+            made = gradient_at(wrong, xs)
+            if made is not None and wrong.explained(made):
+                return wrong.says(
+                    DiagnosisKind.STALE if "exchanged" not in says else DiagnosisKind.SWAPPED,
+                    f"the claim is the right gradient {says}",
+                )
+        if wrong.count < 2:
+            return None  # some point on any line explains a single number
+        for says, direction in _directions(wrong):
+            distance = _followed(wrong, direction)
+            if distance is not None:
+                return wrong.says(
+                    DiagnosisKind.STALE,
+                    f"the claim is the right gradient {says.format(_shown(distance))} (a stale value)",
+                )
+    return None
+
+
+def _shown(distance: float) -> str:
+    return f"{distance:.3g}" if abs(float(f"{distance:.3g}") / distance - 1) < _EVEN else f"{distance:.6g}"
+
+
+def gradient_at(wrong: Wrong, xs: list[Array]) -> Gradient | None:
+    """Return gradcli's gradient at another point for the claimed inputs; None if it fails or is not finite.
+
+    Shapes  `xs` as the inputs; each gradient has the shape of the output, then of the input.
+    """
+    q = wrong.q
+    wrong.budget.spend(1 + size(q.value))  # an evaluation, and a sweep for each output
+    try:
+        rows = by_rows(record(q.g, xs), np.float64(1))
+    except GradcliError:
+        return None
+    made = {
+        name: stacked(rows, q.value, k, x)
+        for k, (name, x) in enumerate(zip(q.wrt, xs, strict=True))
+        if name in wrong.claimed
+    }
+    return made if all(np.all(np.isfinite(g)) for g in made.values()) else None
+
+
+def _other_points(q: Question) -> Iterator[tuple[str, list[Array]]]:
+    """Yield points that are used by mistake: exchanged or rounded inputs, zeros, ones, other signs."""
+    for a in range(len(q.xs)):
+        for b in range(a + 1, len(q.xs)):
+            if shape(q.xs[a]) == shape(q.xs[b]):
+                xs = list(q.xs)
+                xs[a], xs[b] = xs[b], xs[a]
+                yield f"with {q.wrt[a]} and {q.wrt[b]} exchanged", xs
+    yield "at the point in float32", [_in_float32(x) for x in q.xs]
+    for digits in range(4):
+        yield f"at the point rounded to {digits} decimals", [_round_to(x, digits) for x in q.xs]
+        yield f"at the point rounded to {digits + 1} digits", [_to_digits(x, digits + 1) for x in q.xs]
+    yield "at zero", [np.zeros(shape(x))[()] for x in q.xs]
+    yield "at ones", [np.ones(shape(x))[()] for x in q.xs]
+    yield "at the negative point", [-x for x in q.xs]
+    if all(np.all(np.asarray(x) >= 0) for x in q.xs):
+        return
+    yield "at the absolute values of the point", [np.abs(x) for x in q.xs]
+
+
+def _to_digits(x: Array, digits: int) -> Array:
+    size = 10.0 ** (np.floor(np.log10(np.where(x == 0, 1.0, np.abs(x)))) + 1 - digits)
+    return np.asarray(np.round(x / size) * size)[()]
+
+
+def _round_to(x: Array, digits: int) -> Array:
+    return np.asarray(np.round(x, digits))[()]
+
+
+def _in_float32(x: Array) -> Array:
+    rounded: Any = np.array(x, dtype="float32")
+    return rounded.astype(np.float64)[()]
+
+
+def _directions(wrong: Wrong) -> Iterator[tuple[str, list[Array]]]:
+    """Yield lines through the point along which programs move it, such as the gradient."""
+    q = wrong.q
+    if all(name in wrong.right and shape(wrong.right[name]) == shape(x) for name, x in zip(q.wrt, q.xs, strict=True)):
+        yield "at x + {} times the gradient", [np.asarray(wrong.right[name]) for name in q.wrt]
+    yield "at the point times (1 + {})", list(q.xs)
+    if len(q.xs) > 1:
+        for k, name in enumerate(q.wrt):
+            still = [np.zeros(shape(x))[()] for x in q.xs]
+            yield f"at {name} times (1 + {{}})", [*still[:k], q.xs[k], *still[k + 1 :]]
+            if name in wrong.right and shape(wrong.right[name]) == shape(q.xs[k]):
+                yield (
+                    f"at {name} + {{}} times its gradient",
+                    [*still[:k], np.asarray(wrong.right[name]), *still[k + 1 :]],
+                )
+
+
+def _followed(wrong: Wrong, direction: list[Array]) -> float | None:
+    """Return the distance along a line at which the claim is the right gradient, by Newton's method; None if there is none."""
+    xs = wrong.q.xs
+    scale = max((float(np.max(np.abs(x), initial=0.0)) for x in xs), default=0.0) or 1.0
+    longest = max(float(np.max(np.abs(v), initial=0.0)) for v in direction)
+    if not longest > 0 or not np.isfinite(longest):
+        return None
+    distance, h = 0.0, _PROBE * scale / longest
+    for turn in range(_TURNS):
+        here, near = (
+            gradient_at(wrong, [x + s * v for x, v in zip(xs, direction, strict=True)])
+            for s in (distance, distance + h)
+        )
+        if here is None or near is None:
+            return None
+        slope = end_to_end(near.values()) - end_to_end(here.values())
+        left = end_to_end(wrong.claimed.values()) - end_to_end(here.values())
+        if not np.any(slope):
+            return None
+        step = float(left @ slope / (slope @ slope))
+        if turn == 0 and float(np.linalg.norm(left - step * slope)) > _LINEAR * float(np.linalg.norm(left)):
+            return None
+        distance += step * h
+        made = gradient_at(wrong, [x + distance * v for x, v in zip(xs, direction, strict=True)])
+        if made is not None and wrong.explained(made):
+            return distance
+    return None
+
+
+# Describe the error of a claim that no single mistake explains.
+
+_ALIKE = 1e-6  # relative to the first singular value: smaller ones are rounding errors
+_FEWEST_ROWS = 3  # entries whose errors must follow a law
+_LAWS_OF_ERRORS: tuple[tuple[str, Callable[..., Any]], ...] = (
+    ("{}", lambda x, g: x),
+    ("{}**2", lambda x, g: x * x),
+    ("the sign of {}", lambda x, g: np.sign(x)),
+    ("1/{}", lambda x, g: 1 / x),
+    ("the square of its gradient", lambda x, g: g * g),
+)
+_PENALTIES = {"{}": "a quadratic", "the sign of {}": "an absolute"}
+
+
+def by_law(wrong: Wrong) -> Diagnosis | None:
+    """Return the law that the error follows: one number times a function of the inputs or their gradients; or None."""
+    names, values = wrong.names, wrong.q.point.values
+    error = end_to_end(wrong.claimed[name] - wrong.right[name] for name in names)
+    if shape(wrong.q.value) != () or error.size < _FEWEST_ROWS:
+        return None
+    for says, makes in _LAWS_OF_ERRORS:
+        with np.errstate(all="ignore"):
+            bases = {name: np.asarray(makes(values[name], wrong.right[name])) for name in names}
+        basis = end_to_end(bases.values())
+        if not np.all(np.isfinite(basis)) or not np.any(basis):
+            continue
+        factor = float(error @ basis / (basis @ basis))
+        if wrong.explained({name: wrong.right[name] + factor * bases[name] for name in names}):
+            if says in _PENALTIES:
+                lost = "is missing" if factor < 0 else "is too much"
+                term = f"{abs(factor):.6g} times {says.format(' and '.join(names))}"
+                return wrong.says(
+                    DiagnosisKind.TERM, f"a term {lost}: {term}, the gradient of {_PENALTIES[says]} penalty"
+                )
+            return _unknown(wrong, f" is {factor:.6g} times {says.format(' and '.join(names))}")
+    return None
+
+
+def pattern(wrong: Wrong) -> Diagnosis:
+    """Return a diagnosis that describes an unexplained error: the entries it is in, its sign and its size."""
+    return _unknown(wrong, _shape(wrong))
+
+
+def _unknown(wrong: Wrong, says: str) -> Diagnosis:
+    notes = "".join(f" ({note})" for note in wrong.notes)
+    return wrong.says(
+        DiagnosisKind.UNKNOWN, f"no mistake that gradcli knows explains the claim{notes}; its error{says}"
+    )
+
+
+def _shape(wrong: Wrong) -> str:
+    parts = []
+    for name in wrong.names:
+        error = np.asarray(wrong.claimed[name] - wrong.right[name])
+        mask = np.asarray(wrong.masks[name])
+        signs = np.sign(error[mask])
+        word = "positive" if np.all(signs > 0) else "negative" if np.all(signs < 0) else "of both signs"
+        size = float(np.max(np.abs(error[mask]))) / max(float(np.max(np.abs(wrong.right[name]), initial=0.0)), 1e-300)
+        where = wrong.alone(name).where() or f" in every entry of {name}"
+        rank = ", of rank one" if _rank_one(error) else ""
+        parts.append(f"{where.removeprefix(' in ')} ({word}{rank}, up to {numbers.power(size)} of the largest entry)")
+    return " is in " + " and ".join(parts)
+
+
+def _rank_one(error: Any) -> bool:
+    if np.ndim(error) != 2 or min(error.shape) < 2 or not np.all(np.isfinite(error)):
+        return False
+    values = np.linalg.svd(error, compute_uv=False)
+    return bool(values[1] < _ALIKE * values[0])
+
+
+_SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
+    as_a_whole, exchanged, in_entries, without_incoming, squared_first, lower_precision, by_differences, slightly_off,
+    on_tape, by_parameter, by_unnamed_factor,
+    by_a_constant, by_law, by_share, of_another_point, in_one_entry, nearly,
+)  # fmt: skip
+_MANY = 2  # entries, which one number, the distance to the other point, does not explain by accident
+_NUMBER = re.compile(r"\d[\w.+-]*")
+_BY_NUMBER = frozenset({DiagnosisKind.UNKNOWN, DiagnosisKind.SCALED, DiagnosisKind.FACTOR, DiagnosisKind.SLIP})
+
+
+# Of the calls that are left: what a step may take, so that some are left for later ones, and for trying a name elsewhere.
+_SHARES = {by_differences: 0.25, on_tape: 0.6}
+
+
+def diagnose(wrong: Wrong, elsewhere: Iterable[Wrong] = ()) -> Diagnosis:
+    """Return the likely mistake; if no known mistake explains the claim, the pattern of its error.
+
+    A mistake that explains the claim at the point and not `elsewhere`, where the claim is wrong, too, is none. What takes
+    calls is tried while the budget of `wrong` has some.
+    """
+    unknown = _not_finite(wrong)
+    if unknown is not None:
+        return unknown
+    others = _Kept(iter(elsewhere))
+    for find in _SEARCH:
+        try:
+            with wrong.budget.keeping(int((1 - _SHARES.get(find, 1.0)) * wrong.budget.left)):
+                found = find(wrong)
+            if found is not None and all(_is_same(found, _found_in(other, find, found), wrong) for other in others):
+                return found
+        except BudgetSpent:
+            wrong.note_limit()
+        except (FunctionFailed, TraceEnded):  # f cannot be called once more, as where it keeps what it was given
+            continue
+    return pattern(wrong)
+
+
+class _Kept:
+    """What an iterator yields, which is asked for it once, and no earlier than it is needed."""
+
+    def __init__(self, source: Iterator[Wrong]) -> None:
+        self.source = source
+        self.known: list[Wrong] = []
+
+    def __iter__(self) -> Iterator[Wrong]:
+        yield from self.known
+        for x in self.source:
+            self.known.append(x)
+            yield x
+
+
+def _found_in(wrong: Wrong, find: Callable[[Wrong], Diagnosis | None], first: Diagnosis) -> Diagnosis | None:
+    """Return the mistake that explains the claim at another point, on the line of the first one if it does there."""
+    if find not in (on_tape, by_share):
+        return find(wrong)
+    for only in ((first.file, first.line), None) if first.line is not None else (None,):
+        at = replace(wrong, only_line=only, unnamed=[], slipped=[])
+        found = on_tape(at)
+        found = by_share(at) if find is by_share else found  # it takes what the search on the tape has left
+        if found is not None:
+            return found
+    return None
+
+
+def _is_same(found: Diagnosis, other: Diagnosis | None, wrong: Wrong) -> bool:
+    """Whether two points have the same mistake, on the same line; a factor without a known cause has to be the same number.
+
+    A stale value that explains many entries needs no other point: the iteration that finds it may not converge there.
+    """
+    if found.kind is DiagnosisKind.STALE and wrong.count > _MANY:
+        return True
+    if other is None or (found.kind, found.file, found.line) != (other.kind, other.file, other.line):
+        return False
+    if found.kind not in _BY_NUMBER:
+        return True
+    one, two = (x.message.partition(" in ")[0] for x in (found, other))
+    if ":" in one and found.kind is not DiagnosisKind.UNKNOWN:  # named by its cause, whose number may be the point's
+        one, two = (_NUMBER.sub("", text) for text in (one, two))
+    return one == two
+
+
+def _not_finite(wrong: Wrong) -> Diagnosis | None:
+    masks = {name: ~np.isfinite(wrong.claimed[name]) & wrong.masks[name] for name in wrong.names}
+    if not any(np.any(mask) for mask in masks.values()):
+        return None
+    where = Wrong(wrong.q, wrong.claimed, wrong.right, masks).where() or " in every entry"
+    return wrong.says(DiagnosisKind.NON_FINITE, f"the claim is not finite{where}, where the right gradient is")

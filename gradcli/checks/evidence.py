@@ -1,0 +1,310 @@
+"""The evidence at one point, as data; the verdict is a function of it alone (`decide`)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gradcli.checks.entries import AGREE, DISAGREE, Tolerance
+from gradcli.errors import GradcliError, Place, Span
+from gradcli.modes.mode import Mode
+from gradcli.report.common import Finding
+from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, Mutant
+from gradcli.request.point import Array, Estimate, Witness
+from gradcli.tracing.blocks import part_of
+from gradcli.words import ModeStatus, Verdict
+
+T = TypeVar("T")
+PerEntry = Mapping[str, Any]  # a value for each entry, by input
+
+
+class EvidenceKind(Enum):
+    """Evidence that costs evaluations of f or of the claim, and is gathered only if the verdict depends on it.
+
+    Each value but the last names the field of `Evidence` that holds it. `VALUES_ALONE` asks for the whole check to be
+    repeated without the trace.
+    """
+
+    DIRECTION = "direction"
+    BLAME = "blame"
+    CLAIM_AGAIN = "claim_again"
+    PIECES = "pieces"
+    FUNCTION_AGAIN = "function_again"
+    MUTANTS = "mutants"
+    PROJECTIONS = "projections"
+    FORMAT = "format"
+    VALUES_ALONE = "values_alone"
+
+
+class MissingEvidence(Exception):
+    """The verdict depends on evidence that has not been gathered yet."""
+
+    def __init__(self, kind: EvidenceKind) -> None:
+        super().__init__(kind.value)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of one mode: an estimate, or a status and the error that explains it."""
+
+    mode: Mode
+    status: ModeStatus
+    estimate: Estimate | None = None
+    error: GradcliError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionalCheck:
+    """How <g, v> compares with a difference of f along v; `agrees` is None if the bound is too wide to decide.
+
+    `bound` is that of the untouched function. `in_balls` says that the recorded program was also run in balls, and that
+    `relative_bound` is that of their difference.
+    """
+
+    agrees: bool | None
+    relative_bound: float
+    calls: int
+    bound: float = np.inf
+    displacements: dict[str, Array] = field(default_factory=dict)
+    in_balls: bool = False
+
+    def bound_of(self, name: str, part: slice) -> Array:
+        """Return the error bound of the difference, per unit of some entries; an error up to three times this may still agree."""
+        if name not in self.displacements:
+            return np.inf
+        with np.errstate(all="ignore"):
+            return self.bound / np.abs(part_of(self.displacements[name], part))
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The likely cause if values contradict the trace: a wrong rule and its place, or an operation evaluated at its kink."""
+
+    rule: str | None = None
+    at: Place | Span | None = None
+    operation_at_kink: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedCall:
+    """The result of another call with the same arguments: a finding if the value changed, else None."""
+
+    changed: Finding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HullDistance:
+    """The distance of a claim from the convex hull of the pieces' gradients, and the number of these pieces.
+
+    Units  `distance` is that of the worst entry, and `limit` the largest distance that counts as none, both relative to
+           each entry's largest slope.
+    """
+
+    distance: float
+    piece_count: int
+    limit: float
+    contradicted_by_values: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim is a subgradient."""
+        return self.distance <= self.limit and not self.contradicted_by_values
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """The convex hull of the gradients of the pieces that meet at a kink; None if they could not be computed."""
+
+    hull: HullDistance | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MutationResult:
+    """The mistakes that were planted, and a finding if one was missed or none could be planted."""
+
+    mutants: tuple[Mutant, ...]
+    problem: Finding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FormatEvidence:
+    """What other runs of a claim say about its errors in a narrow format.
+
+    dtype          The format, such as bfloat16.
+    coarseness     One rounding of the format, in those of float64.
+    wide           The verdict on the same gradient in a wider format; None if it was not computed there.
+    wide_error     The largest error in the wider format, relative to the largest entry.
+    changes        Whether the errors that are larger than the format explains change from point to point, as rounding
+                   errors do and a mistake does not; None if there are none, or this was not measured.
+    underflows     Whether every entry is zero, and the right ones are too small for the format.
+    wider          The option that gives a wider format; None if there is none.
+    """
+
+    dtype: str
+    coarseness: float
+    wide: Verdict | None = None
+    wide_error: float | None = None
+    changes: bool | None = None
+    underflows: bool = False
+    wider: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Projections:
+    """The result of random projections of function values; `agrees` is None if they are too noisy or too few.
+
+    `wrong` are the entries that were measured alone and differ from the claim. `undecided_because` are findings that leave
+    the claim undecided: kinks and second slopes.
+    """
+
+    agrees: bool | None
+    coverage: Finding
+    entries: Entries
+    undecided_because: tuple[Finding, ...] = ()
+    wrong: tuple[Mismatch, ...] = ()
+    complete: bool = True
+    calls: int = 0
+    detects: Detects = NO_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class SetLeft:
+    """A set that an input lies on at the point, and that a derivative by its single entries leaves.
+
+    `why` says what f does off the set; `differs` says that the claim is wrong by single entries, and right along the set.
+    """
+
+    input: str
+    fact: str
+    name: str
+    why: str
+    differs: bool
+
+
+@dataclass(frozen=True)
+class TraceComparison:
+    """Whether the recorded program gives the function's values near the point; None if this could not be compared.
+
+    Units  `limit` is the smallest lost term that the test would have detected, relative to all slopes.
+    """
+
+    agrees: bool | None = None
+    limit: float | None = None
+    untested_reason: str = ""  # why the values were not compared
+    evaluations: int = 0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All evidence at one point; a field that a `EvidenceKind` names is None until it has been gathered.
+
+    Shapes  `agreement[mode][x]` and `undecided[x]` have the shape of the estimates' values of input x, or broadcast to it.
+    """
+
+    inputs: tuple[str, ...]
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    reference: str | None = None  # the mode that the others are compared with
+    agreement: Mapping[str, PerEntry] = field(default_factory=dict)  # of each entry with the reference, by mode
+    claimed: tuple[str, ...] | None = None  # the inputs that the claim covers; None without a claim
+    findings: tuple[Finding, ...] = ()
+    undecided: PerEntry = field(default_factory=dict)  # the entries that a kink or a staircase leaves undecided
+    scale_findings: tuple[Finding, ...] = ()  # of differences at several scales, on undecided entries
+    wrong_shape: Diagnosis | None = None
+    tolerance: Tolerance | None = None
+    trace: TraceComparison = TraceComparison()
+    untraced: GradcliError | None = None  # the error that ended the trace
+    solvers: tuple[
+        str, ...
+    ] = ()  # solvers in f with the tolerances at which they stop, if these change its derivatives
+    written_as_text: bool = False  # a traced value was converted to text, where its slope may have been lost
+    may_retry_without_trace: bool = False  # function values were requested, and the trace is not rejected yet
+    may_keep_state: bool = False  # a Python function, whose value may depend on earlier calls
+    sets_left: tuple[
+        SetLeft, ...
+    ] = ()  # that a derivative by single entries leaves, and f does not allow or does not see
+    wants_mutants: bool = False
+    needs_projections: bool = False  # a claim without a trace, with too many entries to move one by one
+    direction: DirectionalCheck | None = None
+    blame: Cause | None = None
+    claim_again: RepeatedCall | None = None
+    pieces: Pieces | None = None
+    function_again: RepeatedCall | None = None
+    mutants: MutationResult | None = None
+    projections: Projections | None = None
+    format: FormatEvidence | None = None
+
+    def with_gathered(self, kind: EvidenceKind, found: Any) -> "Evidence":
+        """Return the evidence with the field that `kind` names filled in; what follows from the modes is kept."""
+        more = replace(self, **{kind.value: found})
+        more.__dict__.update({name: self.__dict__[name] for name in _BY_MODES if name in self.__dict__})
+        return more
+
+    def estimate(self, mode: str) -> Estimate:
+        """The estimate of a mode. Raises KeyError if the mode gave none."""
+        found = self.outcomes[mode].estimate
+        if found is None:
+            raise KeyError(mode)
+        return found
+
+    def estimate_or_none(self, mode: str) -> Estimate | None:
+        """The estimate of a mode, or None if it gave none."""
+        return self.outcomes[mode].estimate if mode in self.outcomes else None
+
+    @cached_property
+    def modes_without_claim(self) -> tuple[str, ...]:
+        """The modes that were compared, without the claim."""
+        return tuple(mode for mode in self.agreement if mode != "claim")
+
+    @cached_property
+    def confirmed(self) -> dict[str, Any]:
+        """A mask of the confirmed entries, by input: two modes that share no dependency agree on them.
+
+        If there is no trace, the claim itself is the second witness, beside differences with a known error bound.
+        """
+        if self.reference is None:
+            return {}
+        right = self.estimate(self.reference)
+        if self.untraced is not None and self.claimed is not None:
+            return {name: np.isfinite(right.bound[name]) & np.isfinite(right.value[name]) for name in self.inputs}
+        seen = {}
+        for name in self.inputs:
+            agree = {mode: self.agreement[mode][name] == AGREE for mode in self.modes_without_claim}
+            pairs = [agree[a] & agree[b] for a, b in self.independent_pairs]
+            mask = np.logical_or.reduce(pairs) if pairs else np.zeros(np.shape(agree[self.reference]), dtype=bool)
+            for mode in self.modes_without_claim:  # a contradicted entry is not confirmed, whichever modes agree on it
+                mask = mask & (self.agreement[mode][name] != DISAGREE)
+            seen[name] = np.asarray(mask)
+        return seen
+
+    @cached_property
+    def independent_pairs(self) -> tuple[tuple[str, str], ...]:
+        """The pairs of compared modes that share no dependency."""
+        modes = self.modes_without_claim
+        return tuple(
+            (a, b)
+            for i, a in enumerate(modes)
+            for b in modes[i + 1 :]
+            if not self.dependencies(a) & self.dependencies(b)
+        )
+
+    def dependencies(self, mode: str) -> frozenset[Witness]:
+        """What the answer of a mode depends on."""
+        return self.outcomes[mode].mode.rests_on
+
+    def contradicts(self, mode: str) -> bool:
+        """Whether a mode differs from the reference in some entry."""
+        return any(np.any(word == DISAGREE) for word in self.agreement.get(mode, {}).values())
+
+
+_BY_MODES = ("modes_without_claim", "confirmed", "independent_pairs")  # what is computed from the modes alone
+
+
+def require(value: T | None, kind: EvidenceKind) -> T:
+    """Return gathered evidence. Raises MissingEvidence if it has not been gathered yet."""
+    if value is None:
+        raise MissingEvidence(kind)
+    return value

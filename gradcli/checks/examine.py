@@ -1,0 +1,439 @@
+"""Check a framework's other derivatives beside its gradient, and each custom gradient inside the function alone."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.checks.causes import Cause, Verified
+from gradcli.checks.exactness import ratios
+from gradcli.checks.inner_gradients import checked_parts
+from gradcli.checks.narrow_formats import exactness, limit_of_wide, rooms, scaled
+from gradcli.checks.native import FrameworkClaim, with_function
+from gradcli.checks.other_ways import in_other_ways
+from gradcli.checks.request import Request
+from gradcli.checks.structure import along
+from gradcli.errors import FunctionFailed, GradcliError, NotSupported
+from gradcli.frameworks.framework import EPS
+from gradcli.frameworks.native import Native
+from gradcli.frameworks.pitfalls import CUTS, MASKED
+from gradcli.frameworks.surrogate import is_choice
+from gradcli.modes.claim import FLOAT64
+from gradcli.modes.problem import MANY
+from gradcli.modes.steps import Line, derivative
+from gradcli.modes.work import Effort
+from gradcli.report import numbers
+from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.check import CheckReport
+from gradcli.report.common import Finding, finding
+from gradcli.report.native import Aspect, Cost, Exactness, NativeReport, Part
+from gradcli.report.point_report import PointReport
+from gradcli.targets.derived import direction, tangent
+from gradcli.targets.python import message_of
+from gradcli.tracing.provenance import place
+from gradcli.words import Kind, Severity, Verdict
+
+_SAME = 1e-9  # relative to the sum of |terms|: the difference of two float64 sums of the same terms in another order
+_ULPS = 64  # of the narrowest format: the difference of two runs of the same code
+_ULPS_NARROW = 4  # the same where an ulp is so large that a mistake could hide in many
+_AS_INEXACT = 3.0  # times the error of the gradient itself: what that under loss scaling may be off
+_NEAR = 1e-3  # relative to each entry: the distance of the second point of a batch from the first
+_GRADIENTS = 40  # about how many evaluations of f the differences of a gradient take
+_MOST_STEPS = 20_000  # operations of the framework that checks which the user did not request may take
+_MAPPED = 20  # about how many evaluations of f two gradients take, computed both at once and one by one
+
+_UNREACHED = "in directions that the inputs of f do not reach"
+_OTHERS = "second run, one input at a time, vmap, double backward"
+
+
+def examined(
+    request: Request, report: CheckReport, own: FrameworkClaim, verify: Callable[[Request], Verified]
+) -> tuple[CheckReport, dict[int, Cause]]:
+    """Return the report with the framework's other derivatives and custom gradients.
+
+    The first point fails if a derivative is wrong; it is open where a custom gradient is, and the whole gradient is not.
+    Also return how the cause of each wrong custom gradient is looked for, by its number.
+    """
+    native = own.native
+    point = report.points[0]
+    case = _case(request, point, own)
+    aspects = () if case is None else tuple(_aspects(case, point))
+    parts, causes = checked_parts(request, own, point, verify)
+    where = native.ran_on
+    found = NativeReport(where.framework, where.version, where.device, where.dtype, aspects, parts)
+    found = replace(found, declined=own.declined or ABSENT)
+    if case is not None:
+        found = replace(found, exactness=_exactness(case, point), cost=_cost(case))
+    report = _with_cuts(replace(report, native=found), native)
+    said: tuple[Finding, ...] = ()
+    if report.verdict == Verdict.PASS:  # otherwise there is no correct gradient to compare with
+        said = tuple(
+            finding(Kind.OTHER_DERIVATIVE, Severity.ERROR, f"{a.name}: {a.message or 'it is wrong'}")
+            for a in aspects
+            if a.status == "wrong"
+        )
+    if report.verdict == Verdict.FAIL:
+        return report, causes
+    said += tuple(_inner_gradient(part) for part in parts if part.verdict == Verdict.FAIL)
+    if not said:
+        return report, causes
+    parts = tuple(map(_beside_the_whole, parts))
+    report = replace(report, native=replace(found, parts=parts))
+    open_ = all(f.severity != Severity.ERROR for f in said)
+    verdict = point.verdict if all(f.severity == Severity.INFO for f in said) else Verdict.INCONCLUSIVE
+    point = replace(report.points[0], verdict=verdict if open_ else Verdict.FAIL)
+    report = replace(report, points=(replace(point, findings=(*point.findings, *said)), *report.points[1:]))
+    return report, {number: cause for number, cause in causes.items() if parts[number].verdict == Verdict.FAIL}
+
+
+def _inner_gradient(part: Part) -> Finding:
+    """Return the finding on a custom gradient that is not the derivative, where the whole gradient is not wrong.
+
+    One that is the same for every cotangent is wrong: it is right for the cotangent that it got here alone.
+    """
+    if part.ignores is True:
+        return finding(Kind.INNER_GRADIENT, Severity.ERROR, f"{part.name}: its own gradient is wrong")
+    if part.reached is False:
+        says = f"{part.name}: its own gradient differs from the derivative, but only {_UNREACHED}"
+        return finding(Kind.INNER_GRADIENT, Severity.INFO, says)
+    says = f"{part.name}: its own gradient is not the derivative of its forward"
+    hint = "correct it, or accept it: --allow inner-gradient"
+    return finding(Kind.INNER_GRADIENT, Severity.INCONCLUSIVE, says, hint=hint)
+
+
+def _beside_the_whole(part: Part) -> Part:
+    """Return a custom gradient that is not the derivative as it is reported beside a whole gradient that is not wrong."""
+    if part.verdict != Verdict.FAIL or part.ignores is True:
+        return part
+    unreached = f"it differs from the derivative, but only {_UNREACHED}"
+    says = unreached if part.reached is False else "it is not the derivative of its forward"
+    return replace(part, verdict=Verdict.INCONCLUSIVE, message=says)
+
+
+def _with_cuts(report: CheckReport, native: Native) -> CheckReport:
+    """Add findings that name the lines where a value left the framework's graph or a nan arose, unless the verdict is pass."""
+    if report.verdict == Verdict.PASS:
+        return report
+    cuts = dict.fromkeys((kind, place(position)) for kind, position in native.cuts)
+    says = f"what depends on it has no gradient for {native.framework.name}"
+    said = [finding(Kind.CUT, Severity.WARNING, f"{CUTS[kind]}: {says}", at=where) for kind, where in cuts]
+    not_finite = any(not np.isfinite(entry.claimed) for point in report.points for entry in point.mismatches)
+    if not_finite and native.program is not None:
+        masks = dict.fromkeys(place(step.position) for step in native.program.steps if is_choice(step))
+        hint = "make the masked side safe: where(x > 0, sqrt(where(x > 0, x, 1)), 0)"
+        said += [finding(Kind.MASKED_NAN, Severity.WARNING, MASKED, at=where, hint=hint) for where in masks]
+    return replace(report, points=tuple(replace(p, findings=(*p.findings, *said)) for p in report.points))
+
+
+def _case(request: Request, point: PointReport, own: FrameworkClaim) -> "_Case | None":
+    """Return what the aspects are compared with, or None if there is no claim or no reference."""
+    reference = point.gradient if isinstance(point.gradient, dict) else {}
+    result = point.modes.get("claim")
+    claim = result.values if result is not None and result.status == "ok" else {}
+    return _Case(request, own, claim, reference, point) if claim and not set(reference) < set(request.wrt) else None
+
+
+def _exactness(case: "_Case", point: PointReport) -> Exactness | Absent:
+    dtype = case.native.narrowest
+    if dtype == "float64" or point.reference == "finite-difference":  # which is less exact than the gradient
+        return ABSENT
+    found = exactness(dtype, case.claim, case.reference, rooms(point))
+    precision = FLOAT64 if case.request.claim is None else case.request.claim.precision
+    typical = precision.typical(case.request.points[0].values)
+    if typical is None:
+        return found
+    ratio, largest = ratios(case.claim, case.reference, typical, case.native.coarseness)
+    return replace(found, ratio=ratio, largest_ratio=largest)
+
+
+def _cost(case: "_Case") -> Cost | Absent:
+    """Return the cost of a forward and a backward pass; many entries on a CPU are only measured on request."""
+    if case.crowded and case.native.placed.device == "cpu":
+        return ABSENT
+    found = case.framework.measured(case.flat, case.xs, case.own.w, case.native.seed)
+    if found is None:
+        return ABSENT
+    return Cost(found.forward, found.backward, found.saved, ABSENT if found.peak is None else found.peak)
+
+
+def _aspects(case: "_Case", point: PointReport) -> list[Aspect]:
+    """Return the comparisons of the framework's other derivatives with its gradient and the reference."""
+    looks: list[Callable[[_Case], list[Aspect]]] = [_forward, _adjoint]
+    if case.native.narrowest == "float16":
+        looks.append(lambda case: [_scaled(case, point)])
+    if not case.crowded:
+        looks += [_again, _variants]
+    if not case.crowded and point.verdict != Verdict.FAIL:  # these are compared with the gradient itself
+        looks += [_second] if _asks_for_vmap(case) else [_mapped, _second]
+    looks.append(_other_ways)
+    found = [aspect for look in looks for aspect in look(case)]
+    return [*found, Aspect(_OTHERS, "not run", message="--modes all runs them")] if case.crowded else found
+
+
+def _scaled(case: "_Case", point: PointReport) -> Aspect:
+    """Compare the gradient under loss scaling, which may be as inexact as the gradient itself is where that is right."""
+    room = rooms(point)
+    plain = exactness(case.native.narrowest, case.claim, case.reference, room).share
+    most = max(1.0, _AS_INEXACT * plain) if point.verdict == Verdict.PASS else 1.0
+    return scaled(case.own, case.values, case.reference, room, most)
+
+
+class _Case:
+    """What the aspects are compared with: the claim and the reference at the first point, with their bounds."""
+
+    def __init__(self, request: Request, own: FrameworkClaim, claim: Any, reference: Any, point: PointReport) -> None:
+        self.request, self.own, self.claim, self.reference = request, own, claim, reference
+        self.values = dict(request.points[0].values)
+        self.native = own.native
+        self.tangent: float | None = None  # <u, J v> by the forward mode, once it is computed
+        self.framework = own.native.framework
+        self.xs, self.flat = own.tensors(self.values), own.flat(self.values)
+        v = {name: direction(request.seed, name, self.values[name]) for name in request.wrt}
+        self.v = tangent(request.surfaces, self.values, v)
+        self.vs = [self.v[name] for name in request.wrt]
+        bounds: Any = point.modes["claim"].bound
+        right: Any = point.modes[point.reference].bound if point.reference else {}
+        self.room = {name: _known_room(2 * np.asarray(bounds[name]), reference.get(name)) for name in claim}
+        self.open = {name: self.room[name] + np.asarray(right.get(name, 0.0)) for name in claim}
+
+    def on_surfaces(self, gradient: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a gradient along the sets that inputs are assumed to lie on, as the claim is compared."""
+        surfaces = self.request.surfaces
+        return {n: along(surfaces[n], x, self.values[n]) if n in surfaces else x for n, x in gradient.items()}
+
+    def along(self, gradient: Mapping[str, Any], room: Mapping[str, Any]) -> tuple[float, float]:
+        """Return a gradient's slope along v and a bound on its error."""
+        slope = sum(float(np.sum(np.asarray(gradient[name]) * self.v[name])) for name in self.request.wrt)
+        size = sum(float(np.sum(np.abs(np.asarray(gradient[name]) * self.v[name]))) for name in self.request.wrt)
+        loose = sum(float(np.sum(room[name] * np.abs(self.v[name]))) for name in self.request.wrt)
+        return slope, loose + self.same * size
+
+    @property
+    def same(self) -> float:
+        """The allowed difference of two computations of the same sum, relative to the sum of |terms|."""
+        return max(_SAME, self.ulps)
+
+    @property
+    def ulps(self) -> float:
+        """The allowed difference of two runs of the same code, relative to the largest entry."""
+        eps = EPS[self.native.narrowest]
+        return (_ULPS if eps <= EPS["float32"] else _ULPS_NARROW) * eps
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are so many entries that the expensive comparisons are only made on request."""
+        return self.request.budget.effort is Effort.DEFAULT and sum(np.size(v) for v in self.vs) > MANY
+
+    def affords(self, evaluations: int) -> bool:
+        """Whether this many evaluations stay within the limit of operations; an unrecorded program counts as within it."""
+        program = self.native.program
+        return program is None or evaluations * len(program.steps) <= _MOST_STEPS
+
+
+def _known_room(room: Any, right: Any) -> Any:
+    """Return the room of each entry; where the claim is not finite, and so its bound, the largest relative room of the others."""
+    known = np.isfinite(room)
+    if known.all() or right is None:
+        return np.where(known, room, 0.0)
+    size = np.abs(np.asarray(right))
+    relative = np.divide(room, size, out=np.zeros(np.shape(room)), where=known & (size > 0))
+    return np.where(known, room, np.max(relative, initial=0.0) * size)
+
+
+def _forward(case: _Case) -> list[Aspect]:
+    """Compare the framework's forward mode with the reference."""
+    name = "forward (jvp)"
+    try:
+        ydot = case.framework.tangent(case.flat, case.xs, case.vs, case.native.seed)
+    except NotSupported as error:
+        return [Aspect(name, "unavailable", message=_short(error.what))]
+    except (RuntimeError, TypeError, ValueError, FunctionFailed) as error:
+        return [Aspect(name, "wrong", message=message_of(error))]
+    case.tangent = float(np.sum(np.ravel(case.own.w) * np.ravel(ydot)))
+    aspect = _compared(name, case.tangent, *case.along(case.reference, case.open))
+    if aspect.status == "wrong" and Kind.STOP_GRADIENT in case.request.framework_options.expect:
+        case.tangent = None
+        return [
+            replace(aspect, status="differs", message="the forward mode goes through what the reverse mode stops at")
+        ]
+    return [aspect]
+
+
+def _adjoint(case: _Case) -> list[Aspect]:
+    """Compare <u, J v> by the forward mode with <J^T u, v> by the reverse mode."""
+    if case.tangent is None:
+        return []
+    aspect = _compared("adjoint identity <u, J v> = <J^T u, v>", case.tangent, *case.along(case.claim, case.room))
+    if aspect.status != "wrong" or case.native.program is not None or case.native.coarseness == 1.0:
+        return [aspect]
+    off = _mismatch_in_float64(case)  # a sum of many terms may lose more digits than the room has
+    if off is not None and off <= limit_of_wide(case.native.narrowest):
+        says = f"as {case.native.narrowest} rounds: in float64 by {numbers.power(off)}"
+        return [replace(aspect, status="differs", message=says)]
+    return [aspect]
+
+
+def _mismatch_in_float64(case: _Case) -> float | None:
+    """Return how far <u, J v> and <J^T u, v> are apart in float64, relative to all terms; None if it takes no float64."""
+    wide = case.native.wide()
+    if wide is None:
+        return None
+    own = FrameworkClaim(with_function(case.own.f, wide), wide, case.own.wrt, case.own.w)
+    try:
+        ydot = case.framework.tangent(own.flat(case.values), own.tensors(case.values), case.vs, wide.seed)
+        found = case.on_surfaces(own(case.values))
+    except (GradcliError, RuntimeError, TypeError, ValueError):
+        return None
+    terms = np.concatenate([np.ravel(np.asarray(found[name]) * case.v[name]) for name in case.request.wrt])
+    size = float(np.sum(np.abs(terms)))
+    return abs(float(np.sum(np.ravel(own.w) * np.ravel(ydot))) - float(np.sum(terms))) / size if size else None
+
+
+def _again(case: _Case) -> list[Aspect]:
+    """Compare a second run of the same gradient with the first."""
+    again = case.on_surfaces(case.own(dict(case.values)))
+    worst, most = _apart(again, case.claim, case.room, case.ulps)
+    if worst == 0:
+        found = [Aspect("second run", "agrees", message="bit by bit")]
+    else:
+        found = [Aspect("second run", "differs" if worst <= most else "wrong", worst, most, "not deterministic")]
+    return found if worst == 0 and case.native.placed.device == "cpu" else [*found, *_settled(case)]
+
+
+def _settled(case: _Case) -> list[Aspect]:
+    """Compare two runs of the gradient by deterministic algorithms: does the difference between runs disappear?"""
+    name = "deterministic algorithms"
+    try:
+        runs = [case.framework.settled(case.flat, case.xs, case.own.w, case.native.seed) for _ in range(2)]
+    except NotSupported as error:
+        return [Aspect(name, "unavailable", message=_short(error.what))]
+    first, second = (case.on_surfaces(dict(zip(case.request.wrt, run, strict=True))) for run in runs)
+    worst, most = _apart(second, first, case.room, case.ulps)
+    if worst:
+        return [Aspect(name, "differs", worst, most, "still not deterministic")]
+    apart, most = _apart(first, case.claim, case.room, case.ulps)
+    says = "two runs agree bit by bit" + (f"; {numbers.power(apart)} from the gradient without them" if apart else "")
+    return [Aspect(name, "agrees" if apart <= most else "wrong", message=says)]
+
+
+def _variants(case: _Case) -> list[Aspect]:
+    """Compare the gradients for other memory layouts and other ways to request them with the first gradient."""
+    found = []
+    own = frozenset(k for k, name in enumerate(case.request.wrt) if name in case.native.parameters)
+    for name, answer in case.framework.variants(case.flat, case.xs, case.own.w, case.native.seed, own).items():
+        if isinstance(answer, NotSupported):
+            found.append(Aspect(name, "unavailable", message=_short(answer.what)))
+        elif isinstance(answer, str):
+            found.append(Aspect(name, "wrong", message=answer))
+        else:
+            given = dict(zip(case.request.wrt, answer, strict=True))
+            given = case.on_surfaces({n: g for n, g in given.items() if g is not None})
+            worst, most = _apart(given, case.claim, case.room, case.ulps)
+            found.append(Aspect(name, "agrees" if worst <= most else "wrong", worst, most))
+    return found
+
+
+def _asks_for_vmap(case: _Case) -> bool:
+    return "vmap" in case.request.framework_options.same_as
+
+
+def _other_ways(case: _Case) -> list[Aspect]:
+    """Compare the same gradient obtained in the ways that --same-as names."""
+    names = case.request.framework_options.same_as
+    found = [] if not names - {"vmap"} else in_other_ways(case.request, case.own)
+    return found + (_mapped(case) if "vmap" in names else [])
+
+
+def _mapped(case: _Case) -> list[Aspect]:
+    """Compare the gradients at two points computed at once (vmap) with those computed one by one."""
+    name = "vmap of the gradient"
+    if not case.affords(_MAPPED) and not _asks_for_vmap(case):
+        return [Aspect(name, "not run", message="it would take many operations")]
+    other = {n: case.values[n] * (1 + _NEAR) for n in case.request.wrt}
+    others = case.own.tensors({**case.values, **other})
+    try:
+        both = case.framework.mapped(case.flat, case.xs, others, case.own.w, case.native.seed)
+    except NotSupported as error:
+        return [Aspect(name, "unavailable", message=_short(error.what))]
+    except (RuntimeError, TypeError, ValueError, FunctionFailed) as error:
+        return [Aspect(name, "unavailable", message=_short(message_of(error)))]
+    alone = case.on_surfaces(case.own({**case.values, **other}))
+    pairs = [
+        _apart(
+            case.on_surfaces({n: g[k] for n, g in zip(case.request.wrt, both, strict=True)}),
+            right,
+            case.room,
+            case.ulps,
+        )
+        for k, right in enumerate((case.claim, alone))
+    ]
+    worst, most = max(pairs)
+    agrees = all(apart <= room for apart, room in pairs)
+    return [Aspect(name, "agrees" if agrees else "wrong", worst, most)]
+
+
+def _second(case: _Case) -> list[Aspect]:
+    """Compare the framework's second derivative along v with differences of its gradient.
+
+    A difference does not fail the check: a correct backward pass need not be differentiable itself.
+    """
+    name = "double backward"
+    if Kind.STOP_GRADIENT in case.request.framework_options.expect:
+        return [Aspect(name, "not run", message="it stops where the gradient does")]
+    if not case.affords(_GRADIENTS):
+        return [Aspect(name, "not run", message="--order 2 checks it")]
+    if EPS[case.native.narrowest] > EPS["float32"]:
+        return [
+            Aspect(name, "not run", message=f"differences of a gradient in {case.native.narrowest} are too inexact")
+        ]
+    try:
+        found = case.framework.curvature(case.flat, case.xs, case.own.w, case.vs, case.native.seed)
+    except NotSupported as error:
+        return [Aspect(name, "unavailable", message=_short(error.what))]
+    except (RuntimeError, TypeError, ValueError, FunctionFailed) as error:
+        return [Aspect(name, "unavailable", message=_short(message_of(error)))]
+    theirs = sum(float(np.sum(np.asarray(h) * v)) for h, v in zip(found, case.vs, strict=True))
+    size = sum(float(np.sum(np.abs(np.asarray(h) * v))) for h, v in zip(found, case.vs, strict=True))
+
+    def slope(t: float) -> float:
+        moved = {n: case.values[n] + t * case.v[n] for n in case.request.wrt}
+        return case.along(case.own({**case.values, **moved}), case.room)[0]
+
+    right = derivative(Line(slope, at=slope(0.0)))
+    aspect = _compared(name, theirs, float(right.value), 3 * float(right.bound) + case.same * size)
+    if aspect.status == "wrong":
+        says = "second derivatives through this backward are wrong"
+        if case.framework.name == "torch":
+            says += "; if you never need them, mark it @once_differentiable"
+        return [replace(aspect, status="differs", message=says)]
+    return [aspect]
+
+
+def _compared(name: str, theirs: float, right: float, room: float) -> Aspect:
+    scale = max(abs(right), abs(theirs), 1e-300)
+    apart = abs(theirs - right)
+    return Aspect(name, "agrees" if apart <= room else "wrong", apart / scale, room / scale)
+
+
+def _apart(
+    found: Mapping[str, Any], claim: Mapping[str, Any], room: Mapping[str, Any], ulps: float
+) -> tuple[float, float]:
+    """Return the largest difference of two gradients, and the largest that is allowed, relative to the largest entry.
+
+    Their bounds are allowed, and `ulps` of the largest entry: one that is zero but for rounding has a bound of zero.
+    """
+    size = max((float(np.max(np.abs(x), initial=0.0)) for x in claim.values()), default=0.0) or 1.0
+    worst, most = 0.0, 0.0
+    for name, x in found.items():
+        with np.errstate(invalid="ignore"):  # two infinities
+            apart = np.abs(np.asarray(x) - np.asarray(claim[name]))
+        apart = np.where(np.isnan(x) & np.isnan(claim[name]), 0.0, np.nan_to_num(apart, nan=np.inf))
+        beyond = bool(np.any(apart > np.maximum(room[name], ulps * size)))
+        worst = max(worst, float(np.max(apart, initial=0.0)) / size)
+        most = max(most, 0.0 if beyond else float(np.max(apart, initial=0.0)) / size)
+    return worst, most
+
+
+def _short(text: str) -> str:
+    return text if len(text) < 90 else text[:87] + "..."

@@ -1,0 +1,254 @@
+"""Mistakes that change a whole gradient, or some of its entries; each row of the table is one mistake."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.checks.factors import factor_of, named_factor
+from gradcli.checks.wrong import Gradient, Wrong
+from gradcli.report.point_report import Diagnosis
+from gradcli.request.point import Array
+from gradcli.tracing.shapes import end_to_end, shape
+from gradcli.words import DiagnosisKind
+
+_SLIGHT = 0.1  # a factor this near 1 means inexact entries, not a missing factor
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """A mistake: a function from the right gradient of one input to the wrong one (None if it does not apply), and a sentence."""
+
+    kind: DiagnosisKind
+    makes: Callable[[Array], Array | None]
+    says: str
+
+
+def _square(g: Array) -> bool:
+    return bool(np.ndim(g) >= 2 and g.shape[-1] == g.shape[-2])
+
+
+def _along(axis: int, how: Callable[..., Array]) -> Callable[[Array], Array | None]:
+    """Return a function that replaces all entries along an axis by one number, computed from them by `how`."""
+
+    def made(g: Array) -> Array | None:
+        if np.ndim(g) <= axis or g.shape[axis] < 2:
+            return None
+        return np.broadcast_to(how(g, axis=axis, keepdims=True), g.shape)
+
+    return made
+
+
+def _all(how: Callable[[Array], Array]) -> Callable[[Array], Array | None]:
+    return lambda g: np.broadcast_to(how(g), np.shape(g)) if np.size(g) > 1 else None
+
+
+def _first(g: Array, axis: int, keepdims: bool) -> Array:
+    return np.take(g, [0], axis=axis)
+
+
+_TRIANGLE = "the claim is the symmetric part of the right gradient: the function reads one triangle of the matrix"
+# fmt: off
+TRANSPOSED = Slip(DiagnosisKind.TRANSPOSED, lambda g: np.swapaxes(g, -1, -2) if _square(g) else None, "the gradient is transposed")
+REORDERED  = Slip(DiagnosisKind.TRANSPOSED, lambda g: g.T.reshape(g.shape) if np.ndim(g) == 2 else None, "the gradient is flattened by columns but reshaped by rows (or the reverse)")
+REORDERED2 = Slip(DiagnosisKind.TRANSPOSED, lambda g: g.reshape(g.shape[::-1]).T if np.ndim(g) == 2 else None, "the gradient is flattened by rows but reshaped by columns (or the reverse)")
+SYMMETRIC  = Slip(DiagnosisKind.ONE_TRIANGLE, lambda g: (g + g.T) / 2 if np.ndim(g) == 2 and _square(g) else None, _TRIANGLE)
+BOTH       = Slip(DiagnosisKind.FACTOR, lambda g: g + g.T if np.ndim(g) == 2 and _square(g) else None, "the gradient is added to its transpose: mirrored entries are counted twice")
+REVERSED   = Slip(DiagnosisKind.PERMUTED, lambda g: g[::-1] if np.ndim(g) == 1 else None, "the entries are in reversed order")
+LEFT       = Slip(DiagnosisKind.SHIFTED, lambda g: np.roll(g, -1) if np.ndim(g) == 1 else None, "the entries are shifted by one")
+RIGHT      = Slip(DiagnosisKind.SHIFTED, lambda g: np.roll(g, 1) if np.ndim(g) == 1 else None, "the entries are shifted by one")
+LEFT_0     = Slip(DiagnosisKind.SHIFTED, lambda g: np.append(g[1:], 0.0) if np.ndim(g) == 1 and g.size > 1 else None, "the entries are shifted by one")
+RIGHT_0    = Slip(DiagnosisKind.SHIFTED, lambda g: np.insert(g[:-1], 0, 0.0) if np.ndim(g) == 1 and g.size > 1 else None, "the entries are shifted by one")
+SUMMED     = Slip(DiagnosisKind.BROADCAST, _all(np.sum), "every entry is the sum of the right ones: summed, then broadcast")
+AVERAGED   = Slip(DiagnosisKind.BROADCAST, _all(np.mean), "every entry is the mean of the right ones: averaged, then broadcast")
+BY_AXIS    = tuple(
+    Slip(DiagnosisKind.BROADCAST, _along(axis, how), f"along axis {axis} every entry is the {word} of the right ones: {past}, then broadcast")
+    for axis in range(3) for how, word, past in ((np.sum, "sum", "summed over that axis"), (np.mean, "mean", "averaged over that axis"), (_first, "first", "picked"))
+)
+ABSOLUTE   = Slip(DiagnosisKind.SIGN, np.abs, "the sign is lost: every entry is the absolute value of the right one")
+SQUARED    = Slip(DiagnosisKind.SQUARED, np.square, "every entry is the square of the right one")
+SLIPS = (
+    TRANSPOSED, REORDERED, REORDERED2, SYMMETRIC, BOTH, REVERSED, LEFT, RIGHT, LEFT_0, RIGHT_0,
+    SUMMED, AVERAGED, *BY_AXIS, ABSOLUTE, SQUARED,
+)
+# fmt: on
+_SIGNED = (DiagnosisKind.TRANSPOSED, DiagnosisKind.PERMUTED, DiagnosisKind.SHIFTED)
+
+
+def as_a_whole(wrong: Wrong) -> Diagnosis | None:
+    """Return the mistake that changed the whole gradient of each wrong input; None if there is none."""
+    return _by_factor(wrong) or _by_slip(wrong) or _permuted(wrong)
+
+
+def _by_factor(wrong: Wrong) -> Diagnosis | None:
+    factor = factor_of(wrong.claimed, wrong.right, wrong.names)
+    if factor is None or not wrong.explained({name: factor * wrong.right[name] for name in wrong.names}):
+        return None
+    named = named_factor(factor, wrong)
+    return None if named is None else wrong.says(named[0], named[1] + _of_inputs(wrong))
+
+
+def _of_inputs(wrong: Wrong) -> str:
+    return "" if len(wrong.names) == len(wrong.claimed) else f" ({', '.join(wrong.names)})"
+
+
+def _by_slip(wrong: Wrong) -> Diagnosis | None:
+    for slip in SLIPS:
+        for sign in (1.0, -1.0) if slip.kind in _SIGNED else (1.0,):
+            made = {name: slip.makes(np.asarray(wrong.right[name])) for name in wrong.names}
+            if all(g is not None for g in made.values()) and wrong.explained(
+                {n: sign * g for n, g in made.items() if g is not None}
+            ):
+                return wrong.says(
+                    slip.kind, slip.says + ("" if sign > 0 else ", and the sign is flipped") + _of_inputs(wrong)
+                )
+    return None
+
+
+def _permuted(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis if the entries are right but in another order."""
+    for name in wrong.names:
+        mask = np.asarray(wrong.masks[name])
+        a, b = np.asarray(wrong.claimed[name])[mask], np.asarray(wrong.right[name])[mask]
+        order_a, order_b = np.argsort(a), np.argsort(b)
+        made = np.array(wrong.right[name])
+        if a.size < 2 or np.ptp(b) == 0:
+            return None
+        values = np.empty(a.size)
+        values[order_a] = b[order_b]
+        made[mask] = values
+        if not wrong.alone(name).explained({name: made}):
+            return None
+    if len(wrong.names) == 1 and np.sum(wrong.masks[wrong.names[0]]) == 2:
+        return wrong.says(DiagnosisKind.PERMUTED, f"two entries are exchanged{wrong.where()}")
+    return wrong.says(
+        DiagnosisKind.PERMUTED, f"the entries are right but in another order{wrong.where() or _of_inputs(wrong)}"
+    )
+
+
+def in_entries(wrong: Wrong) -> Diagnosis | None:
+    """Return one mistake that changed only the wrong entries: a sign or a known factor."""
+    factor = factor_of(*wrong.masked, wrong.names)
+    if factor is not None and wrong.explained(_where_wrong(wrong, lambda g: factor * g)):
+        named = named_factor(factor, wrong)
+        if named is not None:
+            return wrong.says(named[0], named[1] + wrong.where())
+    return None
+
+
+def by_a_constant(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis if one constant was added to all wrong entries, and there are several."""
+    apart = np.subtract(*map(end_to_end, (of.values() for of in wrong.masked)))
+    constant = float(np.median(apart))
+    if apart.size < 2 or not wrong.explained(_where_wrong(wrong, lambda g: g + constant)):
+        return None
+    return wrong.says(DiagnosisKind.CONSTANT, f"a constant {constant:.6g} is added{wrong.where()}")
+
+
+def slightly_off(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis if one factor near 1 explains the wrong entries, or a single entry is slightly wrong."""
+    found = in_one_entry(wrong) or by_unnamed_factor(wrong)
+    if found is None or found.kind == "factor":
+        return None
+    name, at = wrong.worst()
+    claimed, right = float(wrong.claimed[name][at]), float(wrong.right[name][at])
+    return found if abs(claimed - right) < _SLIGHT * abs(right) else None
+
+
+def by_unnamed_factor(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis if several entries are wrong, all by one factor, whether its cause is known or not."""
+    return _scaled(wrong) if wrong.count > 1 else None
+
+
+def in_one_entry(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis if one entry alone is wrong; with its factor, if the gradient has no other entry."""
+    if wrong.count > 1:
+        return None
+    if not wrong.where():
+        return _scaled(wrong)
+    says = f"one entry alone is wrong,{wrong.where().removeprefix(' in')}, {_off(*wrong.masked, wrong)}"
+    return wrong.says(DiagnosisKind.ENTRY, says)
+
+
+def _scaled(wrong: Wrong) -> Diagnosis | None:
+    factor = factor_of(*wrong.masked, wrong.names)
+    if factor is None or not wrong.explained(_where_wrong(wrong, lambda g: factor * g)):
+        return None
+    kind = DiagnosisKind.SCALED if abs(factor - 1) < _SLIGHT else DiagnosisKind.UNKNOWN
+    shown = f"{factor:.10g}" if abs(factor - 1) > 1e-8 else f"1 {'+-'[factor < 1]} {abs(factor - 1):.1e}"
+    says = f"every wrong entry is {shown} times the right one{wrong.where()}"
+    if kind is DiagnosisKind.UNKNOWN:
+        says = f"no mistake that gradcli knows explains the claim: {says}"
+    return wrong.says(kind, says)
+
+
+def _off(claimed: Gradient, right: Gradient, wrong: Wrong) -> str:
+    name = wrong.names[0]
+    a, b = float(claimed[name][0]), float(right[name][0])
+    return (
+        f"by a relative {abs(a - b) / abs(b):.1e}; the others agree within their bounds"
+        if b
+        else "where the right one is 0"
+    )
+
+
+def _where_wrong(wrong: Wrong, makes: Callable[[Array], Array]) -> dict[str, Any]:
+    return {name: np.where(wrong.masks[name], makes(wrong.right[name]), wrong.right[name]) for name in wrong.names}
+
+
+def exchanged(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis if the claim for an input is the gradient of another input."""
+    taken: dict[str, str] = {}
+    for name in wrong.names:
+        for other in (
+            n
+            for n in wrong.q.wrt
+            if n != name and n in wrong.right and shape(wrong.right[n]) == shape(wrong.right[name])
+        ):
+            if wrong.alone(name).explained({name: wrong.right[other]}):
+                taken[name] = other
+    if not taken or set(taken) != set(wrong.names):
+        return None
+    if len(taken) == 2 and set(taken) == set(taken.values()):
+        return wrong.says(DiagnosisKind.SWAPPED, f"the gradients of {' and '.join(taken)} are exchanged")
+    return wrong.says(
+        DiagnosisKind.SWAPPED, "; ".join(f"the claim for {a} is the gradient of {b}" for a, b in taken.items())
+    )
+
+
+def not_reduced(claimed: Array, right: Array, name: str) -> str | None:
+    """Return in words why a claim has the wrong shape: not summed, transposed, flattened; None if none of these fits.
+
+    Shapes  `right` has the shape that the claim should have; `claimed` has any shape.
+    """
+    for says, made in _reshaped(np.asarray(claimed), shape(right)):
+        room = 1e-6 * max(float(np.max(np.abs(right), initial=0.0)), 1e-300)
+        if shape(made) == shape(right) and np.all(np.abs(made - right) <= room):
+            return says.format(name)
+    return None
+
+
+def _reshaped(g: Any, wanted: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
+    if g.size == int(np.prod(wanted)):
+        if g.ndim > 1 and g.T.shape == wanted:
+            yield "transposed it is right", g.T
+        yield "the entries are right, in another shape: reshape them", g.reshape(wanted)
+        yield "the entries are right, flattened by columns", g.reshape(wanted, order="F")
+    missing = "summed over {} it is right: the sum over the {} that {{}} was broadcast along is missing"
+    for axis in range(g.ndim):
+        yield missing.format(f"axis {axis}", "axis"), np.sum(g, axis=axis)
+        yield f"averaged over axis {axis} it is right: the mean over that axis is missing", np.mean(g, axis=axis)
+    if g.ndim > 1:
+        yield missing.format("all entries", "axes"), np.sum(g)
+    if g.ndim < len(wanted):
+        spread = np.broadcast_to(g, wanted) if _fits(g, wanted) else g
+        yield "every entry is the same: it was summed although {} was not broadcast", spread
+
+
+def _fits(g: Any, wanted: tuple[int, ...]) -> bool:
+    try:
+        np.broadcast_shapes(g.shape, wanted)
+    except ValueError:
+        return False
+    return True

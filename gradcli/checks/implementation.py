@@ -1,0 +1,71 @@
+"""An implementation of a function, which is checked against a reference: another implementation of the same function."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from gradcli.checks.probe import Located, LocateOptions
+from gradcli.errors import BadClaim, BadTarget
+from gradcli.frameworks.adapt import adapted
+from gradcli.frameworks.native import Native
+from gradcli.modes.claimed import called
+from gradcli.request.target_text import is_python
+from gradcli.targets.loading import load
+from gradcli.targets.python import PythonFunction
+from gradcli.tracing.shapes import shape
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """A function that takes the inputs of its reference by their names; `native` is its function in a framework, if any."""
+
+    text: str
+    f: PythonFunction
+    native: Native | None
+    module: ModuleType | None = None
+
+
+def implementation_of(
+    target: str | Callable[..., Any], reference: Located, options: LocateOptions
+) -> tuple[Implementation, Located]:
+    """Return the implementation that a target names, and its reference at values that its format holds.
+
+    Raises  BadTarget if it is no Python function; BadClaim if its result has another size than the reference's.
+    """
+    text, function, module = _named(target)
+    native = adapted(function, text, module, options.framework_options, options.seed)
+    taken = called(function if native is None else native, text, reference.arguments).function
+    found = Implementation(text, taken, native, module)
+    if native is not None:
+        points = tuple(
+            replace(point, values={name: _rounded(native, x) for name, x in point.values.items()}, value=None)
+            for point in reference.points
+        )
+        reference = replace(reference, points=points)
+    _of_one_size(found, reference)
+    return found, replace(reference, module=module)
+
+
+def _named(target: str | Callable[..., Any]) -> tuple[str, Any, ModuleType | None]:
+    if not isinstance(target, str):
+        return getattr(target, "__qualname__", type(target).__name__), target, None
+    if not is_python(target):
+        raise BadTarget(f"'{target}' is an expression", do="--reference is for Python functions: file.py:name")
+    loaded = load(target)
+    return loaded.text, loaded.found, loaded.module
+
+
+def _rounded(native: Native, x: Any) -> Any:
+    """Return the value in the format of a framework's inputs, in float64."""
+    return native.numbers(x) if isinstance(x, float | np.ndarray) and np.asarray(x).dtype.kind == "f" else x
+
+
+def _of_one_size(found: Implementation, reference: Located) -> None:
+    values = reference.points[0].values
+    ours, theirs = np.asarray(found.f(values)), np.asarray(reference.f(values))
+    if ours.size != theirs.size:
+        says = f"{found.text} returns shape {shape(ours)}, and its reference {reference.f.text} shape {shape(theirs)}"
+        raise BadClaim(says, do="give a reference with the same result")

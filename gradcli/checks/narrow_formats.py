@@ -1,0 +1,262 @@
+"""Gather what shows whether the error of a gradient in a narrow format is rounding or a mistake."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.arithmetic.program import value_and_pulled
+from gradcli.checks.entries import DISAGREE
+from gradcli.checks.evidence import Evidence, FormatEvidence
+from gradcli.checks.exactness import flat
+from gradcli.checks.native import FrameworkClaim, own_gradient, with_function
+from gradcli.checks.point_check import PointCheck
+from gradcli.checks.probe import Located
+from gradcli.checks.request import Request, Verify, without_wider
+from gradcli.errors import GradcliError
+from gradcli.frameworks.framework import EPS
+from gradcli.frameworks.native import native_of
+from gradcli.frameworks.rounding import TINY
+from gradcli.modes.claim import Claim, Claimed
+from gradcli.modes.mode import Question
+from gradcli.modes.rounding_errors import errors_change, loses_as_many_digits
+from gradcli.report.native import Aspect, Exactness
+from gradcli.report.point_report import PointReport
+from gradcli.request.point import Array, Point
+from gradcli.targets.derived import root_of
+from gradcli.targets.function import of
+from gradcli.targets.python import PythonFunction
+from gradcli.words import Verdict
+
+_SCALE = 2.0**16  # the initial scale of torch's GradScaler
+_HALVINGS = 16
+_WIDE = "float64"
+_SHRINKS = (
+    2.0**-8
+)  # times the narrow format's epsilon: a smaller error in a wider format is no mistake that is seen in it
+_OF_CONSTANTS = 4  # epsilons of the format, relative to the largest entry of an input's gradient
+_INSIDE = 2.0**-18  # relative to the largest entry: the error of code that computes in float32, whatever its inputs
+
+Values = Mapping[str, Any]
+
+
+def exactness(
+    dtype: str, claim: Mapping[str, Array], right: Mapping[str, Array], room: Mapping[str, Array]
+) -> Exactness:
+    """Return how far a gradient in a format is from the right one, in ulps and as a share of the allowed difference.
+
+    Shapes  `claim[x]`, `right[x]` and `room[x]` have the shape of input x, or of the output followed by it.
+    Units   `room` is the allowed difference of each entry, in units of the gradient.
+    """
+    x, y, most = (flat([part[name] for name in claim]) for part in (claim, right, room))
+    with np.errstate(all="ignore"):
+        apart = np.abs(x - y)
+        ulp = EPS[dtype] * 2.0 ** np.floor(np.log2(np.abs(y)))
+        ulps = np.where(y != 0, apart / ulp, 0.0)
+        share = np.where(most > 0, apart / most, 0.0)
+    ulps, share = (np.nan_to_num(part, nan=np.inf, posinf=np.inf) for part in (ulps, share))
+    vanished = int(np.sum((x == 0) & (y != 0)))
+    return Exactness(
+        float(np.median(ulps)), float(np.max(ulps, initial=0.0)), float(np.max(share, initial=0.0)), vanished
+    )
+
+
+def scaled(
+    own: FrameworkClaim, values: Mapping[str, Any], right: Mapping[str, Array], room: Mapping[str, Array], most: float
+) -> Aspect:
+    """Compare the gradient under loss scaling, as by torch's GradScaler; the scale is halved while the gradient overflows.
+
+    `most` is the error that is allowed, as a share of `room`.
+    """
+    scale = _SCALE
+    for _ in range(_HALVINGS):
+        try:
+            with np.errstate(all="ignore"):
+                claim = {
+                    name: g / scale
+                    for name, g in FrameworkClaim(own.f, own.native, own.wrt, own.w * scale)(values).items()
+                }
+        except GradcliError as error:
+            return Aspect("GradScaler", "wrong", message=f"scaled by {scale:,.0f}: {error.what}")
+        if all(np.all(np.isfinite(g)) for g in claim.values()):
+            break
+        scale /= 2
+    found = exactness(own.native.narrowest, claim, right, room)
+    says = f"scaled by {scale:,.0f}, {_entries(found.vanished)} to 0"
+    return Aspect("GradScaler", "agrees" if found.share <= most else "wrong", message=says)
+
+
+def _entries(count: int) -> str:
+    return "no entry underflows" if not count else f"{count} entr{'y underflows' if count == 1 else 'ies underflow'}"
+
+
+def format_evidence(case: PointCheck, seen: Evidence, request: Request, verify: Verify) -> FormatEvidence:
+    """Return what other runs of a claim say about its errors in a narrow format.
+
+    Cost    a check of the same function in a wider format; if an entry is off by more than the format explains, also
+            some gradients of the claim and of the function at nearby points.
+    """
+    outcome = case.outcomes["claim"]
+    claimed = outcome.mode.claimed if isinstance(outcome.mode, Claim) else None
+    coarseness = claimed.precision.coarseness() if claimed is not None else 1.0
+    natives = [native_of(root_of(case.q.f)), None if request.own is None else request.own.native]
+    dtype = max([_WIDE, *(native.narrowest for native in natives if native is not None)], key=lambda name: EPS[name])
+    found = FormatEvidence(dtype, coarseness, wider=_wider(request, dtype), underflows=_underflows(case, seen, dtype))
+    found = _with_wide_verdict(found, request, verify)
+    wrong = {name: np.asarray(word == DISAGREE) for name, word in seen.agreement["claim"].items()}
+    if found.wide == Verdict.FAIL or claimed is None or not any(map(np.any, wrong.values())):
+        return found
+    claim, right = seen.estimate("claim").value, seen.estimate(str(seen.reference)).value
+    if _is_of_constants(claim, right, wrong, EPS[dtype]):
+        return replace(found, changes=True)
+    error = _relative(claim, right)
+    known = found.wide == Verdict.PASS and found.wide_error is not None and error is not None
+    if known and loses_as_many_digits(float(error or 0), float(found.wide_error or 0), EPS[dtype], EPS[_WIDE]):
+        return replace(found, changes=True)
+    return replace(found, changes=_errors_change(case.q, claimed, wrong, EPS[dtype], right))
+
+
+def _is_of_constants(claim: Values, right: Values, wrong: Values, eps: float) -> bool:
+    """Whether no entry is off by more than the rounding of a constant makes, which is the same at every point."""
+    return all(
+        np.max(np.abs(np.asarray(claim[name]) - right[name]), initial=0.0, where=mask)
+        <= _OF_CONSTANTS * eps * np.max(np.abs(right[name]), initial=0.0)
+        for name, mask in wrong.items()
+    )
+
+
+def _wider(request: Request, dtype: str) -> str | None:
+    """Return the option that has the function computed in a wider format, unless the function narrows its values itself."""
+    given = request.framework_options.dtype or _WIDE
+    if EPS[given] < EPS[dtype]:
+        return None
+    wider = next((name for name in ("float32", _WIDE) if EPS[name] < EPS[dtype]), None)
+    return f"a wider format can: --dtype {wider}" if wider is not None else None
+
+
+def _underflows(case: PointCheck, seen: Evidence, dtype: str) -> bool:
+    """Whether every entry of the claim is zero, and right entries that are not are below the smallest normal number."""
+    claim, right = seen.estimate("claim").value, seen.estimate(str(seen.reference))
+    if any(np.any(np.asarray(x)) for x in claim.values()):
+        return False
+    known = [np.abs(np.asarray(right.value[name])) > np.asarray(right.bound[name]) for name in claim]
+    sizes = [np.abs(np.asarray(right.value[name])) for name in claim]
+    most = max((float(np.max(x, initial=0.0, where=mask)) for x, mask in zip(sizes, known, strict=True)), default=0.0)
+    return 0.0 < most < TINY[dtype]
+
+
+def _with_wide_verdict(found: FormatEvidence, request: Request, verify: Verify) -> FormatEvidence:
+    """Add the verdict on the same gradient in a wider format, if it can be computed there.
+
+    A code that computes in float32 inside, whatever its inputs, is not wrong for that.
+    """
+    try:
+        wide = request.wider(request)
+        if wide is None:
+            return found
+        report = verify(wide)
+    except GradcliError:  # the function or its backward pass takes no other format
+        return found
+    point = report.points[0]
+    error = _error(point)
+    if error is not None and error <= limit_of_wide(found.dtype):  # entries that are much smaller may be open there
+        return replace(found, wide=Verdict.PASS, wide_error=error)
+    if report.verdict == Verdict.FAIL and _is_rounding(wide, point, EPS[found.dtype]):
+        return found  # it computes in a narrow format inside, whatever its inputs
+    return replace(found, wide=report.verdict, wide_error=error)
+
+
+def limit_of_wide(dtype: str) -> float:
+    """Return the error in a wider format that is no mistake, relative to the largest entry: code may compute in float32."""
+    return max(_INSIDE, EPS[dtype] * _SHRINKS)
+
+
+def _is_rounding(wide: Request, point: PointReport, eps: float) -> bool:
+    """Whether the errors of a claim in a wider format change from point to point as rounding errors in a narrow one do."""
+    if wide.claim is None or not point.mismatches:
+        return False
+    masks = {name: np.zeros(np.shape(x), dtype=bool) for name, x in wide.points[0].values.items() if name in wide.wrt}
+    for entry in point.mismatches:
+        masks[entry.input][entry.index] = True
+    right: Values = point.gradient if isinstance(point.gradient, dict) else {}
+    return bool(_errors_change(wide.question(wide.points[0]), wide.claim, masks, eps, right))
+
+
+def _errors_change(
+    q: Question, claimed: Claimed, wrong: Mapping[str, Any], eps: float, at_point: Values
+) -> bool | None:
+    """Return whether the errors of wrong entries change between nearby points as rounding errors do.
+
+    Of a function that is not recorded the right gradient is taken for that at the point: it changes by the slopes of its
+    entries times some ulps, up as often as down. None if the gradient cannot be computed there.
+    """
+
+    def off(values: Mapping[str, Any]) -> Any | None:
+        try:
+            found = claimed(values)
+            if q.untraced is not None:
+                right = [at_point[name] for name in q.wrt]
+            else:
+                _, right = value_and_pulled(of(q.f, values, q.wrt), [values[name] for name in q.wrt], np.ones_like)
+        except (GradcliError, ValueError):
+            return None
+        errors = [
+            np.ravel(np.asarray(found[name]) - bar)[np.ravel(wrong[name])]
+            for name, bar in zip(q.wrt, right, strict=True)
+            if name in wrong
+        ]
+        return np.concatenate(errors)
+
+    return errors_change(off, q.point.values, q.wrt, q.seed, eps)
+
+
+def _error(point: PointReport) -> float | None:
+    """Return the largest error of a claim relative to the largest entry; None if there is nothing to compare."""
+    claim = point.modes["claim"].gradient if "claim" in point.modes else None
+    both = isinstance(claim, dict) and isinstance(point.gradient, dict)
+    return _relative(claim, point.gradient) if both else None  # type: ignore[arg-type]
+
+
+def _relative(claim: Mapping[str, Any], right: Mapping[str, Any]) -> float | None:
+    x, y = (flat([part[name] for name in claim]) for part in (claim, right))
+    largest = float(np.max(np.abs(y), initial=0.0))
+    error = float(np.max(np.abs(x - y), initial=0.0)) / largest if largest else np.nan
+    return error if np.isfinite(error) else None
+
+
+def in_float64(request: Request, own: FrameworkClaim) -> Request | None:
+    """Return the request for the same function in float64; None if it takes none, or narrows most of its digits itself.
+
+    Raises  GradcliError if the function or its backward pass takes no float64.
+    """
+    f = root_of(request.f)
+    values = dict(request.points[0].values)
+    by = request.implementation
+    wide, theirs = own.native.in_float64(), None if by is None else native_of(f)
+    if wide is None or not isinstance(f, PythonFunction):
+        return None
+    if by is None:
+        f = with_function(f, wide)
+    else:
+        by = replace(by, f=with_function(own.f, wide), native=wide)
+        wide_reference = None if theirs is None else theirs.in_float64()
+        f = f if wide_reference is None else with_function(f, wide_reference)
+    value, _ = f.survey(values)
+    found = Located(f, (Point(values, (), 0, (), value, f.seconds),), own.wrt, True, f.arguments)
+    weighted = bool(np.any(own.w != 1.0))
+    made = own_gradient(found, request.seed, 1, request.framework_options.expect, weighted, by)
+    if made is None or EPS[wide.narrowest] > EPS[own.native.narrowest] * _SHRINKS:
+        return None
+    located, claim, _ = made
+    return replace(
+        request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=None, notices=(), command=(),
+        wider=without_wider, implementation=None,
+    )  # fmt: skip
+
+
+def rooms(point: PointReport) -> dict[str, Any]:
+    """Return the allowed error of each entry of a claim, by input: the bounds of the claim and the reference added."""
+    bounds: Any = point.modes["claim"].bound
+    right: Any = point.modes[point.reference].bound if point.reference else {}
+    return {name: np.asarray(bound) + np.asarray(right.get(name, 0.0)) for name, bound in bounds.items()}

@@ -1,0 +1,307 @@
+"""Use a framework's own gradient as the claim that is checked."""
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gradcli.arithmetic.program import record, value_and_pulled
+from gradcli.checks.implementation import Implementation
+from gradcli.checks.probe import Located
+from gradcli.errors import BadClaim, BadOption, BadShape, FunctionFailed, GradcliError, NotSupported
+from gradcli.frameworks.framework import EPS
+from gradcli.frameworks.native import Native, flat, native_of
+from gradcli.frameworks.pitfalls import explained
+from gradcli.frameworks.surrogate import SURROGATES, stairs, stops
+from gradcli.modes.bounds import FORMAT_RUNS, at_least
+from gradcli.modes.claim import FLOAT64, Claimed, Precision, WrongShape
+from gradcli.modes.claimed import ClaimedFunction
+from gradcli.targets.derived import STEP, Along, GivenGradient, Gradient, Weighted, direction
+from gradcli.targets.function import Function, Notice, of
+from gradcli.targets.python import PythonFunction
+from gradcli.targets.structure import Leaf
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.provenance import place
+from gradcli.tracing.shapes import shape
+from gradcli.words import Kind, Severity
+
+T = TypeVar("T")
+
+_LIKE = 1e-6  # a gradient this near that of a surrogate is taken to mean that surrogate; the check then compares them
+_LIKE_ULPS = 16  # the same in a narrow format
+
+
+class FrameworkClaim:
+    """The gradient of w . f as the function's own framework computes it, with fixed weights w of the outputs."""
+
+    def __init__(self, f: PythonFunction, native: Native, wrt: tuple[str, ...], w: Any) -> None:
+        self.f = f
+        self.native = native
+        self.wrt = wrt
+        self.w = w
+        self.declined: tuple[str, ...] = ()  # the numbers that a custom backward returns None for
+
+    def tensors(self, values: Mapping[str, Value]) -> list[Any]:
+        """Return the differentiated inputs as tensors."""
+        return [self.native.framework.tensor(values[name], self.native.placed) for name in self.wrt]
+
+    def flat(self, values: Mapping[str, Value]) -> Any:
+        """Return the function of the differentiated tensors; its float results are concatenated into one vector."""
+        return flat(self.f, values, self.wrt, self.native.framework)
+
+    def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
+        """Return the gradient for each input.
+
+        Raises  WrongShape if the framework reports a shape, BadClaim for its other errors, with its message.
+        """
+        native = self.native
+        try:
+            bars = native.framework.gradient(self.flat(values), self.tensors(values), self.w, native.seed)
+        except (FunctionFailed, RuntimeError, TypeError, ValueError) as error:
+            kind, said = explained(error, native.__name__, native.framework.name)
+            raise WrongShape(said.what) if kind == "shape" else said from error
+        except GradcliError as error:
+            raise BadClaim(error.what, where=error.where, do=error.do) from error
+        return dict(zip(self.wrt, bars, strict=True))
+
+    def along(self, values: Mapping[str, Value], v: Mapping[str, Any]) -> Any:
+        """Return the derivative of the gradient along v: one vector, the entries of all inputs in order."""
+        native = self.native
+        vs = [v[name] for name in self.wrt]
+        parts = native.framework.curvature(self.flat(values), self.tensors(values), self.w, vs, native.seed)
+        return np.concatenate([np.reshape(part, (-1,)) for part in parts])
+
+
+def precision_of(f: Function, wrt: tuple[str, ...], derived: Callable[[Function], Function] = lambda f: f) -> Precision:
+    """Return the precision of a claim that is computed in the framework of f.
+
+    `derived(f)` is the scalar that is differentiated.
+    """
+    native = native_of(f)
+    if native is None or not isinstance(f, PythonFunction):
+        return FLOAT64
+
+    def gradient(g: PythonFunction, values: Mapping[str, Value]) -> list[Any]:
+        scalar = of(derived(g), values, wrt)
+        return value_and_pulled(scalar, [values[name] for name in wrt], np.ones_like)[1]
+
+    @of_last_values
+    def typical(values: Mapping[str, Value]) -> dict[str, Any] | None:
+        try:
+            right = gradient(f, values)
+            runs = [gradient(with_function(f, native.with_rounding(run)), values) for run in range(FORMAT_RUNS)]
+        except (NotSupported, BadShape):  # a step whose rounding is unknown, or several outputs
+            return None
+        offs = [[np.nan_to_num(np.asarray(a) - b) for a, b in zip(run, right, strict=True)] for run in runs]
+        roots = (np.sqrt(np.mean(np.square(off), axis=0)) for off in zip(*offs, strict=True))
+        return {name: at_least(x, y, EPS[native.narrowest]) for name, x, y in zip(wrt, roots, right, strict=True)}
+
+    return Precision(lambda: native.coarseness, typical)
+
+
+def of_last_values(function: Callable[[Mapping[str, Value]], T]) -> Callable[[Mapping[str, Value]], T]:
+    """Return the function, which keeps its last result for another call with the same mapping."""
+    kept: list[tuple[Mapping[str, Value], T]] = []
+
+    def keeping(values: Mapping[str, Value]) -> T:
+        if not kept or kept[0][0] is not values:
+            kept[:] = [(values, function(values))]
+        return kept[0][1]
+
+    return keeping
+
+
+def with_function(f: PythonFunction, function: Any) -> PythonFunction:
+    """Return f with another function in its place, which takes the same arguments."""
+    other = copy.copy(f)
+    other.function = function
+    return other
+
+
+def own_gradient(
+    found: Located,
+    seed: int,
+    order: int,
+    expect: frozenset[str] = frozenset(),
+    weighted: bool = False,
+    by: Implementation | None = None,
+) -> tuple[Located, Claimed, FrameworkClaim] | None:
+    """Return the framework's own gradient as a claim, and the function it should be the gradient of; None for plain Python.
+
+    With an implementation `by`, it is the gradient of that, and `found` is its reference.
+
+    If f has several outputs, the claim is the gradient of a sum with random weights. For order 2 it is the product of the
+    Hessian and a vector. Straight-through estimators and stopped gradients in `expect` are checked against the surrogate
+    function. With `weighted`, a scalar output gets a weight too: this tests that a backward pass uses its cotangent.
+    """
+    native = native_of(found.f) if by is None else by.native
+    f = found.f if by is None else by.f
+    if native is None or not isinstance(f, PythonFunction):
+        return None
+    at = found.points[0].values
+    y = found.points[0].value if by is None else found.f(at)
+    plain = shape(y) == () and not weighted
+    w = np.float64(1.0) if plain else weights(seed, y)
+    own = FrameworkClaim(f, native, found.wrt, w)
+    declined = _declined(own, at)
+    if declined:
+        kept = tuple(name for name in found.wrt if name not in declined)
+        if not kept:
+            says = f"backward returns None for {', '.join(declined)}, so that there is no gradient to check"
+            raise BadOption(says, do="give a tensor, or choose other inputs: --wrt")
+        found, own = replace(found, wrt=kept), FrameworkClaim(f, native, kept, w)
+        own.declined = declined
+    if expect:
+        found = _as_meant(found, own, at, expect)
+    derived: Callable[[Function], Function] = lambda f: f if plain else Weighted(f, w, f"w . {f.text}")
+    precision = precision_of(found.f, found.wrt, derived)
+    if by is not None:
+        both = precision.coarseness
+        precision = replace(precision, coarseness=lambda: max(both(), native.coarseness))
+    claim = ClaimedFunction(f"{native.framework.name}'s gradient", own, _checked, at, precision)
+    if order == 2:
+        return (*_second_derivative(found, own, claim, derived, seed), own)
+    return (found if plain else _derived(found, derived)), claim, own
+
+
+def _declined(own: FrameworkClaim, values: Mapping[str, Value]) -> tuple[str, ...]:
+    """Return the inputs that were given as numbers and that a custom backward returns None for, as it does for eps.
+
+    None for a tensor is a gradient that is missing.
+    """
+    native = own.native
+    numbers = [k for k, name in enumerate(own.wrt) if not np.ndim(values[name]) and not _is_tensor(native, name)]
+    if not numbers:
+        return ()
+    try:
+        found = native.framework.declined(own.flat(values), own.tensors(values), native.seed)
+    except (GradcliError, RuntimeError, TypeError, ValueError):
+        return ()  # the check of the gradient reports this error
+    return tuple(own.wrt[k] for k in numbers if k in found)
+
+
+def _is_tensor(native: Native, name: str) -> bool:
+    return name in native.given_as_tensors or name in native.parameters
+
+
+def _derived(found: Located, derived: Callable[[Function], Function]) -> Located:
+    """Return the same points for a function that is made of the one found; its values there are not known."""
+    points = tuple(replace(point, value=None, seconds=None) for point in found.points)
+    return replace(found, f=derived(found.f), points=points)
+
+
+def _second_derivative(
+    found: Located, own: FrameworkClaim, first: Claimed, derived: Callable[[Function], Function], seed: int
+) -> tuple[Located, Claimed]:
+    """Return the framework's product of the Hessian and a vector as a claim, and the gradient along that vector.
+
+    The gradient is gradcli's, or the framework's own, `first`, where the function is not recorded.
+    """
+    native, at = own.native, found.points[0].values
+    v = {name: direction(seed, name, at[name]) for name in found.wrt}
+    kind = Gradient if native.is_recorded else GivenGradient
+    given = None if native.is_recorded else first
+    along = _derived(found, lambda f: Along(kind(derived(f), found.wrt, at, given), v))
+    points = tuple(replace(p, values={STEP: np.float64(0), **p.values}) for p in along.points)
+    along = replace(along, points=points, wrt=(STEP,), arguments={STEP: Leaf(STEP), **found.arguments})
+    compute = lambda values: {STEP: own.along({n: x for n, x in values.items() if n != STEP}, v)}
+    precision = Precision(lambda: native.coarseness)
+    text = f"{native.framework.name}'s second derivative"
+    return along, ClaimedFunction(text, compute, _checked, points[0].values, precision)
+
+
+def traced_gradient(found: Located, by: Implementation, seed: int) -> tuple[Located, Claimed]:
+    """Return the gradient of an implementation in numpy by the reverse mode as a claim, and what it should be the gradient of.
+
+    Raises  BadClaim if the implementation cannot be traced.
+    """
+    at = found.points[0].values
+    y = found.f(at)
+    w = np.float64(1.0) if shape(y) == () else weights(seed, y)
+    derived: Callable[[Function], Function] = lambda f: f if shape(y) == () else Weighted(f, w, f"w . {f.text}")
+
+    def compute(values: Mapping[str, Value]) -> dict[str, Any]:
+        try:
+            _, bars = value_and_pulled(
+                of(derived(by.f), values, found.wrt), [values[name] for name in found.wrt], np.ones_like
+            )
+        except NotSupported as error:
+            raise BadClaim(
+                f"{by.text} cannot be differentiated: {error.what}", where=error.where, do="claim its gradient: --grad"
+            ) from error
+        return dict(zip(found.wrt, bars, strict=True))
+
+    claim = ClaimedFunction(f"gradcli's gradient of {by.text}", compute, _checked, at)
+    return _derived(found, derived), claim
+
+
+def _as_meant(found: Located, own: FrameworkClaim, at: Mapping[str, Any], expect: frozenset[str]) -> Located:
+    """Return the surrogate function that an expected deviation of the gradient stands for; f itself if there is none.
+
+    Values behind a stopped gradient are held constant. Staircases are replaced by the surrogate whose gradient is the
+    framework's.
+    """
+    native, f = own.native, own.f
+    try:
+        record(of(f, at, found.wrt), [at[name] for name in found.wrt])  # so that its program is known
+    except NotSupported as error:
+        raise BadOption(
+            f"--expect needs the operations of the function: {error.what}", do="leave out --expect"
+        ) from error
+    if native.program is None:
+        return found
+    steps, held = stairs(native.program) if Kind.STRAIGHT_THROUGH in expect else [], stops(native.program)
+    if not steps and not held:
+        return found
+    says, smooth = "", None
+    if steps:
+        claimed = own(at)
+        fits = (s for s, smooth in SURROGATES.items() if _is_of(_standing_in(f, native, smooth), own, at, claimed))
+        says = next(fits, next(iter(SURROGATES)))
+        smooth = SURROGATES[says]
+    kind = Kind.STOP_GRADIENT if Kind.STOP_GRADIENT in expect else Kind.STRAIGHT_THROUGH
+    notices = [
+        Notice(
+            Kind.STRAIGHT_THROUGH,
+            Severity.INFO,
+            f"{step.name} {says}; the surrogate is checked",
+            at=place(step.position),
+        )
+        for step in steps
+    ]
+    notices += [
+        Notice(kind, Severity.INFO, f"{step.name} is held constant", at=place(step.position))
+        for step in held
+        if kind == Kind.STOP_GRADIENT or not steps
+    ]
+    points = tuple(replace(p, value=None, seconds=None) for p in found.points)
+    return replace(found, f=_standing_in(f, native, smooth), points=points, notices=(*found.notices, *notices))
+
+
+def _standing_in(f: PythonFunction, native: Native, smooth: Any) -> PythonFunction:
+    return with_function(f, native.with_surrogate(smooth))
+
+
+def _is_of(other: PythonFunction, own: FrameworkClaim, at: Mapping[str, Any], claimed: Mapping[str, Any]) -> bool:
+    """Whether a claimed gradient is nearly the gradient of a function."""
+    scalar = of(Weighted(other, own.w, ""), at, own.wrt)
+    _, bars = value_and_pulled(scalar, [at[name] for name in own.wrt], np.ones_like)
+    like = max(_LIKE, _LIKE_ULPS * EPS[own.native.narrowest])
+    return all(np.allclose(bar, claimed[name], rtol=like, atol=like) for bar, name in zip(bars, own.wrt, strict=True))
+
+
+def _checked(found: dict[str, Any]) -> dict[str, Any]:
+    return found
+
+
+def weights(seed: int, y: Any) -> Any:
+    """Return random weights for the outputs, with absolute values from 0.5 to 1.5 that are exact in every format.
+
+    Shapes  the shape of y.
+    """
+    rng = np.random.default_rng([seed, 0xCAFE])
+    w = np.asarray(rng.integers(8, 25, shape(y)) / 16 * rng.choice([-1.0, 1.0], shape(y)))
+    w.flags.writeable = False
+    return w[()]

@@ -1,0 +1,541 @@
+"""Find a mistake in one line of the recorded program: a partial that is missing, negated or replaced, or a lost path."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.tape import CONSTANT, Line, Tape
+from gradcli.checks.budget import BudgetSpent
+from gradcli.checks.factors import named_factor
+from gradcli.checks.partial_slips import Replaced, evaluated_at, negated, omitted, replacements, scaled
+from gradcli.checks.search import Changed, Edge, Search, changed, edges_of, key_of, said, through
+from gradcli.checks.wrong import Gradient, Wrong
+from gradcli.errors import Place, Span
+from gradcli.report.point_report import Diagnosis
+from gradcli.rules.kinds import Linear, Partial
+from gradcli.tracing.primitive import Primitive, Rule
+from gradcli.tracing.provenance import code_at, place
+from gradcli.tracing.shapes import end_to_end, shape, size, unbroadcast
+from gradcli.words import DiagnosisKind
+
+_FEWEST = 3  # entries that must change together before a factor with no known cause explains them
+_MOST_OUTPUTS = 64
+
+
+# Partials evaluated at the wrong value: of the previous or next iteration of a loop, or of another variable.
+
+
+def other_iterations(search: Search, edges: list[Edge]) -> Diagnosis | None:
+    """Find a line of a loop whose partial uses the values of the previous or the next iteration."""
+    program = search.wrong.q.recording
+    tape = program.tape
+    for edge in edges:
+        rule = edge.primitive.rule(edge.i)
+        if len(edge.lines) < 2 or not isinstance(rule, Partial | Linear):
+            continue
+        for step, when in ((-1, "before"), (1, "after")):
+            rules: Changed = {}
+            for n, k in enumerate(edge.lines):
+                other = edge.lines[n + step] if 0 <= n + step < len(edge.lines) else k
+                _, _, xs, y, _, _ = tape.lines[other]
+                rules[k] = {edge.i: evaluated_at(rule, y, xs)}
+            whose = search.tried(program.with_rules(rules))
+            if whose is not None:
+                says = f"the derivative on this line uses the values of the iteration {when}{whose}"
+                return said(search, DiagnosisKind.STALE, says, edge.position)
+    return None
+
+
+def other_values(search: Search, edges: list[Edge]) -> Diagnosis | None:
+    """Find a product whose partial is not the other factor, but a different value of the program."""
+    program = search.wrong.q.recording
+    tape = program.tape
+    families = _families(tape)
+    for edge in edges:
+        if edge.primitive.name != "multiply":
+            continue
+        for lines in families:
+            rules = _with_factor(tape, edge, lines)
+            if rules is None:
+                continue
+            whose = search.tried(program.with_rules(rules))
+            if whose is not None:
+                says = f"the derivative of a product is the other factor, but another value is used{whose}"
+                return said(search, DiagnosisKind.SWAPPED, says, edge.position)
+    return None
+
+
+def _families(tape: Tape) -> list[tuple[int, ...]]:
+    """Return the lines of the program, inputs included, grouped by their place in the source."""
+    found: dict[Any, list[int]] = {}
+    for k, (primitive, _, _, _, _, position) in enumerate(tape.lines):
+        found.setdefault((key_of(position, k), primitive and primitive.name), []).append(k)
+    return [tuple(lines) for lines in found.values()]
+
+
+def _with_factor(tape: Tape, edge: Edge, lines: tuple[int, ...]) -> Changed | None:
+    """Return rules that use the values of `lines` as the partial of a product, iteration by iteration; None if none fit."""
+    if len(lines) not in (1, len(edge.lines)):
+        return None
+    rules: Changed = {}
+    for n, k in enumerate(edge.lines):
+        value = tape.value(lines[0] if len(lines) == 1 else lines[n])
+        _, _, xs, y, _, _ = tape.lines[k]
+        if value is xs[1 - edge.i] or not _fits(value, y):
+            return None
+        rules[k] = {edge.i: Replaced(edge.primitive.rule(edge.i), _times(value))}
+    return rules
+
+
+def _fits(value: Any, y: Any) -> bool:
+    return shape(value) in (shape(y), ())
+
+
+def _times(value: Any) -> Any:
+    return lambda pulled, ybar, i, y, xs, params: unbroadcast(ybar * value, xs[i])
+
+
+# Contributions to a cotangent that overwrite each other: `=` instead of `+=`, also for slices and gathers.
+
+_MOST_USES = 40  # of one value in separate lines: nobody writes out more by hand
+_PAIRS = 12  # other uses of a value that are tried as missing together with one use
+
+Use = tuple[int, int]  # a line and its argument
+
+
+def overwritten(search: Search, edges: list[Edge]) -> Diagnosis | None:
+    """Return a diagnosis if the claim lacks the contributions that an assignment instead of a sum would overwrite."""
+    program = search.wrong.q.recording
+    tape = program.tape
+    for says, rules, position in _lost(tape, edges):
+        whose = search.tried(program.with_rules(rules))
+        if whose is not None:
+            return through(search, DiagnosisKind.OVERWRITTEN, f"{says}: overwritten instead of added{whose}", position)
+    return None
+
+
+def _lost(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Changed, Any]]:
+    """Yield `(says, rules, position)` for each way to lose contributions by assigning instead of adding."""
+    uses = _uses(tape)
+    groups = {use: n for n, edge in enumerate(edges) for use in ((k, edge.i) for k in edge.lines)}
+    for n, edge in enumerate(edges):
+        rivals = [use for k in edge.lines for use in uses[tape.operands(k)[edge.i]] if groups.get(use) != n]
+        if rivals and len(set(rivals)) > 1:
+            yield "only the gradient through {} is counted", _omit(tape, rivals), edge.position
+        if edge.primitive.name == "getitem":
+            yield from _gathered(tape, edge)
+    for n, edge in enumerate(edges):
+        used = (use for k in edge.lines for use in uses[tape.operands(k)[edge.i]])
+        others = sorted({groups[use] for use in used if use in groups} - {n})  # the search may be on one line alone
+        for other in [m for m in others if m > n][:_PAIRS] if len(others) > 1 else ():
+            both = [(k, e.i) for e in (edge, edges[other]) for k in e.lines]
+            yield "the gradients through {} and one other operation are missing", _omit(tape, both), edge.position
+    for slot, found in sorted(uses.items()):
+        if 1 < len(found) <= _MOST_USES:
+            yield from _in_turns(tape, slot, found)
+
+
+def _uses(tape: Tape) -> dict[int, list[Use]]:
+    """Return the uses of each slot, in order: the lines and arguments that read it."""
+    uses: dict[int, list[Use]] = {}
+    for k, (_, slots, _, _, _, _) in enumerate(tape.lines):
+        for i, slot in enumerate(slots):
+            if slot != CONSTANT:
+                uses.setdefault(slot, []).append((k, i))
+    return uses
+
+
+def _omit(tape: Tape, uses: Iterable[Use]) -> Changed:
+    rules: Changed = {}
+    for k, i in uses:
+        primitive = tape.primitive(k)
+        if primitive is not None:
+            rules.setdefault(k, {})[i] = omitted(primitive.rule(i))
+    return rules
+
+
+def _in_turns(tape: Tape, slot: int, found: list[Use]) -> Iterator[tuple[str, Changed, Any]]:
+    """Yield the cases where only one use of a value is counted, or where overlapping slices overwrite each other."""
+    for kept, which in ((found[-1], "last"), (found[0], "first")) if len(found) > 2 else ():
+        says = f"of {len(found)} uses of a value only the {which}, {{}}, is counted"
+        yield says, _omit(tape, [use for use in found if use != kept]), tape.position(kept[0])
+    sliced = [use for use in found if _name(tape, use) == "getitem"]
+    if not sliced:
+        return
+    regions = {use: _region(tape, use) for use in sliced}
+    for order, when in ((sliced, "later"), (sliced[::-1], "earlier")):
+        rules: Changed = {}
+        for n, use in enumerate(order):
+            _mask(tape, rules, use, [regions[after] for after in order[n + 1 :]])
+        yield (
+            f"where slices of a value overlap, only the {when} one is counted, as in {{}}",
+            rules,
+            tape.position(sliced[0][0]),
+        )
+    for use in sliced if len(found) <= _PAIRS else ():
+        for rivals in (found, [u for u in found if u < use], [u for u in found if u > use]):
+            rules = {}
+            for rival in rivals:
+                if rival != use:
+                    _mask(tape, rules, rival, [regions[use]])
+            yield "the gradient through {} replaces what was there", rules, tape.position(use[0])
+
+
+def _name(tape: Tape, use: Use) -> str:
+    primitive = tape.primitive(use[0])
+    return "" if primitive is None else primitive.name
+
+
+def _region(tape: Tape, use: Use) -> Any:
+    """Return a mask of the entries of the value that a slice reads."""
+    _, _, xs, _, params, _ = tape.lines[use[0]]
+    covered = np.zeros(shape(xs[use[1]]), dtype=bool)
+    covered[(params or {})["index"]] = True
+    return covered
+
+
+def _mask(tape: Tape, rules: Changed, use: Use, regions: list[Any]) -> None:
+    """Change the rules so that a contribution is zero where it is overwritten."""
+    primitive = tape.primitive(use[0])
+    if primitive is None or not regions:
+        return
+    kept = ~np.any(regions, axis=0)
+    own: Rule = primitive.rule(use[1])
+    rules.setdefault(use[0], {})[use[1]] = Replaced(
+        own, lambda pulled, ybar, i, y, xs, params: np.where(kept, pulled(ybar), 0.0)
+    )
+
+
+def _gathered(tape: Tape, edge: Edge) -> Iterator[tuple[str, Changed, Any]]:
+    """Yield the case where repeated positions of a gather are assigned instead of added, as `dx[index] += d` does."""
+    rules: Changed = {}
+    for k in edge.lines:
+        _, _, _, _, params, _ = tape.lines[k]
+        index = (params or {})["index"]
+        parts = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(part, list | np.ndarray) for part in parts):
+            rules[k] = {0: Replaced(edge.primitive.rule(0), _assigned)}
+    if rules:
+        yield (
+            "of repeated positions in the index of {} only the last is counted (np.add.at adds them all)",
+            rules,
+            edge.position,
+        )
+
+
+def _assigned(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+    made = np.zeros(shape(xs[i]))
+    made[params["index"]] = ybar
+    return made
+
+
+def on_tape(wrong: Wrong) -> Diagnosis | None:
+    """Return the one line of the program whose slip turns the right gradient into the claim; None if none is found.
+
+    Cost  a sweep a trial, within the budget.
+    """
+    q = wrong.q
+    if q.untraced is not None or size(q.value) > _MOST_OUTPUTS:
+        return None
+    search = Search(wrong)
+    edges = [edge for edge in edges_of(q.recording) if wrong.only_line in (None, _line_of(edge))]
+    with np.errstate(all="ignore"):
+        for search.partly in (False, True) if len(wrong.names) < len(wrong.claimed) else (False,):
+            for find in (
+                _missing,
+                _known_slips,
+                _contributions,
+                other_iterations,
+                overwritten,
+                _in_blocks,
+                other_values,
+            ):
+                try:
+                    found = find(search, edges)
+                except BudgetSpent:  # what was computed before is compared in the next round
+                    wrong.note_limit()
+                    continue
+                if found is not None:
+                    return found
+    return None
+
+
+def _line_of(edge: Edge) -> tuple[str | None, int | None]:
+    at = place(edge.position)
+    return (at.file, at.line) if isinstance(at, Place) else (None, at.line) if isinstance(at, Span) else (None, None)
+
+
+def by_share(wrong: Wrong) -> Diagnosis | None:
+    """Return the line whose contribution the claim multiplies by a factor with no known cause, as `on_tape` found it."""
+    return next(iter(wrong.unnamed), None)
+
+
+def _known_slips(search: Search, edges: list[Edge]) -> Diagnosis | None:
+    """Try each slip in the tables: a wrong partial, a forgotten transpose, a wrong axis."""
+    program = search.wrong.q.recording
+    recorded: dict[Any, set[str]] = {}
+    for edge in edges:
+        recorded.setdefault(key_of(edge.position, edge.lines[-1]), set()).add(edge.primitive.name)
+    for edge in edges:
+        _, _, xs, y, _, _ = program.lines[edge.lines[-1]]
+        code, alone = code_at(edge.position), len(recorded[key_of(edge.position, edge.lines[-1])]) == 1
+        for kind, says, rule in replacements(edge.primitive, edge.i, y, xs, code, alone):
+            whose = search.tried(changed(program, edge, rule))
+            if whose is not None:
+                return said(search, kind, says + whose, edge.position)
+    return None
+
+
+def _missing(search: Search, edges: list[Edge]) -> Diagnosis | None:
+    """Find the edge whose contribution is missing in the claim."""
+    program = search.wrong.q.recording
+    for n, edge in enumerate(edges):
+        operands = program.tape.operands(edge.lines[-1])
+        if operands.count(operands[edge.i]) > 1:
+            continue  # half of x*x is missing: reported as a factor 2
+        whose = search.explains(_without(search, n, edge))
+        if whose is not None:
+            search.wrong.slipped.append(changed(program, edge, omitted))
+            return _by_share(search, 0.0, edge, whose)
+    return None
+
+
+def _without(search: Search, n: int, edge: Edge) -> Gradient | None:
+    """Return the gradient without the contribution through an edge; it is computed once and cached."""
+    if n not in search.lacking:
+        search.lacking[n] = search.made(changed(search.wrong.q.recording, edge, omitted))
+    return search.lacking[n]
+
+
+def _contributions(search: Search, edges: list[Edge]) -> Diagnosis | None:
+    """Find the edge whose contribution the claim holds with a wrong factor, such as -1 or 2 instead of 1."""
+    program, wrong = search.wrong.q.recording, search.wrong
+    for n, edge in enumerate(edges):
+        without = _without(search, n, edge)
+        if without is None:
+            continue
+        factor = _share(wrong, without)
+        if factor is None:
+            continue
+        if len(edge.lines) > 1 and abs(factor) > 1e-6:  # in a loop the gradient is not linear in the factor
+            whose = search.tried(changed(program, edge, negated))
+            if whose is not None:
+                return said(
+                    search,
+                    DiagnosisKind.NEGATED,
+                    f"the derivative on this line has the wrong sign{whose}",
+                    edge.position,
+                )
+            continue
+        mixed = {n: without[n] + factor * (wrong.right[n] - without[n]) for n in without}
+        whose = search.explains(mixed)
+        if whose is None:
+            continue
+        wrong.slipped.append(changed(program, edge, scaled(factor)))
+        found = _by_share(search, factor, edge, whose)
+        if found is not None:
+            return found
+        moved = sum(int(np.sum(np.abs(wrong.right[n] - without[n]) > 0)) for n in wrong.names)
+        if not wrong.unnamed and moved >= _FEWEST:
+            says = f"the contribution through this line is {factor:.6g} times the right one{whose}"
+            wrong.unnamed.append(said(search, DiagnosisKind.FACTOR, says, edge.position))
+    return None
+
+
+def _share(wrong: Wrong, without: Gradient) -> float | None:
+    """Return the factor with which the claim holds the contribution that `without` lacks, by least squares."""
+    part, held = (end_to_end(of[n] - without[n] for n in wrong.names) for of in (wrong.right, wrong.claimed))
+    scale = float(np.max(np.abs(part), initial=0.0))
+    if not scale > 0 or not np.isfinite(scale):
+        return None
+    factor = float((held / scale) @ (part / scale) / ((part / scale) @ (part / scale)))
+    return 0.0 if abs(factor) < 1e-6 else factor
+
+
+def _by_share(search: Search, factor: float, edge: Edge, whose: str) -> Diagnosis | None:
+    if factor == 0:
+        if _is_term(search.wrong.q.recording, edge):
+            tape, k = search.wrong.q.recording.tape, edge.lines[-1]
+            term = tape.position(tape.operands(k)[edge.i])
+            return said(search, DiagnosisKind.TERM, f"the gradient of one term of the function is missing{whose}", term)
+        uses, position = _fork(search.wrong.q.recording.tape, edge)
+        if uses > 1:
+            says = f"the gradient through {{}} is missing{whose}: it is dropped, or overwritten instead of added"
+            return through(search, DiagnosisKind.OVERWRITTEN, says, position)
+        says = f"the gradient through {{}} is missing{whose}: treated as a constant"
+        return through(search, DiagnosisKind.LEFT_OUT, says, position)
+    if abs(factor + 1) < 1e-6:
+        return said(
+            search, DiagnosisKind.NEGATED, f"the derivative on this line has the wrong sign{whose}", edge.position
+        )
+    named = named_factor(factor, search.wrong)
+    return (
+        None if named is None else said(search, DiagnosisKind.SLIP, f"on this line, {named[1]}{whose}", edge.position)
+    )
+
+
+def _is_term(program: Program, edge: Edge) -> bool:
+    """Whether an edge leads into a sum that is the result, up to constant factors."""
+    y, _, tape = program
+    top = y.slot
+    while True:
+        primitive, slots, _, _, _, _ = tape.lines[top]
+        moving = [slot for slot in slots if slot != CONSTANT]
+        if primitive is not None and primitive.name in ("add", "subtract"):
+            if edge.lines == (top,):
+                return True
+            towards = [slot for slot in moving if _depends(tape, slot, edge.lines[-1])]
+            if not towards:
+                return False
+            top = towards[0]
+        elif len(moving) == 1 and primitive is not None and primitive.name in ("multiply", "divide", "negative"):
+            top = moving[0]
+        else:
+            return False
+
+
+def _depends(tape: Tape, slot: int, k: int) -> bool:
+    """Whether the value of a slot depends on that of line k."""
+    reached = {slot}
+    for line in range(slot, k, -1):
+        if line in reached:
+            reached |= set(tape.operands(line))
+    return k in reached
+
+
+def _fork(tape: Tape, edge: Edge) -> tuple[int, Any]:
+    """Return how often the value is used at which a missing contribution branches off, and the position of the branch.
+
+    The search goes upstream from an edge: a value that is used once, and computed from one value, carries the same
+    contribution.
+    """
+    uses: dict[int, int] = {}
+    for _, slots, _, _, _, _ in tape.lines:
+        for slot in slots:
+            uses[slot] = uses.get(slot, 0) + 1
+    k, i = edge.lines[-1], edge.i
+    while True:
+        slot = tape.operands(k)[i]
+        moving = [n for n, source in enumerate(tape.operands(slot)) if source != CONSTANT]
+        if uses[slot] > 1 or len(moving) != 1:
+            return uses[slot], tape.position(k)
+        k, i = slot, moving[0]
+
+
+# Slips in the derivative of a value that several lines compute from another, such as a sigmoid written out.
+
+_FARTHEST = 14  # lines between the start and the end of a block, at most
+_MOST_ENTRIES = 64  # of a value whose Jacobian is computed row by row
+
+_WRITTEN_OUT: tuple[tuple[Callable[..., Any], str], ...] = (
+    (lambda y, x, p: y, "the derivative of this value is computed as y, the value itself"),
+    (lambda y, x, p: 1 - y, "the derivative of this value is computed as 1 - y"),
+    (lambda y, x, p: y * (1 + y), "the derivative of this value is computed as y*(1 + y)"),
+    (lambda y, x, p: y * (1 - y), "the derivative of this value is computed as y*(1 - y), which is that of a sigmoid"),
+    (lambda y, x, p: 1 - y * y, "the derivative of this value is computed as 1 - y**2, which is that of tanh"),
+    (lambda y, x, p: y * y, "the derivative of this value is computed as y**2"),
+    (lambda y, x, p: x * (1 - x), "the derivative of this value is computed as x*(1 - x) of its argument"),
+    (lambda y, x, p: 1 - x * x, "the derivative of this value is computed as 1 - x**2 of its argument"),
+    (lambda y, x, p: 1 + 0 * y, "the derivative of this value is missing (used as if it were 1)"),
+    (lambda y, x, p: np.exp(-x * x), "the derivative of this value is computed as exp(-x**2)"),
+    (lambda y, x, p: np.exp(-x * x / 2), "the derivative of this value is computed as exp(-x**2/2)"),
+    (lambda y, x, p: 1 / p, "the derivative of this value is inverted"),
+)
+_DIAGONAL: tuple[tuple[Callable[..., Any], str], ...] = (
+    (
+        lambda y, x, p: p,
+        "only the diagonal of the Jacobian of this value is used, but its entries depend on each other too",
+    ),
+    (lambda y, x, p: 1 + 0 * y, "the derivative of this value is missing (used as if it were 1)"),
+)
+
+
+def block_slips(program: Program) -> Iterator[tuple[DiagnosisKind, str, Program, Any]]:
+    """Yield `(kind, says, program, position)` for each slip: the derivative of one block is replaced in the program.
+
+    A block computes a value that depends on the inputs only through one other value, of the same shape. If a loop runs a
+    block several times, all runs are replaced at once.
+    """
+    tape = program.tape
+    for blocks in _blocks(tape, len(program.inputs)):
+        slopes = [_slope(tape, u, v) for u, v in blocks]
+        if any(slope is None for slope in slopes):
+            continue
+        found = [slope for slope in slopes if slope is not None]
+        diagonal = not all(whole for _, whole in found)
+        for makes, says in _DIAGONAL if diagonal else _WRITTEN_OUT:
+            lines = {
+                v: _block(tape, u, v, makes(tape.value(v), tape.value(u), slope))
+                for (u, v), (slope, _) in zip(blocks, found, strict=True)
+            }
+            yield DiagnosisKind.SLIP, says, program.with_lines(lines), tape.position(blocks[0][1])
+
+
+def _blocks(tape: Tape, inputs: int) -> list[list[tuple[int, int]]]:
+    """Return the blocks as pairs of slots, grouped by their place in the source, the last in the program first."""
+    found: dict[Any, list[tuple[int, int]]] = {}
+    for v in range(len(tape.lines) - 1, inputs - 1, -1):
+        for far, u in enumerate(_only_sources(tape, v, inputs)):
+            if shape(tape.value(u)) == shape(tape.value(v)):
+                found.setdefault((key_of(tape.position(v), v), far), []).append((u, v))
+    return list(found.values())
+
+
+def _only_sources(tape: Tape, v: int, inputs: int) -> Iterator[int]:
+    """Yield each slot through which alone `v` depends on the inputs, nearest first; the operand of a unary `v` is left out."""
+    frontier = {slot for slot in tape.operands(v) if slot != CONSTANT}
+    for steps in range(_FARTHEST):
+        if not frontier:
+            return
+        if len(frontier) == 1 and (steps or len(tape.operands(v)) > 1):
+            yield next(iter(frontier))
+        last = max(frontier)
+        if last < inputs:
+            return
+        frontier.remove(last)
+        frontier |= {slot for slot in tape.operands(last) if slot != CONSTANT}
+
+
+def _slope(tape: Tape, u: int, v: int) -> tuple[Any, bool] | None:
+    """Return the diagonal of the Jacobian of `v` with respect to `u`, and whether the rest is zero; None if it is too large."""
+    x = tape.value(u)
+    cut = Tape(tape.level)
+    cut.lines = [*tape.lines[:u], (None, (), (), x, None, None), *tape.lines[u + 1 : v + 1]]
+    n = size(x)
+    if all(_elementwise(line) for line in tape.lines[u + 1 : v + 1] if _reaches(line, u)):
+        bar = cut.sweep(v, np.ones(shape(x))[()])[u]
+        return (bar, True) if bar is not None and shape(bar) == shape(x) else None
+    if n > _MOST_ENTRIES:
+        return None
+    diagonal = np.zeros(n)
+    for k in range(n):
+        bar = cut.sweep(v, np.eye(1, n, k).reshape(shape(x)))[u]
+        diagonal[k] = 0.0 if bar is None else np.ravel(bar)[k]
+    return diagonal.reshape(shape(x))[()], False
+
+
+def _reaches(line: Line, u: int) -> bool:
+    _, slots, _, _, _, _ = line
+    return any(slot >= u for slot in slots)
+
+
+def _elementwise(line: Line) -> bool:
+    primitive, _, xs, y, _, _ = line
+    return primitive is not None and primitive.kind == "elementwise" and all(shape(x) in ((), shape(y)) for x in xs)
+
+
+def _block(tape: Tape, u: int, v: int, slope: Any) -> Line:
+    """Return a line that computes `v` from `u` in one step, with the given derivative."""
+    whole = Primitive("block", np.positive, (Partial(lambda y, x: slope),))
+    return whole, (u,), (tape.value(u),), tape.value(v), None, tape.position(v)
+
+
+def _in_blocks(search: Search, edges: list[Edge]) -> Diagnosis | None:
+    """Find a value, computed over several lines from another, whose derivative was replaced by a slip."""
+    for kind, says, program, position in block_slips(search.wrong.q.recording):
+        whose = search.tried(program)
+        if whose is not None:
+            return said(search, kind, says + whose, position)
+    return None

@@ -1,0 +1,394 @@
+"""Locate a target: load the function, complete the points that the user gave, and draw points where f is smooth."""
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import (
+    BadExpression,
+    BadOption,
+    BadPoint,
+    BadShape,
+    BadTarget,
+    FunctionFailed,
+    GradcliError,
+    nearest,
+)
+from gradcli.frameworks.adapt import PLAIN, adapted, refuse_options, takes_less
+from gradcli.frameworks.framework import FrameworkOptions
+from gradcli.frameworks.native import Native
+from gradcli.modes.mode import Question
+from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
+from gradcli.request.pick import Pick
+from gradcli.request.point import Point
+from gradcli.request.target_text import folded, is_python
+from gradcli.targets.arguments import bound, default_of, refuse_coroutine
+from gradcli.targets.components import component_of
+from gradcli.targets.draws import NO_SIZES, Sizes, Whole
+from gradcli.targets.expression import Expression
+from gradcli.targets.facts import assumed, dims_of_values, facts_of
+from gradcli.targets.function import Function, Notice
+from gradcli.targets.leaves import with_entries
+from gradcli.targets.loading import load, own_package_of
+from gradcli.targets.missing_arguments import open_ended
+from gradcli.targets.points import WHOLE, as_input, drawn, read
+from gradcli.targets.python import PythonFunction, signature_of
+from gradcli.targets.structure import Leaf, Named, Node, nested, taken_apart, with_complex
+from gradcli.words import Kind, Severity
+
+ATTEMPTS = 60
+_FLOATS = 'give floats: --at "x=0.5"; integers stay integers (in Python: 2.0, np.array([1.0, 2.0]), x.astype(float))'
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A function, its points, the inputs to differentiate, and whether the user chose these inputs.
+
+    `arguments` is the structure of each parameter, `module` the module that holds the user's function, and `sizes` maps
+    named sizes, such as n, to numbers. `own_claim` is the derivative that the object claims which holds the function: the
+    kind of claim, and the function of it.
+    """
+
+    f: Function
+    points: tuple[Point, ...]
+    wrt: tuple[str, ...]
+    chosen: bool
+    arguments: dict[str, Node]
+    module: ModuleType | None = None
+    notices: tuple[Notice, ...] = ()
+    sizes: Sizes = field(default_factory=dict)
+    own_claim: tuple[str, Callable[..., Any]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LocateOptions:
+    """Options for locating a target: how to draw points, what to differentiate, and the framework options.
+
+    If no point is given, `count` points are drawn for an expression, with inputs of these `shapes`; `sizes` maps named
+    sizes to numbers. If `separate_points`, each string of a point is a point of its own. The point of an expression may name
+    objects of the module of `points_of`, a Python target. Drawn inputs have what is assumed of them.
+    """
+
+    seed: int = 0
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    count: int = 1
+    wrt: str | None = None
+    pick: Pick | None = None
+    sizes: Sizes = field(default_factory=lambda: NO_SIZES)
+    stepping: Stepping = DEFAULT_STEPPING
+    framework_options: FrameworkOptions = PLAIN
+    separate_points: bool = False
+    points_of: str = ""
+    assume: tuple[str, ...] = ()
+
+
+AS_GIVEN = LocateOptions()
+
+
+def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> Located:
+    """Return the function that a target's text names, at the points in `at`.
+
+    An input with the name of a size gets the number of that size as its value.
+
+    Raises  BadExpression, BadTarget, BadPoint, BadOption, TooLarge.
+    """
+    if is_python(text):
+        loaded = load(text)
+        named = _parameters(loaded.found)
+        points = read(at, options.seed, options.sizes, options.separate_points, text)
+        given = [_sized(point, options.sizes, named) for point in points or [{}]]
+        found = function_at(loaded.found, loaded.text, given, options, typed=True, module=loaded.module)
+        return replace(found, sizes=options.sizes)
+    _meant_as_python(text)
+    refuse_options(options.framework_options)
+    if options.pick is not None:
+        flag = "--value-and-grad" if options.pick.pair else "--pick"
+        raise BadOption(f"{flag} is for Python functions", do=f"an expression has one value: drop {flag}")
+    points = read(at, options.seed, options.sizes, options.separate_points, options.points_of)
+    return expression_at(text, points, options)
+
+
+def _parameters(function: Any) -> Sequence[str]:
+    signature = signature_of(function) if callable(function) else None
+    return tuple(signature.parameters) if signature else ()
+
+
+def _sized(point: dict[str, Any], sizes: Sizes, names: Sequence[str]) -> dict[str, Any]:
+    """Return the point; inputs with the name of a size that have no value get the number of that size."""
+    return {name: Whole(n) for name, n in sizes.items() if name in names} | point
+
+
+def _meant_as_python(text: str) -> None:
+    """Raise BadTarget for `losses.focal` if there is a file losses.py, because `losses.py:focal` was meant."""
+    first, _, rest = text.strip().replace(".py.", ".", 1).partition(".")
+    if rest and all(part.isidentifier() for part in text.strip().split(".")) and Path(f"{first}.py").is_file():
+        raise BadTarget(f"'{text.strip()}' is not an expression", do=f"did you mean {first}.py:{rest}?")
+
+
+def expression_at(text: str, given: list[dict[str, Any]], options: LocateOptions = AS_GIVEN) -> Located:
+    """Return an expression at the given points, or at `options.count` drawn points if none is given.
+
+    Raises  BadExpression, BadPoint, BadShape, TooLarge.
+    """
+    given = [_spelled_out(point) for point in given]
+    f = Expression(text, frozenset(name for point in given for name in point))
+    _known(f, [*given, dict.fromkeys(options.shapes)])
+    chosen = options.wrt is not None
+    fixed = set(options.sizes) - {name for point in given for name in point}
+    moving = [name for name in f.inputs if name not in {*fixed, *f.places} or chosen]
+    names = chosen_inputs(moving, options.wrt)
+    drawn_points: list[dict[str, Any]] = [{} for _ in range(options.count if f.inputs else 1)]
+    begun = [_sized(point, options.sizes, f.inputs) for point in given or drawn_points]
+    points = tuple(_complete(f, point, number, options) for number, point in enumerate(begun))
+    return Located(f, points, names, chosen, {name: Leaf(name) for name in f.inputs}, sizes=options.sizes)
+
+
+def _spelled_out(point: dict[str, Any]) -> dict[str, Any]:
+    """Return a point by input name, where Python code supplied the point as one dict."""
+    found = point.get(WHOLE)
+    if found is None:
+        return point
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise BadPoint("a point for an expression is a dict of named values", do='return {"x": 0.5, "y": 1.2}')
+    return {folded(name): x for name, x in found.items()} | {k: x for k, x in point.items() if k != WHOLE}
+
+
+def function_at(
+    function: Any,
+    text: str,
+    given: Sequence[dict[str, Any]],
+    options: LocateOptions = AS_GIVEN,
+    *,
+    typed: bool = False,
+    module: ModuleType | None = None,
+) -> Located:
+    """Return a Python function at points given by parameter name, or by the flat paths of a report, such as `p.w[0]`.
+
+    A framework's function is wrapped to take and return numpy arrays. The parameters of a framework's module become named
+    inputs. A function that cannot be called in float64 is called in float32.
+
+    Raises  BadPoint for points that do not fit the parameters; FunctionFailed if the function raises.
+    """
+    refuse_coroutine(function, text)
+    own_package_of(function)
+    native = adapted(function, text, module, options.framework_options, options.seed)
+    if native is None:
+        made = component_of(function, text)
+        if made is None:
+            return _at_points(function, text, given, options, typed, module)
+        given = [made.completed(point, WHOLE, options.seed, number) for number, point in enumerate(given)]
+        found = _at_points(made.function, text, given, options, typed, module)
+        return replace(found, own_claim=(made.kind, made.claim))
+    native.given_as_tensors = _tensors_in(native, given)
+    given = [native.numbers(with_complex(point)) for point in given]
+    for point in given[:1]:
+        native.build({name: x for name, x in point.items() if "." not in name})  # without entries of its parameters
+    if native.parameters:
+        given = [{"parameters": Named(native.parameters), **point} for point in given]
+    try:
+        return _at_points(native, text, given, options, typed, module)
+    except FunctionFailed as error:
+        if not takes_less(error.what, options.framework_options):
+            raise
+    narrow = adapted(function, text, module, replace(options.framework_options, dtype="float32"), options.seed)
+    if narrow is not None:
+        narrow.given_as_tensors = native.given_as_tensors
+        given = [narrow.numbers(point) for point in given]
+    found = _at_points(narrow, text, given, options, typed, module)
+    says = "f takes float32 only: its gradient is checked within the bounds of float32"
+    return replace(found, notices=(*found.notices, Notice(Kind.PRECISION, Severity.INFO, says)))
+
+
+def _tensors_in(native: Native, given: Sequence[dict[str, Any]]) -> frozenset[str]:
+    """Return the paths of the values that are tensors at any of the points."""
+    leaves = (taken_apart(name, x)[1] for point in given for name, x in named_arguments(native.function, point).items())
+    return frozenset(path for found in leaves for path, leaf in found.items() if native.framework.holds(leaf))
+
+
+def _at_points(
+    function: Any,
+    text: str,
+    given: Sequence[dict[str, Any]],
+    options: LocateOptions,
+    typed: bool,
+    module: ModuleType | None,
+) -> Located:
+    f: PythonFunction | None = None
+    points: list[Point] = []
+    said: dict[str, Notice] = {notice.message: notice for notice in getattr(function, "notices", ())}
+    for number, point in enumerate(given):
+        named = nested(with_entries(function, named_arguments(function, point), typed))
+        made = {
+            name: options.stepping.moved_inside(name, drawn(name, size, options.seed, number, 0))
+            for name, size in options.shapes.items()
+            if name not in named
+        }
+        named |= _as_assumed(made, made, options)
+        named |= _defaults_wanted(function, named, options.wrt)
+        this, values, notices = bound(function, text, named, typed=typed, pick=options.pick)
+        if f is None:
+            f = this
+        elif list(values) != list(points[0].values):
+            raise BadPoint("the points have different structures", do="give each point the same names")
+        said |= {notice.message: notice for notice in notices}
+        with np.errstate(all="ignore"):
+            value, surveyed = f.survey(values)
+        points.append(Point(values, (), number, tuple(surveyed), value, f.seconds))
+    if f is None:
+        raise BadPoint("no point is given", do='--at "x=randn(3)"')
+    if not f.inputs:
+        raise BadPoint(f"{text} has no float input to differentiate", do=open_ended(function, f.arguments) or _FLOATS)
+    names = chosen_inputs(f.inputs, options.wrt)
+    return Located(f, tuple(points), names, options.wrt is not None, f.arguments, module, tuple(said.values()))
+
+
+def _as_assumed(made: dict[str, Any], known: Mapping[str, Any], options: LocateOptions) -> dict[str, Any]:
+    """Return drawn values moved to where what is assumed of them holds; what is assumed of others is looked at later."""
+    if not options.assume or not made:
+        return made
+    dims = dims_of_values(known)
+    texts = [part for text in options.assume for part in text.split(";") if part.partition(":")[0].strip() in made]
+    rng = np.random.default_rng(options.seed)
+    facts = facts_of(texts, dims)
+    return made | {name: assumed(words, np.asarray(made[name]), rng) for name, words in facts.items()}
+
+
+def named_arguments(function: Any, point: dict[str, Any]) -> dict[str, Any]:
+    """Return a point by parameter name; Python code may have supplied a dict, a tuple in order, or one value.
+
+    Raises  BadPoint for a tuple with more values than there are parameters.
+    """
+    if WHOLE not in point:
+        return point
+    found, rest = point[WHOLE], {name: x for name, x in point.items() if name != WHOLE}
+    signature = signature_of(function) if callable(function) else None
+    names = list(signature.parameters) if signature else []
+    kinds = {p.kind: p.name for p in signature.parameters.values()} if signature else {}
+    by_name = inspect.Parameter.VAR_KEYWORD in kinds
+    if isinstance(found, dict) and all(isinstance(k, str) for k in found) and (set(found) & set(names) or by_name):
+        return found | rest
+    spread = kinds.get(inspect.Parameter.VAR_POSITIONAL)
+    if spread is not None and isinstance(found, tuple) and not hasattr(found, "_fields"):
+        before = names[: names.index(spread)]
+        after = {spread: found[len(before) :]} if len(found) > len(before) else {}
+        return dict(zip(before, found, strict=False)) | after | rest
+    if isinstance(found, tuple) and not hasattr(found, "_fields") and (len(names) != 1 or len(found) == 1):
+        if len(found) > len(names):
+            raise BadPoint(f"the point has {len(found)} values for {len(names)} parameters", do="give a dict by name")
+        return dict(zip(names, found, strict=False)) | rest
+    return {names[0] if names else "x": found} | rest
+
+
+def _defaults_wanted(function: Any, named: dict[str, Any], wrt: str | None) -> dict[str, Any]:
+    """Return the default values of parameters that `--wrt` names, since these become inputs."""
+    wanted = [part.strip() for part in (wrt or "").split(",")]
+    found = {name: default_of(function, name) for name in wanted if name and name not in named and callable(function)}
+    return {name: x for name, x in found.items() if x is not None}
+
+
+def _known(f: Expression, points: Sequence[dict[str, Any]]) -> None:
+    for name in (name for point in points for name in point):
+        if name not in f.inputs:
+            close = nearest(name, f.inputs)
+            inputs = ", ".join(f.inputs) or "none"
+            raise BadPoint(
+                f"'{name}' is not an input of the expression",
+                do=f"did you mean '{close}'?" if close else f"its inputs: {inputs}",
+            )
+
+
+def chosen_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
+    """Return the inputs that `--wrt` names, or all; a name may be a glob, or a container that stands for all its entries.
+
+    Raises  BadPoint for a name that matches no input.
+    """
+    if wrt is None:
+        return tuple(inputs)
+    import fnmatch
+
+    def meant(name: str, pattern: str) -> bool:
+        inside = name.startswith((pattern + ".", pattern + "["))
+        return name == pattern or inside or fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))
+
+    patterns = [folded(part.strip()) for part in wrt.split(",") if part.strip()]
+    for pattern in patterns:
+        if not any(meant(name, pattern) for name in inputs):
+            close = nearest(pattern, inputs)
+            raise BadPoint(
+                f"--wrt names '{pattern}', which is not an input",
+                do=f"did you mean '{close}'?" if close else f"inputs: {', '.join(inputs) or 'none'}",
+            )
+    return tuple(name for name in inputs if any(meant(name, pattern) for pattern in patterns))
+
+
+def _complete(f: Expression, given: dict[str, Any], number: int, options: LocateOptions) -> Point:
+    """Return a point with every input; missing ones are drawn within their bounds until f is smooth at the point."""
+    values = {name: as_input(name, x) for name, x in given.items()}
+    seed, shapes, stepping = options.seed, options.shapes, options.stepping
+    missing = tuple(name for name in f.inputs if name not in values)
+    if not missing:
+        notices = _survey(f, values, (), shapes)
+        return Point({name: values[name] for name in f.inputs}, (), number, notices)
+    last = None
+    for attempt in range(ATTEMPTS):
+        made = {name: drawn(name, shapes.get(name, ()), seed, number, attempt) for name in missing}
+        # 0 and 1 are positions that any axis of two has
+        made |= {name: np.float64(number % 2) for name in f.places if name in made}
+        made = _as_assumed(made, values | made, options)
+        candidate = values | {name: stepping.moved_inside(name, x) for name, x in made.items()}
+        notices = _survey(f, candidate, missing, shapes)
+        point = Point({name: candidate[name] for name in f.inputs}, missing, number, notices)
+        last = last or point
+        if smooth(Question(f, point, f.inputs, seed)):
+            return point
+    if last is None:
+        raise BadPoint("no point was drawn", do="give one with --at")
+    return last
+
+
+def _survey(
+    f: Expression, values: dict[str, Any], missing: Sequence[str], shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[Notice, ...]:
+    """Evaluate f once, checking sizes before anything is allocated, and return its notices."""
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numpy warns of empty slices; values that are not finite become findings
+            value, notices = f.survey(values)
+    except BadShape as error:
+        missing = [name for name in missing if name not in shapes]
+        if missing:
+            drawn_ = f"{', '.join(missing)} {'was' if len(missing) == 1 else 'were'} drawn as scalars"
+            error.do = f'{drawn_}; give shapes: --shapes "{missing[0]}: 3 4" or --at "{missing[0]}=randn(3, 4)"'
+        raise
+    if isinstance(value, tuple) or np.asarray(value).dtype == object:
+        raise BadExpression("the result is several values", do="pick one: slogdet(S)[1]")
+    if np.iscomplexobj(value):
+        raise BadExpression("the result is complex", do="take abs(...), real(...) or imag(...) of it")
+    return tuple(notices)
+
+
+def smooth(q: Question) -> bool:
+    """Whether f and its gradient are finite, with no kink, and every operation is inside its smooth domain."""
+    try:
+        _, _, tape = q.recording
+        finite = np.all(np.isfinite(q.value)) and q.not_finite is None
+        return bool(finite and not q.kinks and all(_inside(line) for line in tape.lines))
+    except GradcliError:
+        return False
+
+
+def _inside(line: Any) -> bool:
+    primitive, slots, xs, _, _, _ = line
+    if primitive is None or primitive.kind != "elementwise":
+        return True
+    return all(
+        bool(np.all(domain.contains(np.asarray(x))))
+        for domain, slot, x in zip(primitive.on, slots, xs, strict=False)
+        if slot >= 0
+    )

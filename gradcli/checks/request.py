@@ -1,0 +1,59 @@
+"""The request to `check`: a function, its points, a claim and the options."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from gradcli.checks.entries import Tolerance
+from gradcli.checks.implementation import Implementation
+from gradcli.checks.native import FrameworkClaim
+from gradcli.frameworks.adapt import PLAIN
+from gradcli.frameworks.framework import FrameworkOptions
+from gradcli.modes.budget import WITHOUT_LIMITS, Budget
+from gradcli.modes.claim import Claimed
+from gradcli.modes.mode import Question
+from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
+from gradcli.report.check import CheckReport
+from gradcli.request.point import Point
+from gradcli.targets.facts import Surface
+from gradcli.targets.function import Function, Notice
+from gradcli.words import Derivative
+
+
+def without_wider(request: "Request") -> "Request | None":
+    """Return None: the claim is in float64, or known in one format only."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The request to check the gradient of a function at some points, by some modes, with or without a claim."""
+
+    f: Function
+    points: tuple[Point, ...]
+    wrt: tuple[str, ...]
+    modes: tuple[str, ...]
+    claim: Claimed | None = None
+    seed: int = 0
+    fixed: Tolerance | None = None
+    budget: Budget = WITHOUT_LIMITS
+    notices: tuple[Notice, ...] = ()
+    allow: frozenset[str] = frozenset()
+    allow_inconclusive: bool = False
+    command: tuple[str, ...] = ()
+    derivative: Derivative = "gradient"
+    stepping: Stepping = DEFAULT_STEPPING
+    mutate: bool = False
+    own: FrameworkClaim | None = None  # the framework's own gradient, if it is the claim
+    framework_options: FrameworkOptions = PLAIN
+    implementation: Implementation | None = None  # the target, if f is its reference
+    not_claimed: tuple[str, ...] = ()  # inputs that are differentiated by default, but not claimed
+    wider: Callable[["Request"], "Request | None"] = without_wider  # the same request in float64, if there is one
+    surfaces: Mapping[str, Surface] = field(default_factory=dict)  # the sets that inputs are assumed to lie on
+
+    def question(self, point: Point, budget: Budget | None = None) -> Question:
+        """Return the question for the modes at one point; `budget` replaces the request's own budget."""
+        device = self.framework_options.device
+        return Question(self.f, point, self.wrt, self.seed, budget or self.budget, self.stepping, device)
+
+
+Verify = Callable[[Request], CheckReport]  # decides the verdict, and leaves the cause

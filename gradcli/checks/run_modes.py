@@ -1,0 +1,121 @@
+"""Run several modes on one question."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from gradcli.checks.evidence import Outcome
+from gradcli.errors import BadExpression, GradcliError, NotSupported, OutOfTime, TraceDiffers, Undecided
+from gradcli.modes.budget import NotRun
+from gradcli.modes.limits import timed
+from gradcli.modes.mode import Contradiction, Mode, Question
+from gradcli.modes.registry import FRAMEWORKS, MODES
+from gradcli.modes.symbolic import Asked, Symbolic
+from gradcli.modes.work import Effort
+from gradcli.report.common import Finding, finding
+from gradcli.words import Kind, ModeStatus, Severity
+
+_ENTRY_BY_ENTRY = ("forward", "complex-step", "finite-difference")  # they evaluate f at least once for each entry
+_STATUS: dict[type[GradcliError], ModeStatus] = {
+    NotRun: "not run", OutOfTime: "timeout", NotSupported: "unsupported",
+    Contradiction: "failed", TraceDiffers: "failed", Undecided: "failed", BadExpression: "failed",
+}  # fmt: skip
+_ENDINGS = tuple(_STATUS)
+_FEW = 8  # entries, for which these modes run beside the certified one to check a claim
+
+
+def run(
+    q: Question,
+    modes: Sequence[Mode],
+    heard: Callable[[dict[str, Outcome]], None] | None = None,
+    answered: Mapping[str, Outcome] = MappingProxyType({}),
+    claimed: bool = False,
+) -> dict[str, Outcome]:
+    """Run the modes that have no outcome in `answered` yet, and return the outcomes of all modes by name.
+
+    The symbolic mode runs in a process of its own, beside the others. `heard` is called with the outcomes so far after each
+    mode. For a claim, if the user did not choose the modes, those that go entry by entry are left out where there are many
+    entries and each is certified.
+    """
+    q.prepare()
+    found, asked = dict(answered), dict[str, Asked]()
+    for mode in modes:
+        if isinstance(mode, Symbolic) and mode.name not in found and not q.crowded:
+            try:
+                asked[mode.name] = mode.begin(q)
+            except _ENDINGS as error:
+                found[mode.name] = _ended(mode, error)
+    try:
+        for mode in modes:
+            if mode.name not in asked and mode.name not in found:
+                found[mode.name] = _left_out(mode, q) if claimed and _is_certified(found, q) else attempt(mode, q)
+                if heard is not None:
+                    heard(found)
+        found |= {mode.name: _outcome_of(mode, asked[mode.name]) for mode in modes if mode.name in asked}
+    except BaseException:
+        for waiting in asked.values():
+            waiting.cancel()
+        raise
+    return {mode.name: found[mode.name] for mode in modes}
+
+
+def _is_certified(found: Mapping[str, Outcome], q: Question) -> bool:
+    """Whether a certified value answers for each of many entries, none at a kink, and the user did not choose the modes."""
+    if q.budget.effort is not Effort.DEFAULT or q.entries <= _FEW:
+        return False
+    certified = "certified" in found and found["certified"].status == "ok"
+    return certified and not any(map(np.any, q.undecided))
+
+
+def _left_out(mode: Mode, q: Question) -> Outcome:
+    """Run a mode, unless it evaluates f for each entry."""
+    if mode.name not in _ENTRY_BY_ENTRY:
+        return attempt(mode, q)
+    error = NotRun(f"the certified value answers for all {q.entries:,} entries", do="--modes all")
+    return Outcome(mode, "not run", error=error)
+
+
+def attempt(mode: Mode, q: Question) -> Outcome:
+    """Run one mode; if it gives no estimate, the status of the outcome says why."""
+    available = mode.available()
+    if not available.yes:
+        return Outcome(mode, "unavailable", error=NotSupported(available.why, do=available.install))
+    try:
+        return Outcome(mode, "ok", timed(lambda: mode.gradient(q), q.budget.mode_timeout))
+    except _ENDINGS as error:
+        return _ended(mode, error)
+
+
+def _outcome_of(mode: Mode, asked: Asked) -> Outcome:
+    """Wait for the answer of a mode that was asked, and return its outcome."""
+    try:
+        return Outcome(mode, "ok", timed(asked.result, None))
+    except _ENDINGS as error:
+        return _ended(mode, error)
+
+
+def _ended(mode: Mode, error: GradcliError) -> Outcome:
+    """Return the outcome of a mode that gives no estimate."""
+    return Outcome(mode, next(word for kind, word in _STATUS.items() if isinstance(error, kind)), error=error)
+
+
+def answered(outcomes: Mapping[str, Outcome]) -> tuple[str, ...]:
+    """Return the names of the framework modes that gave an estimate."""
+    return tuple(name for name in FRAMEWORKS if name in outcomes and outcomes[name].status == "ok")
+
+
+def missing(outcomes: Mapping[str, Outcome]) -> tuple[Finding, ...]:
+    """Return a finding for each mode that was requested but is not installed."""
+    errors = [outcome.error for outcome in outcomes.values() if outcome.status == "unavailable"]
+    return tuple(
+        finding(Kind.UNAVAILABLE, Severity.WARNING, error.what, hint=error.do) for error in errors if error is not None
+    )
+
+
+def reference_of(outcomes: dict[str, Outcome]) -> str | None:
+    """Return the mode that the others are compared with: certified if it answered, else rules, else differences; or None."""
+    for name in ("certified", "reverse", "forward", "symbolic", "complex-step", "finite-difference"):
+        if name in outcomes and outcomes[name].status == "ok":
+            return name
+    return next((name for name, outcome in outcomes.items() if outcome.status == "ok" and name in MODES), None)

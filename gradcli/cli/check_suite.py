@@ -1,0 +1,399 @@
+"""`gradcli check` of several targets, of lines of standard input, and of the checks that a project declares."""
+
+import dataclasses
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gradcli.cli.find import declared_checks
+from gradcli.cli.output import DATA, Output, emit, page, print_error, refuse_pictures, show_error, written
+from gradcli.cli.patches import write_patches
+from gradcli.cli.points import keep_point, keepable
+from gradcli.cli.target_requests import own_values, target_requests
+from gradcli.cli.world import World
+from gradcli.errors import BadOption, GradcliError, ProcessEnded
+from gradcli.project.discovery import proposal
+from gradcli.project.discovery.finder import find
+from gradcli.project.suite import baseline, selection
+from gradcli.project.suite.changes import changed_checks
+from gradcli.project.suite.config import (
+    KEYS,
+    Check,
+    Suite,
+    check_with,
+    digest_of,
+    find_suite,
+    option_values,
+    refuse_options_of_one,
+)
+from gradcli.project.suite.executors import elsewhere, local
+from gradcli.project.suite.job import Job, job_of
+from gradcli.project.suite.last_run import read_last_run, write_last_run
+from gradcli.project.suite.run import Executors, in_order, run_jobs
+from gradcli.report.absent import ABSENT
+from gradcli.report.suite import CheckRow, Names, Shard, SuiteReport, counts_of, status_of
+from gradcli.request.option_values import seed_words
+from gradcli.request.options import Options, rows_of
+from gradcli.request.replay import replayed
+from gradcli.request.target_text import is_folder, is_python
+from gradcli.words import Exit, worst
+
+if TYPE_CHECKING:
+    from gradcli.project.suite.baseline import Baseline
+
+_OF_A_PROJECT = ("last_failed", "changed", "changed_since", "profile")  # options that need declared checks
+_OF_A_LIST = (
+    "select",
+    "list_only",
+    "shard",
+    "baseline",
+    "update_baseline",
+    "executor",
+)  # that need all of them at once
+
+
+# `gradcli check DIR/`: the checks of the gradients in a folder, and of those found there whose point is known.
+
+
+def are_folders(words: Sequence[str]) -> bool:
+    """Whether the words of the command line name folders: those that exist, or that end in a slash.
+
+    Raises  BadOption if only some of them do.
+    """
+    folders = [word for word in words if is_folder(word)]
+    if folders and len(folders) < len(words):
+        raise BadOption(
+            f"{folders[0]} is a folder, and other words are not", do="check folders alone: gradcli check src/"
+        )
+    return bool(folders)
+
+
+def suite_of_folders(words: Sequence[str], options: Options) -> Suite:
+    """Return the suite with the checks found in the folders that have a point.
+
+    `only` are these, and its own whose gradient, or whose target, lies in the folders.
+
+    The gradients that lack a point are the suite's `without_point`.
+
+    Raises  BadOption.
+    """
+    refuse_options_of_one(options)
+    suite = find_suite(Path.cwd(), options.profile, options) or Suite(None, Path.cwd(), options=options)
+    gradients = find(words, declared_checks(suite)).gradients
+    only = {name for gradient in gradients for name in gradient.checked_by}
+    only |= {check.id for check in suite.checks if _lies_in(check.ask.target, suite.folder, words)}
+    checks = [*suite.checks]
+    names = Names(check.id for check in checks)
+    open_ = [gradient for gradient in gradients if not gradient.checked_by]
+    for gradient in filter(proposal.is_live, open_):
+        inside = Path(os.path.relpath(gradient.file, suite.folder)).as_posix()
+        values = proposal.values(dataclasses.replace(gradient, file=inside))
+        given = option_values(values, KEYS, ("target",), gradient.file, lambda key: None)
+        checks.append(
+            check_with(names.of(gradient.name), str(values["target"]), dataclasses.replace(suite.options, **given))
+        )
+        only.add(checks[-1].id)
+    without = tuple(f"{g.file}:{g.line}  {g.name}" for g in open_ if not proposal.is_live(g))
+    return dataclasses.replace(
+        suite, checks=tuple(checks), without_point=without, only=frozenset(only), words=tuple(words)
+    )
+
+
+def _lies_in(target: str, folder: Path, words: Sequence[str]) -> bool:
+    """Whether the file of a target, which begins at the suite's folder, is in one of the folders."""
+    file = target.strip().partition(".py")[0] + ".py"
+    if not is_python(target) or not (folder / file).is_file():
+        return False
+    return any((folder / file).resolve().is_relative_to(Path(word).resolve()) for word in words)
+
+
+def check_suite(words: Sequence[str], to: Output, options: Options, world: World) -> int:
+    """Run several checks, show them as they end, and return the worst status."""
+    _refuse(words, options)
+    if list(words[:1]) == ["-"]:
+        return _Run(_targets((), options, world), to, options, world).of_lines(words)
+    if not words:
+        suite = _declared(options)
+    else:
+        suite = suite_of_folders(words, options) if are_folders(words) else _targets(words, options, world)
+    for note in suite.notes:
+        world.tell(f"note: {note}")
+    if not words and not suite.checks and not options.list_only:
+        raise BadOption(
+            f"{suite.path and suite.path.name} declares no check",
+            do="write one, or fill in those that are comments and remove their leading #",
+        )
+    given = replayed(options, only=options.given - {"seed"})  # the seed is written by each check
+    suite = dataclasses.replace(suite, words=(*suite.words, *given))
+    return _Run(suite, to, options, world).of_suite()
+
+
+def _refuse(words: Sequence[str], options: Options) -> None:
+    """Raise BadOption for an option that has no meaning for these words, or not with another one."""
+    of_list = _OF_A_LIST if list(words[:1]) == ["-"] else ()
+    of_project = _OF_A_PROJECT if words and not are_folders(words) else ()
+    for row in rows_of("check"):
+        if row.name in options.given and row.name in (*of_project, *of_list):
+            flag = row.flag.partition("/")[0]
+            raise BadOption(f"{flag} is for the checks of a project", do="leave out the targets: gradcli check")
+    if options.list_only and (options.json or options.format not in (None, "text")):
+        raise BadOption("--list prints text", do="leave --format out; --json without --list has every id too")
+
+
+def _declared(options: Options) -> Suite:
+    """Return the suite of the current folder. Raises BadOption if there is none."""
+    refuse_options_of_one(options)
+    suite = find_suite(Path.cwd(), options.profile, options)
+    if suite is None:
+        raise BadOption(
+            "there is no target, and no suite in this folder or above it",
+            do='gradcli check "sin(x*y)" checks an expression; gradcli init writes a suite for this project',
+        )
+    return suite
+
+
+def _targets(words: Sequence[str], options: Options, world: World) -> Suite:
+    """Return the targets of the command line as a suite without a file."""
+    names = Names()
+    asked = [*target_requests(words, options, world)] if words else []
+    checks = tuple(Check(names.of(ask.target), ask, options) for ask in own_values(asked, options.at))
+    return Suite(None, Path.cwd(), checks=checks, options=options, declared=False)
+
+
+# The page of several checks: a line for each when it ends, then the details of those that did not pass, and counts.
+
+
+class SuitePage:
+    """Shows checks as they end, and all of them at the end, as the options say."""
+
+    def __init__(self, to: Output, world: World) -> None:
+        refuse_pictures(to)
+        self._to, self._world = to, world
+
+    def head(self, text: str) -> None:
+        """Write a line before all others, where people read."""
+        if self._to.form == "text" and not self._to.quiet:
+            self._world.stdout.write(f"{text}\n")
+
+    def add(self, row: "CheckRow") -> None:
+        """Show one check: its line, and its error; as a document on a line in ndjson."""
+        if row.error is not None and self._to.form not in DATA:
+            detail = row.error.error
+            if row.error.line is None and row.id not in detail.message:
+                detail = replace(detail, message=f"{row.id}: {detail.message}")
+            show_error(detail, self._world, row.error.line, self._to.color)
+        if self._to.quiet:
+            return
+        if self._to.form == "ndjson":
+            self._world.stdout.write(json.dumps(row.document, allow_nan=False) + "\n")
+            self._world.stdout.flush()
+        elif self._to.form == "text":
+            shown = page(self._world, self._world.stdout, self._to.color)
+            written((row.line(shown.width),), shown, self._world)
+
+    def end(self, report: "SuiteReport") -> None:
+        """Write the end of the page: the checks that did not pass, in full, and counts; other forms and files get all of it."""
+        to, world = self._to, self._world
+        if to.form == "text":
+            shown = page(world, world.stdout, to.color)
+            blocks = report.last() if to.quiet else report.details()
+            written(blocks, shown, world, apart=len(blocks) > 1 and not to.quiet)
+        emit(report, to, world, shown=to.form not in ("text", "ndjson"))
+
+
+class _Run:
+    """One run of a suite."""
+
+    def __init__(self, suite: Suite, to: Output, over: Options, world: World) -> None:
+        self._suite, self._options, self._world, self._to = suite, suite.options, world, to
+        options = suite.options
+        self._page = SuitePage(to, world)
+        self._keep = None if options.save_point is None else keepable(options.save_point)
+        self._started = time.perf_counter()
+        self._token = secrets.token_hex(8)  # a worker elsewhere that stays is not used by another run
+        self._rows: list[CheckRow] = []
+        self._selected_ids: tuple[str, ...] = ()  # if not all are selected
+        here = Path.cwd() if "baseline" in over.given else suite.folder
+        self._baseline_path = None if options.baseline is None else (here / options.baseline).absolute()
+        self._refuse_files()
+
+    def _refuse_files(self) -> None:
+        """Raise BadOption if the baseline cannot be written, or a report would replace it or the suite."""
+        baseline_path = self._baseline_path
+        if self._options.update_baseline and baseline_path is None:
+            raise BadOption("--update-baseline needs a file", do="write --baseline FILE --update-baseline")
+        if self._options.update_baseline and baseline_path is not None and not baseline_path.parent.is_dir():
+            raise BadOption(f"there is no folder {baseline_path.parent}", do="name a baseline in a folder that exists")
+        for kind, path in (("baseline", baseline_path), ("suite", self._suite.path)):
+            if path is not None and path.resolve() in [file.resolve() for _, file in self._to.files]:
+                raise BadOption(f"--out {path.name} would replace the {kind}", do="name another file")
+
+    def of_lines(self, words: Sequence[str]) -> int:
+        """Run the lines of standard input, each as soon as it is there."""
+        options, world = self._options, self._world
+
+        def jobs() -> Iterator[Job]:
+            names = Names()
+            for ask in target_requests(words, options, world):
+                yield job_of(self._suite, Check(names.of(ask.target), ask, options))
+
+        with self._executor(options.workers, apart=options.allow_python or options.timeout is not None) as executor:
+            return self._followed(in_order(jobs(), executor), ())
+
+    def of_suite(self) -> int:
+        """Run the selected checks of the suite."""
+        known = read_last_run(self._suite.folder, self._world.tell) if self._suite.declared else {}
+        chosen = self._selected(known)
+        if self._options.list_only:
+            return self._list(chosen)
+        known_failures = self._baseline()
+        jobs = [job_of(self._suite, check, run=self._token) for check in chosen]
+        apart = any(check.ask.runs_python or check.options.timeout is not None for check in chosen)
+        count = min(self._options.workers, max(1, len(chosen)))
+        seconds = {name: entry["seconds"] for name, entry in known.items() if isinstance(entry.get("seconds"), float)}
+        longest_first = None if count == 1 or self._options.exit_first else seconds
+        self._say_where()
+        if not chosen:
+            return self._followed(iter(()), chosen, known_failures)
+        with self._executor(count, apart) as executor:
+            return self._followed(run_jobs(jobs, executor, longest_first), chosen, known_failures)
+
+    def _selected(self, known: dict[str, dict[str, object]]) -> tuple[Check, ...]:
+        """Return the selected checks. Raises BadOption if there are none before sharding."""
+        options, only = self._options, self._suite.only
+        checks = tuple(check for check in self._suite.checks if only is None or check.id in only)
+        if options.select is not None:
+            checks = selection.by_name(checks, options.select)
+        if options.last_failed:
+            checks = selection.not_passed(checks, known)
+        if options.changed or options.changed_since is not None:
+            checks = changed_checks(self._suite, checks, options.changed_since)
+            if not checks:
+                raise BadOption("no check has changed", do="without --changed all are run")
+        if len(checks) < len(self._suite.checks):
+            self._selected_ids = tuple(check.id for check in checks)
+        if options.shard is not None:
+            ids = selection.of_shard((check.id for check in checks), options.shard)
+            checks = tuple(check for check in checks if check.id in ids)
+        return checks
+
+    def _list(self, chosen: Sequence[Check]) -> int:
+        wide = max((len(check.id) for check in chosen), default=0)
+        for check in chosen:
+            target = "" if check.ask.target == check.id else check.ask.target
+            self._world.stdout.write(f"{check.id.ljust(min(wide, 40))}  {target}".rstrip() + "\n")
+        if not self._suite.checks:
+            self._world.stdout.write(
+                "every check is a comment: fill in what is marked with ?, and remove the leading #\n"
+            )
+        return Exit.CONFIRMED
+
+    def _executor(self, count: int, apart: bool) -> Executors:
+        url = self._options.executor
+        return local(count, self._options.threads, apart) if url is None else elsewhere(url)
+
+    def _say_where(self) -> None:
+        """Name the file of the suite, if it is not in the current folder."""
+        path = self._suite.path
+        if path is not None and path.parent != Path.cwd():
+            self._page.head(f"suite: {os.path.relpath(path)}")
+
+    def _baseline(self) -> "Baseline | None":
+        if self._baseline_path is None:
+            return None
+        if self._options.update_baseline and not self._baseline_path.exists():
+            return baseline.Baseline()
+        return baseline.read(self._baseline_path)
+
+    def _followed(self, rows: Iterator[CheckRow], chosen: Sequence[Check], known: "Baseline | None" = None) -> int:
+        """Show rows as they come, write the end of the page, and return the status; Ctrl-C ends with what is there."""
+        stopped = Exit.CONFIRMED
+        try:
+            while (row := self._next(rows)) is not None:
+                if known is not None and not self._options.update_baseline:
+                    row = dataclasses.replace(row, known=known.covers(row))
+                self._rows.append(row)
+                self._page.add(row)
+                if self._options.exit_first and row.status is Exit.WRONG:
+                    break
+        except KeyboardInterrupt:
+            stopped = Exit.INTERRUPTED
+            self._world.stderr.write("interrupted\n")
+        except ProcessEnded as error:  # no worker can be started
+            stopped = Exit.UNUSABLE
+            print_error(error, False, self._world)
+        report = self._report(chosen, known, stopped)
+        self._page.end(report)
+        if self._suite.declared:
+            write_last_run(self._suite.folder, self._rows, self._not_reached(chosen), self._world.tell)
+        saved = self._saved()
+        if self._options.patch is not None:
+            write_patches(
+                (row.report for row in self._rows if row.report is not None), self._options.patch, self._world
+            )
+        return worst((Exit(report.exit_status), saved))
+
+    def _next(self, rows: Iterator[CheckRow]) -> CheckRow | None:
+        with self._world.working(f"{len(self._rows)} checked", self._to.quiet):
+            return next(rows, None)
+
+    def _report(self, chosen: Sequence[Check], known: "Baseline | None", stopped: Exit) -> SuiteReport:
+        from gradcli.checks.environment import environment
+
+        suite, options = self._suite, self._options
+        rows = tuple(self._rows)
+        declared = tuple(check.id for check in suite.checks) or tuple(row.id for row in rows)
+        stale: tuple[str, ...] = ()
+        status = status_of(rows)
+        if known is not None and options.update_baseline:
+            baseline.write(self._baseline_path or Path(), known.updated(rows, declared))
+            status = worst([Exit.CONFIRMED, *(row.status for row in rows if row.verdict == "error")])
+        elif known is not None:
+            stale = known.stale(rows, declared)
+            status = worst((status, Exit.UNUSABLE)) if stale else status
+        status = worst((status, stopped))
+        shard = None if options.shard is None else Shard(*options.shard)
+        config = None if suite.path is None else suite.path.name
+        return SuiteReport(
+            ("gradcli", "check", *self._again()), options.seed, config, suite.profile, shard, declared,
+            digest_of(suite.checks), counts_of(rows), int(status), time.perf_counter() - self._started, rows, environment(),
+            self._selected_ids or ABSENT, self._not_reached(chosen) or ABSENT, stale or ABSENT,
+            suite.without_point or ABSENT, full=options.verbose,
+        )  # fmt: skip
+
+    def _not_reached(self, chosen: Sequence[Check]) -> tuple[str, ...]:
+        reached = {row.id for row in self._rows}
+        return tuple(check.id for check in chosen if check.id not in reached)
+
+    def _again(self) -> tuple[str, ...]:
+        """Return the words that run this suite again."""
+        suite, seed = self._suite, self._options.seed
+        same = all(
+            check.options.seed == seed for check in suite.checks
+        )  # --seed would replace one that a check has of its own
+        words = seed_words(seed) if same else ()
+        if not suite.declared:
+            return (*(check.ask.target for check in suite.checks), *words)
+        return (*suite.words, *(() if suite.profile is None else ("--profile", suite.profile)), *words)
+
+    def _saved(self) -> Exit:
+        """Save the first point that does not pass, or the first; return the status of that."""
+        rows = [row for row in self._rows if row.error is None]
+        if self._keep is None or not rows:
+            return Exit.CONFIRMED
+        row = next((row for row in rows if row.status is not Exit.CONFIRMED), rows[0])
+        try:
+            if row.report is None:
+                raise BadOption(
+                    "the arrays of this point are too large for a document", do=f"save it alone: {row.replay()}"
+                )
+            keep_point(row.report, self._keep)
+        except GradcliError as error:
+            print_error(error, False, self._world)
+            return Exit.UNUSABLE
+        return Exit.CONFIRMED

@@ -1,0 +1,42 @@
+"""The child process, which does the work in the same terminal as the supervisor and may end at any time."""
+
+import contextlib
+import os
+import sys
+from typing import NoReturn
+
+from gradcli.cli.link import Documents, Lines, Link
+from gradcli.cli.world import World
+from gradcli.process.apart import status_of
+from gradcli.process.bytecode import compile_from_source
+from gradcli.process.pipes import adopt_orphans, die_with, inherited, leave_stacks_in
+from gradcli.process.threads import set_threads
+
+_exit = os._exit
+
+
+def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
+    """Run the program in this child process, send the exit status to the supervisor, and end.
+
+    `up`, `down` and `stack` are the file descriptors of the pipes and of the file for stacks.
+    """
+    up, down, stack = inherited((up, down, stack))
+    die_with(parent)
+    adopt_orphans()
+    set_threads(sys.argv[1:])
+    compile_from_source()
+    link = Link(up, down)
+    leave_stacks_in(stack)
+    out = Documents(link, sys.stdout)
+    os.dup2(2, 1)  # only what comes over the pipe goes to standard output
+
+    def work() -> int:
+        from gradcli.cli.main import run_once
+
+        return run_once(sys.argv[1:], World(stdin=Lines(), stdout=out, link=link))  # type: ignore[arg-type]
+
+    status = status_of(work)
+    with contextlib.suppress(Exception):
+        sys.stderr.flush()
+    link.done(status)
+    _exit(status)

@@ -1,0 +1,140 @@
+"""`gradcli derive`."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gradcli.cli.output import emit, output
+from gradcli.cli.target_requests import only, target_requests
+from gradcli.cli.world import World
+from gradcli.errors import BadOption, NotSupported
+from gradcli.request.options import Options
+from gradcli.request.target_text import is_python
+from gradcli.targets.target_request import TargetRequest, checked_point_texts
+
+if TYPE_CHECKING:
+    from gradcli.derivation.study import DeriveOptions, Given
+    from gradcli.report.derive import DeriveReport
+    from gradcli.report.lecture import Lecture
+    from gradcli.targets.function import Function
+
+FORMATS = ("text", "json", "ndjson", "markdown", "latex", "html")
+DOCUMENTS = ("markdown", "latex", "html")  # which, at a point, hold the walkthrough and the check as well
+EXAMPLES = """Examples:
+
+    gradcli derive "0.5*sum((W@x - y)**2)" --shapes "W: m n; x: n; y: m"
+
+    gradcli derive "-sum(y*log(softmax(z)))" --shapes "z: n; y: n" --assume "y: simplex" --wrt z
+
+    gradcli derive "log(det(S)) + x@inv(S)@x" --shapes "S: n n; x: n" --assume "S: spd" --wrt S --out gauss.tex
+
+    gradcli derive "sum((X@w - y)**2)" --shapes "X: m n; w: n; y: m" --wrt w --answer "2*X.T@(X@w - y)"
+
+    gradcli derive "norm(W@x - y)" --at "W=[[1, 2, 3], [0, 1, 2]], x=[1, 0, 2], y=[1, 1]" --wrt x
+
+    gradcli derive "w2@tanh(W1@x)" --at "w2=[1, -1], W1=[[1, 2], [0, 1]], x=[0.5, -1]" --out lecture.html --out lecture.md
+
+    gradcli derive "sum(relu(X@w))" --shapes "X: m n; w: n" --wrt w --no-steps --code torch,jax
+"""
+
+
+def derive(world: World, target: list[str], options: Options) -> int:
+    """Derive the gradient in closed form, with the steps, and as code, checked before it is printed.
+
+    Sizes have names (--shapes "W: m n; x: n"), or are read from values (--at), where the derivative is then evaluated.
+    What cannot be derived or confirmed is refused, with status 3; a hand derivation (--answer) that is wrong has status 1.
+    Formats: text, json, ndjson, markdown, latex, html. A document (--out lecture.md, .tex, .html) at a point (--at) has the
+    forward values, the adjoints and the check of the gradient there, too.
+    """
+    from gradcli.derivation.problem import dims_of
+    from gradcli.derivation.study import LAYOUTS, STYLES, DeriveOptions
+    from gradcli.derivation.study import derive as study
+
+    to = output(FORMATS, options, world)
+    ask = only(target_requests(target, options, world))
+    wanted = DeriveOptions(
+        dims_of(options.sized_shapes), options.assume, options.wrt, options.order, not options.no_steps, options.answer,
+        options.layout, options.style, options.seed,
+    )  # fmt: skip
+    _known("--layout", options.layout, LAYOUTS)
+    _known("--style", options.style, STYLES)
+    shown = _languages(options.code)
+    documents = tuple((form, path) for form, path in to.files if form in DOCUMENTS)
+    with world.users_code(ask.target, seconds=options.time_limit), world.working("deriving", options.quiet):
+        given = _given(ask, options.sized_shapes, wanted) if ask.at else None
+        report = study(given.f if given else _function(ask.target, wanted), replace(wanted, given=given))
+        report = replace(report, shown=shown)
+        lecture = _lecture(report, ask, options, world, to.pages) if ask.at and documents and report.results else None
+    if lecture is None:
+        emit(report, to, world)
+        return report.exit_status
+    emit(report, replace(to, files=tuple(file for file in to.files if file not in documents)), world)
+    emit(lecture, replace(to, files=documents), world, shown=False)
+    return report.exit_status
+
+
+def _lecture(
+    report: "DeriveReport", ask: TargetRequest, options: Options, world: World, prove: bool
+) -> "Lecture | None":
+    """Return the derivation with the walkthrough and the check at its point; None where the function cannot be traced.
+
+    With `prove`, the values of the walkthrough have the digits that ball arithmetic proves.
+    """
+    from gradcli.checks.asked import CheckOptions, request
+    from gradcli.checks.build import settings_of
+    from gradcli.derivation.right_answer import right_answer
+    from gradcli.modes.mode import Question
+    from gradcli.repair.full_check import full_check
+    from gradcli.report.lecture import Lecture
+    from gradcli.study.walkthrough import walkthrough
+
+    wanted = CheckOptions(settings_of(replace(options, assume=())), 1)  # the check is at one point, whatever is assumed
+    asked = request(ask, wanted)
+    q = Question(asked.f, asked.points[0], asked.wrt, options.seed)
+    try:
+        q.refuse_untraced()
+    except NotSupported as error:
+        world.tell(f"the document has the derivation alone, without a walkthrough: {error.what}")
+        return None
+    return Lecture(report, walkthrough(q, prove=prove), full_check(asked, ask, wanted, right_answer))
+
+
+def _function(target: str, wanted: "DeriveOptions") -> "Function":
+    from gradcli.derivation.study import of_python
+    from gradcli.targets.expression import Expression
+
+    return of_python(target, wanted.shapes) if is_python(target) else Expression(target)
+
+
+def _given(ask: TargetRequest, shapes: tuple[str, ...], wanted: "DeriveOptions") -> "Given":
+    """Return the target at the point given by --at or NAME=VALUE."""
+    from gradcli.checks.probe import LocateOptions, locate
+    from gradcli.derivation.study import given_at
+    from gradcli.targets.points import shapes as read_shapes
+    from gradcli.targets.sizes import numbers
+
+    at = checked_point_texts(ask)
+    sizes = numbers(shapes, at, wanted.seed, target=ask.target)
+    found = locate(ask.target, at, LocateOptions(wanted.seed, read_shapes(shapes, sizes), sizes=sizes))
+    return given_at(found, wanted.shapes)
+
+
+def _known(option: str, word: str, words: Iterable[str]) -> None:
+    if word not in words:
+        raise BadOption(f"{option} does not know '{word}'", do=f"known: {', '.join(words)}")
+
+
+def _languages(text: str) -> tuple[str, ...]:
+    """Return the languages that --code names, in their own order. Raises BadOption."""
+    from gradcli.derivation.code.languages import LANGUAGES
+    from gradcli.errors import nearest
+
+    words = [word.strip().lower() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word not in (*LANGUAGES, "all"):
+            close = nearest(word, (*LANGUAGES, "all"))
+            known = f"known: {', '.join(LANGUAGES)}, all"
+            raise BadOption(f"--code does not know '{word}'", do=f"did you mean '{close}'? {known}" if close else known)
+    if not words:
+        raise BadOption("--code names no language", do=f"known: {', '.join(LANGUAGES)}, all")
+    return tuple(name for name in LANGUAGES if name in words or "all" in words)

@@ -1,0 +1,32 @@
+"""`gradcli grad`."""
+
+from gradcli.cli.output import DATA, emit, output
+from gradcli.cli.question import answered
+from gradcli.cli.world import World
+from gradcli.request.options import Options
+
+FORMATS = ("text", "json", "ndjson", "csv")
+EXAMPLES = """Examples:
+
+    gradcli grad "sin(x*y)" x=0.5 y=1.2
+
+    gradcli grad "sum(log(x))" --at "x=@data.npy" --json
+"""
+
+
+def grad(world: World, target: list[str], options: Options) -> int:
+    """Print the gradient alone, by the reverse mode, to pipe.
+
+    Digits that rounding has taken are left out, and a note on standard error says how many are right. Status 3 is a
+    gradient that is not finite, or an entry without a right digit, which is printed as nan.
+
+    Formats: text, json, ndjson, csv.
+    """
+    from gradcli.study.gradient import gradient
+
+    to = output(FORMATS, options, world)
+    report = answered(gradient, target, options, world, "differentiating")
+    emit(report, to, world)
+    for note in () if to.quiet or to.form in DATA else report.notes:
+        world.tell(f"note: {note}")
+    return report.exit_status

@@ -1,0 +1,38 @@
+"""Help pages: what a command does, examples, then its options in groups."""
+
+from typing import Any
+
+from typer.core import TyperCommand
+
+from gradcli.request.options import GROUPS
+
+_OTHERS = "Other"
+
+
+class Command(TyperCommand):
+    """A command whose help shows examples before options, and options in groups."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self.format_usage(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        self.format_epilog(ctx, formatter)
+        self.format_options(ctx, formatter)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["[OPTIONS]", *(_metavar(p) for p in self.get_params(ctx) if p.param_type_name == "argument")]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        found: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if parameter.param_type_name == "argument":
+                found.setdefault("Arguments", []).append((_metavar(parameter), str(getattr(parameter, "help", ""))))
+            elif (record := parameter.get_help_record(ctx)) is not None:
+                found.setdefault(getattr(parameter, "rich_help_panel", None) or _OTHERS, []).append(record)
+        for group in ("Arguments", *GROUPS, _OTHERS):
+            if group in found:
+                with formatter.section(group):
+                    formatter.write_dl(found[group])
+
+
+def _metavar(parameter: Any) -> str:
+    return str(parameter.metavar or parameter.name.upper())

@@ -1,0 +1,36 @@
+"""`gradcli merge`."""
+
+from pathlib import Path
+
+from gradcli.cli.output import emit, output
+from gradcli.cli.world import World
+from gradcli.errors import BadOption
+from gradcli.request.options import Options
+
+FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv", "junit", "github", "sarif")
+EXAMPLES = """Examples:
+
+    gradcli check --shard 1/2 --out first.json
+
+    gradcli check --shard 2/2 --out second.json
+
+    gradcli merge first.json second.json --out report.xml
+"""
+
+
+def merge(world: World, files: list[str], options: Options) -> int:
+    """Put the documents of the shards of a suite together: one report with all checks, and their worst status.
+
+    Formats: text, json, ndjson, markdown, csv, junit, github, sarif.
+    """
+    from gradcli.project.suite.merge import merged, read
+
+    to = output(FORMATS, options, world)
+    if not files:
+        raise BadOption("there is no document", do="gradcli merge first.json second.json")
+    for _, path in to.files:
+        if path.resolve() in [Path(name).resolve() for name in files]:
+            raise BadOption(f"--out {path.name} would replace a document that is merged", do="name another file")
+    report = merged([(Path(name), read(Path(name))) for name in files])
+    emit(report, to, world)
+    return report.exit_status

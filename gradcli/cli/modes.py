@@ -1,0 +1,18 @@
+"""`gradcli modes`."""
+
+from gradcli.cli.output import emit, output
+from gradcli.cli.world import World
+from gradcli.request.options import Options
+
+FORMATS = ("text", "json", "ndjson", "markdown", "csv")
+
+
+def modes(world: World, options: Options) -> int:
+    """List the modes and devices available here, their versions, and how to install the others.
+
+    Formats: text, json, ndjson, markdown, csv.
+    """
+    from gradcli.study.listing import available_modes
+
+    emit(available_modes(), output(FORMATS, options, world), world)
+    return 0

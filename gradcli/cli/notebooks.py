@@ -1,0 +1,238 @@
+"""`%gradcheck` and `%%gradcheck` of IPython: `gradcli check` for the functions and the values of a notebook."""
+
+import ast
+import io
+import re
+import shlex
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from gradcli.checks.asked import CheckOptions, replay_of, request
+from gradcli.checks.build import settings_of
+from gradcli.checks.environment import environment
+from gradcli.cli import given
+from gradcli.cli.arguments import arranged_for
+from gradcli.cli.help import Command
+from gradcli.cli.target_requests import only, several, target_requests
+from gradcli.cli.world import World
+from gradcli.derivation.right_answer import right_answer
+from gradcli.errors import BadOption, BadTarget, GradcliError, nearest
+from gradcli.project.discovery import proposal
+from gradcli.project.discovery.found import Found
+from gradcli.project.discovery.gather import gathered
+from gradcli.project.discovery.project import Project
+from gradcli.project.discovery.source import collected
+from gradcli.repair.full_check import full_check
+from gradcli.report.check import CheckReport
+from gradcli.report.common import Printed, detail_of, error_report
+from gradcli.report.encode import encode
+from gradcli.report.forms import Page, reports_show_themselves
+from gradcli.report.forms.error_text import error_as_text
+from gradcli.report.suite import CheckRow, Names, SuiteReport, counts_of, row_of, status_of
+from gradcli.request.option_rows import Option
+from gradcli.request.options import CLAIM_KINDS, Options, claim_of, rows_of, with_claim
+from gradcli.request.target_text import ASSIGNMENT
+from gradcli.targets.loading import NOTEBOOK
+from gradcli.targets.point_files import PATH_OF_AN_ENTRY, without_quotes
+from gradcli.targets.target_request import TargetRequest
+
+reports_show_themselves()
+
+_NEED_A_PROCESS = ("timeout", "threads")  # options that a running process cannot have
+_OF_THE_TEXT = ("verbose",)
+_NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_CALLED = re.compile(rf"({_NAME.pattern})(?:\(\))?")
+_VALUE = re.compile(
+    rf"(?:(?<=^)|(?<=[,;\n]))(?P<name>\s*{PATH_OF_AN_ENTRY}\s*=\s*)(?P<value>{_NAME.pattern})(?=\s*(?:[,;\n]|$))"
+)
+EXAMPLES = """Examples:
+
+    %gradcheck "sin(x*y) + exp(-x**2)" x=0.5 y=1.2
+
+    %gradcheck loss --grad loss_grad --at w
+
+    %gradcheck loss --grad loss_grad --at "w=w0, X=data.X, y=randn(8)" --stress
+
+    %%gradcheck --at "x=randn(3)"
+"""
+
+
+def gradcheck(shell: Any, line: str, cell: str | None = None) -> Printed | None:
+    """Check what a line asks for, or the gradients that a cell defines, and return the report; None after `--help`.
+
+    Raises  IPython's UsageError, which is shown without a traceback, with the message of the command line.
+    """
+    from IPython.core.error import UsageError
+
+    __tracebackhide__ = True
+    try:
+        asked = _asked(line)
+        if asked is None:
+            return None
+        words, options = asked
+        source = None if cell is None else _run(shell, cell)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # numpy's; what is empty or not finite becomes a finding
+            if source is None or (words and not ASSIGNMENT.fullmatch(words[0])):
+                return _checked(_target(words, options), options, shell.user_ns)
+            return _all_checked(_found(*source), words, options, shell.user_ns, line)
+    except GradcliError as error:
+        text = error_as_text(detail_of(error), Page()).removeprefix("error: ").rstrip()
+    raise UsageError(text)
+
+
+def _asked(line: str) -> tuple[list[str], Options] | None:
+    """Return the words and the options in a line; None where it asks for help, which is printed. Raises BadOption."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise BadOption(
+            f"the line cannot be read: {error}", do='quote as in a shell: %gradcheck "sin(x*y)" x=0.5 y=1.2'
+        ) from None
+    command = _command()
+    arguments = arranged_for("check", words, command, "%gradcheck")
+    try:
+        with command.make_context("%gradcheck", arguments, obj=World(io.StringIO())) as context:
+            found, options = command.invoke(context)
+            return found, options
+    except GradcliError:
+        raise
+    except Exception as error:
+        if type(error).__name__ == "Exit":  # raised by the parser to end after --help
+            return None
+        if hasattr(error, "format_message"):
+            raise BadOption(error.format_message().rstrip("."), do="%gradcheck --help") from None
+        raise
+
+
+@cache
+def _command() -> Any:
+    """Return `gradcli check` with the options that a notebook can have: those that say what is checked, and how."""
+    from typer import Typer
+    from typer.main import get_command
+
+    rows = [row for row in rows_of("check") if _is_known(row)]
+    app = Typer(add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
+    app.command("check", epilog=EXAMPLES, cls=Command)(given.command("check", _read, given.TARGETS, None, rows))
+    return get_command(app)
+
+
+def _is_known(row: Option) -> bool:
+    return row.name in _OF_THE_TEXT or (row.write is not None and row.name not in _NEED_A_PROCESS)
+
+
+def _read(world: World, words: list[str] | None, options: Options) -> tuple[list[str], Options]:
+    """Verify the gradient of a function of the notebook, of an expression, or of a file's function, or one you claim.
+
+    Functions and values are named as in the notebook: the target, the claim (--grad), --at w, and NAME=VALUE with a variable
+    as the value. %%gradcheck runs its cell and checks every gradient that the cell defines, by names such as f and f_grad.
+    """
+    return words or [], options
+
+
+def _target(words: Sequence[str], options: Options) -> TargetRequest:
+    if not words:
+        raise BadOption("there is no target", do='write one: %gradcheck "sin(x*y)" x=0.5 y=1.2')
+    return only(target_requests(words, options, World(io.StringIO())))
+
+
+def _checked(ask: TargetRequest, options: Options, names: Mapping[str, Any]) -> CheckReport:
+    """Return the report on one target."""
+    wanted = CheckOptions(settings_of(options), options.points or 3)
+    wanted = replace(wanted, command=("%gradcheck", *replay_of(ask, wanted, ask.at)[2:]))
+    known = _with_names(ask, names)
+    return replace(full_check(request(known, wanted), known, wanted, right_answer), full=options.verbose)
+
+
+def _with_names(ask: TargetRequest, names: Mapping[str, Any]) -> TargetRequest:
+    """Return a request in which what the notebook names is named as an object of its module. Raises BadTarget."""
+    target, claim = ask.target.strip(), ask.claim
+    called = _CALLED.fullmatch(target)
+    if called is not None:
+        if called[1].partition(".")[0] not in names:
+            near = nearest(target, [name for name, x in names.items() if callable(x) and not name.startswith("_")])
+            do = f"did you mean '{near}'?" if near else "run the cell that defines it"
+            raise BadTarget(f"this notebook has no '{target}'", do=do)
+        target = f"{NOTEBOOK}:{target}"
+    elif claim is not None and callable(names.get(claim[1].strip())):  # an expression, claimed by a function
+        claim = claim[0], f"{NOTEBOOK}:{claim[1].strip()}"
+    return replace(ask, target=target, at=tuple(_point(text, names) for text in ask.at), claim=claim, module=NOTEBOOK)
+
+
+def _point(text: str, names: Mapping[str, Any]) -> str:
+    """Return a text of a point in which values that the notebook names are named as objects of its module."""
+    for match in reversed([*_VALUE.finditer(without_quotes(text))]):
+        if match["value"].partition(".")[0] in names:
+            start = match.start("value")
+            text = f"{text[:start]}{NOTEBOOK}:{text[start:]}"
+    return text
+
+
+def _run(shell: Any, cell: str) -> tuple[str, str]:
+    """Run a cell in the notebook's namespace, and return its code and the name of it as a file; its lines are those shown."""
+    __tracebackhide__ = True  # an error of the cell is shown without what runs the cell
+    empty = next((k for k, line in enumerate(cell.splitlines()) if line.strip()), 0)  # lines that IPython leaves out
+    code = "\n" * (1 + empty) + shell.transform_cell(cell)  # the line of the magic is the first
+    name = shell.compile.cache(code, len(shell.history_manager.input_hist_parsed) - 1)
+    tree = shell.transform_ast(shell.compile.ast_parse(code, filename=name))
+    exec(shell.compile(tree, name, "exec"), shell.user_ns)
+    return code, name
+
+
+def _found(code: str, name: str) -> list[Found]:
+    """Return the gradients that a cell defines, with their functions. Raises BadTarget where there is none."""
+    project = Project()
+    project.add(collected(ast.parse(code), name))
+    found = [g for g in gathered(project, [name], ()) if g.reachable or g.found_by in proposal.CUSTOM]
+    if not found:
+        says = "the cell defines no function together with its gradient"
+        raise BadTarget(says, do="name them as f and f_grad, or name both: %gradcheck f --grad g --at w")
+    return [replace(gradient, file=NOTEBOOK) for gradient in found]
+
+
+def _all_checked(
+    found: Sequence[Found], words: Sequence[str], options: Options, names: Mapping[str, Any], line: str
+) -> CheckReport | SuiteReport:
+    """Return the report on the one gradient of a cell, or on all of them."""
+    if several(["", *words]):
+        raise BadOption("values are written NAME=VALUE", do='write %%gradcheck --at "x=randn(3)"')
+    asked = [_ask(gradient, words, options) for gradient in found]
+    if len(asked) == 1:
+        return _checked(*asked[0], names)
+    started, taken = time.perf_counter(), Names()
+    rows = tuple(_row(taken.of(gradient.name), *each, names) for gradient, each in zip(found, asked, strict=True))
+    return SuiteReport(
+        ("%%gradcheck", *shlex.split(line)), options.seed, None, None, None, tuple(row.id for row in rows), "",
+        counts_of(rows), int(status_of(rows)), time.perf_counter() - started, rows, environment(), full=options.verbose,
+    )  # fmt: skip
+
+
+def _ask(gradient: Found, words: Sequence[str], options: Options) -> tuple[TargetRequest, Options]:
+    """Return the request to check a gradient of the cell, and its options: `words` are values of what it has for inputs."""
+    values = {
+        key: x.removeprefix(f"{NOTEBOOK}:") if isinstance(x, str) else x for key, x in proposal.values(gradient).items()
+    }
+    claim = next(((kind, str(values[kind])) for kind in CLAIM_KINDS if kind in values), None)
+    inputs = {parameter.name for parameter in gradient.parameters}
+    own = [word for word in words if not inputs or re.split(r"[\s.=\[]", word.strip())[0] in inputs]
+    at = (*options.at, *own)
+    if not at and "at" in values:
+        at = (str(values["at"]),)
+    options = with_claim(options, claim)
+    if "value-and-grad" in values:
+        options = replace(options, value_and_grad=True)
+    return TargetRequest(str(values["target"]), at, claim_of(options), options.wrt), options
+
+
+def _row(name: str, ask: TargetRequest, options: Options, names: Mapping[str, Any]) -> CheckRow:
+    """Return one of several checks; an error is an answer too."""
+    started = time.perf_counter()
+    try:
+        document = encode(_checked(ask, options, names))
+    except GradcliError as error:
+        document = encode(error_report(error))
+    return row_of(name, ask.target, document, time.perf_counter() - started)

@@ -1,0 +1,81 @@
+"""Save the point of a check in a file that `--at @FILE` can read."""
+
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradcli.errors import BadOption
+from gradcli.words import Verdict
+
+if TYPE_CHECKING:
+    from gradcli.report.check import CheckReport
+
+_ENDINGS = (".npz", ".json")
+
+
+def keepable(text: str) -> Path:
+    """Return the path of `--save-point`. Raises BadOption if its ending is unknown or it cannot be written."""
+    path = Path(text)
+    if path.suffix.lower() not in _ENDINGS:
+        raise BadOption(
+            f"--save-point writes {' or '.join(_ENDINGS)}, not '{text[:80]}'", do="write --save-point point.npz"
+        )
+    if not path.parent.is_dir() or path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise BadOption(f"{text[:80]} cannot be written", do="name a file in a folder that exists")
+    return path
+
+
+def keep_point(report: "CheckReport", path: Path) -> None:
+    """Write the first point that did not pass, or else the first point.
+
+    Raises  BadOption for a point with values that are not numeric, or a file that cannot be written.
+    """
+    point = next((p for p in report.points if p.verdict != Verdict.PASS), report.points[0])
+    if not point.at:
+        return  # time was up before a point was known
+    others = [name for name, x in point.at.items() if isinstance(x, str | bytes) or not _numeric(x)]
+    if others:
+        says = f"the point was not saved: {', '.join(others[:3])} {'is' if len(others) == 1 else 'are'} not numeric"
+        raise BadOption(says, do="write a Python function that returns it: --at file.py:point")
+    try:
+        if path.suffix.lower() == ".json":
+            path.write_text(_as_json(point.at), encoding="utf-8")
+        else:
+            _archive(point.at, path)
+    except (OSError, ValueError, TypeError) as error:
+        raise BadOption(f"the point cannot be saved in {path}: {error}", do="name another file") from None
+
+
+def _numeric(x: Any) -> bool:
+    import numpy as np
+
+    return np.asarray(x).dtype.kind in "fiub"
+
+
+def _as_json(at: Mapping[str, Any]) -> str:
+    """Return a point as strict JSON, with infinities and nan as words, and integers as `int(3)`."""
+    kept: dict[str, Any] = {name: _plain(x) for name, x in at.items()}
+    inside = {"at": kept} if {"at", "points"} & set(kept) else kept  # else these keys would be read as a report's
+    return json.dumps(inside, allow_nan=False) + "\n"
+
+
+def _plain(x: Any) -> Any:
+    import numpy as np
+
+    from gradcli.report.encode import encode
+
+    plain = np.asarray(x).tolist()
+    return f"int({plain})" if np.asarray(x).dtype.kind in "iu" else encode(plain)
+
+
+def _archive(at: Mapping[str, Any], path: Path) -> None:
+    """Write a point in the format of numpy.savez, which itself cannot take some names, such as `file`."""
+    import numpy as np
+
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, x in at.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, np.asarray(x), allow_pickle=False)

@@ -1,0 +1,156 @@
+"""`gradcli run`."""
+
+import contextlib
+import dataclasses
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradcli.cli.output import Output, emit, output, print_error
+from gradcli.cli.world import World
+from gradcli.errors import BadOption, GradcliError
+from gradcli.request.options import Options
+from gradcli.words import Exit
+
+if TYPE_CHECKING:
+    from gradcli.project.capture.program import Ended
+    from gradcli.project.capture.recorder import Recorder
+    from gradcli.project.capture.session import Session
+
+FORMATS = ("text", "json", "markdown", "csv")
+EXAMPLES = """Examples:
+
+    gradcli run fit.py --rounds 3
+
+    gradcli run --keep 10 --out report.json -m mypackage.train
+
+    gradcli run -m pytest tests/
+"""
+WORDS = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SCRIPT [ARGS]... | -m MODULE [ARGS]...",
+        help="The program, as python takes it; gradcli's options come before it.",
+        show_default=False,
+    ),
+]
+
+
+def run(world: World, words: list[str], options: Options) -> int:
+    """Run a program as python does, and check every hand-written gradient that it uses, at values it used.
+
+    Watched are gradients given to scipy.optimize and scipy.integrate, custom gradients of torch, JAX, TensorFlow and MLX,
+    and pairs that the program names by gradcli.watch. Of each gradient the first call is kept, the one of the largest input,
+    and others drawn evenly. The program's output stays as it is: the report goes to standard error.
+
+    Exit status: the program's if it is not 0, else that of the worst check.
+    Formats of --out: text, json, markdown, csv.
+    """
+    to = output(FORMATS, options, world)
+    _refuse_files(options)
+    world.afterwards = lambda: _Run(words, to, options, world).status()
+    return Exit.CONFIRMED
+
+
+def _refuse_files(options: Options) -> None:
+    """Raise BadOption for a file that cannot be written, before the program runs."""
+    for flag, text, ending in (("--save", options.save, ".npz"), ("--write-suite", options.write_suite, ".toml")):
+        if text is None:
+            continue
+        path = Path(text)
+        if path.suffix != ending:
+            raise BadOption(
+                f"{flag} writes {ending}, not '{text[:80]}'", do=f"write {flag} {path.stem or 'file'}{ending}"
+            )
+        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+            raise BadOption(f"{text[:80]} cannot be written", do="name a file in a folder that exists")
+        if flag == "--write-suite" and path.exists():
+            raise BadOption(f"{text[:80]} is there already", do="name a new file, or remove it")
+
+
+class _Run:
+    """One program: it is run, what it used is checked, and the report is written."""
+
+    def __init__(self, words: list[str], to: Output, options: Options, world: World) -> None:
+        self._words, self._to, self._options, self._world = words, to, options, world
+        self._session: Session | None = None
+        self._folder = Path.cwd()  # the program may change it
+
+    def status(self) -> int:
+        """Run the program and check its gradients; return the exit status."""
+        from gradcli.project.capture.program import run as run_program
+        from gradcli.project.capture.session import DEFAULT_BYTES, Session, Wanted
+
+        options = self._options
+        room = options.keep_bytes or DEFAULT_BYTES
+        self._session = Session(Wanted(options.keep, room, options.source, options.seed))
+        self._session.begin(at_exit=self._left)
+        ended = run_program(self._words)
+        if self._session.is_child:  # it was forked, and came to the program's end
+            self._session.end_child()
+            return ended.status
+        status = self._finish(ended)
+        if ended.interrupted and status == ended.status and os.name == "posix":
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        return status
+
+    def _left(self, status: int) -> int:
+        """Make the report before `os._exit` ends the process, and return the exit status."""
+        from gradcli.project.capture.program import Ended
+
+        return self._finish(Ended(status))
+
+    def _finish(self, ended: "Ended") -> int:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError, ValueError):  # the program may have closed or replaced it
+                stream.flush()
+        if self._session is None:
+            return ended.status
+        if not ended.started:
+            self._session.end()
+            return ended.status
+        recorder = self._session.end()
+        from gradcli.project.capture.restored_state import undisturbed
+
+        with undisturbed():
+            return self._reported(recorder, ended)
+
+    def _reported(self, recorder: "Recorder", ended: "Ended") -> int:
+        """Check what was recorded, write the report, and return the exit status."""
+        from gradcli.project.capture.study import report_of
+        from gradcli.report.run import Program
+        from gradcli.request.option_values import seed_words
+
+        try:
+            with self._world.stdout_kept_clean(), self._world.working("checking the gradients", self._to.quiet):
+                program = Program(ended.status, ended.interrupted)
+                used = [(each, "") for each in recorder.all()]
+                command = ("gradcli", "run", *seed_words(self._options.seed), *self._words)
+                report = report_of(used, command, program, self._options, self._folder)
+            emit(report, self._to, dataclasses.replace(self._world, stdout=self._world.stderr))
+            if self._to.quiet and report.exit_status:
+                self._world.tell(report.counted())
+            self._write(recorder)
+        except GradcliError as error:
+            print_error(error, False, self._world)
+            return ended.status or Exit.UNUSABLE
+        except (OSError, ValueError):  # standard error is closed
+            return ended.status or Exit.UNUSABLE
+        return report.exit_status
+
+    def _write(self, recorder: "Recorder") -> None:
+        """Write the recorded calls, and a suite of checks of them, where that is asked for."""
+        options = self._options
+        if options.save is not None:
+            from gradcli.project.capture.saved import save
+
+            save(recorder, self._words, self._folder / options.save)
+        if options.write_suite is not None:
+            from gradcli.project.capture.written_suite import write_suite
+
+            self._world.tell(write_suite(recorder, self._folder / options.write_suite))

@@ -1,0 +1,43 @@
+"""`gradcli sweep`."""
+
+from gradcli.cli.output import emit, output
+from gradcli.cli.target_requests import only, target_requests
+from gradcli.cli.world import World
+from gradcli.request.options import Options
+
+FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv")
+EXAMPLES = """Examples:
+
+    gradcli sweep "sin(x)" x=1
+
+    gradcli sweep "exp(x)*sin(x)" x=1 --dtype float16,float32,float64 --bits 113
+
+    gradcli sweep "sum(tanh(W@x)**2)" --shapes "W: 3 4; x: 4" --each --plot sweep.pdf --size 3.5x2.5
+
+    gradcli sweep losses.py:focal --grad focal_grad --at "z=randn(8), y=ones(8)"
+"""
+
+
+def sweep(world: World, target: list[str], options: Options) -> int:
+    """Show error against step size: each difference scheme's order, best step and digits, and what theory predicts.
+
+    Steps go from 1 to 1e-20 of an input's size; errors are those against the certified derivative. With several
+    inputs the sweep is along all of them at once (--each: along every entry); the best error is the least on the
+    curve, by the median of three steps. A claimed gradient (--grad) gets the Taylor remainder test.
+    Formats: text, json, ndjson, markdown, html, csv; files also .pdf, .svg, .png.
+    """
+    from gradcli.checks.asked import CheckOptions, request
+    from gradcli.checks.build import settings_of
+    from gradcli.study.sweep import SweepOptions
+    from gradcli.study.sweep import sweep as study
+
+    to = output(FORMATS, options, world, pictures=True)
+    settings = settings_of(options)
+    ask = only(target_requests(target, options, world))
+    formats = options.formats or (() if options.bits else ("float64",))
+    wanted = SweepOptions(options.schemes, formats, options.bits, options.each, options.samples)
+    heard = None if options.quiet else world.tell
+    with world.users_code(ask.target, seconds=options.time_limit), world.working("sweeping", options.quiet):
+        report = study(request(ask, CheckOptions(settings)), wanted, heard)
+    emit(report, to, world)
+    return report.exit_status

@@ -1,0 +1,160 @@
+"""Turn the words of the command line, and lines of standard input, into requests, one for each target."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from gradcli.cli.world import World
+from gradcli.errors import BadOption, BadPoint, GradcliError
+from gradcli.request.options import Options, claim_of
+from gradcli.request.target_text import ASSIGNMENT, folded, is_python
+from gradcli.targets.target_request import TargetRequest, written_value
+
+# in words joined by newlines: x = 1, x =1, x= 1, x == 1
+_SPACED_ASSIGNMENT = re.compile(r"^(?P<name>[^\W\d]\w*)(?:\n=+|\n?==|=(?=\n|$))\n?(?P<value>.*)$", re.MULTILINE)
+_STARTS_LIKE_AN_OPERATOR = re.compile(r"[+*^@%<>=|&]|/$")  # "/" alone, for a longer word may be a path
+_NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
+_NAME = re.compile(r"[^\W\d]\w*")
+_ENDS_WITH_AN_OPERATOR = re.compile(r"[-+*/^@%<>=]$")
+
+
+def target_requests(words: Sequence[str], options: Options, world: World) -> Iterator[TargetRequest]:
+    """Yield a request for each target; NAME=VALUE arguments are added to its point, and `-` stands for standard input.
+
+    Raises  BadOption, NotSupported.
+    """
+    _refuse_unquoted(words, options)
+    targets = [word for k, word in enumerate(words) if k == 0 or not ASSIGNMENT.fullmatch(word)]
+    assigned = tuple(word for k, word in enumerate(words) if k > 0 and ASSIGNMENT.fullmatch(word))
+    if not targets:
+        raise BadOption("there is no target", do='write one: gradcli check "sin(x*y)"')
+    common, claim = (*options.at, *assigned), claim_of(options)
+    for target in targets:
+        if target == "-":
+            for request in _lines(world, common, claim, options.wrt):
+                yield replace(request, python_allowed=options.allow_python)
+        else:
+            yield TargetRequest(target, common, claim, options.wrt)
+
+
+def _refuse_unquoted(words: Sequence[str], options: Options) -> None:
+    """Refuse an unquoted expression, a bare number, or an input's name as a target; say what to write. Raises BadOption."""
+    if "=" in words[1:] and options.at and options.at[-1].strip().isidentifier():
+        value = "".join(words[words.index("=") + 1 :][:1])
+        raise BadOption(f"--at {options.at[-1]} = {value} is three words", do=f"write --at {options.at[-1]}={value}")
+    spaced = _SPACED_ASSIGNMENT.search("\n".join(words[1:]))
+    if spaced is not None:
+        says = f"write {spaced['name']}={spaced['value'] or '1'}, one word with one ="
+        raise BadOption(f"'{spaced.group().replace(chr(10), ' ').strip()}' gives no input a value", do=says)
+    targets = [word for k, word in enumerate(words) if k == 0 or not ASSIGNMENT.fullmatch(word)]
+    for k, word in enumerate(targets):
+        if len(targets) > 1 and (
+            word == "-" or _STARTS_LIKE_AN_OPERATOR.match(word) or (k and _ENDS_WITH_AN_OPERATOR.search(targets[k - 1]))
+        ):
+            raise BadOption("the shell has split this expression into words", do=f"quote it: {_quoted(words)}")
+        if k and _NUMBER.fullmatch(word):
+            raise BadOption(f"'{word}' is a number, not a target", do=f"write NAME={word} for a value")
+        if k and word.isidentifier() and any(word in _NAME.findall(other) for other in targets[:k]):
+            do = f"write --wrt {options.wrt},{word}" if options.wrt else f"write {word}=1 for a value"
+            raise BadOption(f"'{word}' is an input of another target, not a target", do=do)
+
+
+def _quoted(words: Sequence[str]) -> str:
+    values = [word for word in words[1:] if ASSIGNMENT.fullmatch(word)]
+    return " ".join((f'"{" ".join(word for word in words if word not in values)}"', *values))
+
+
+def _lines(
+    world: World, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None
+) -> Iterator[TargetRequest]:
+    for number, line in world.lines():
+        text = line.strip()
+        if text and not text.startswith("#"):
+            yield (
+                _object(text, number, at, claim, wrt)
+                if text.startswith("{")
+                else TargetRequest(text, at, claim, wrt, number)
+            )
+
+
+def own_values(found: Sequence[TargetRequest], common: Sequence[str]) -> list[TargetRequest]:
+    """Return several targets, each expression with those NAME=VALUE arguments alone whose name it has.
+
+    `common` are the points of `--at`, which all targets get, as Python code gets everything.
+
+    Raises  BadOption for a name that no target has.
+    """
+    if len(found) < 2:
+        return [*found]
+    inputs = [None if is_python(ask.target) else _inputs(ask.target) for ask in found]
+    given = found[0].at[len(common) :]
+    for text in given:
+        name = folded(text.partition("=")[0].strip())
+        if None not in inputs and not any(name in known for known in inputs if known is not None):
+            raise BadOption(f"'{name}' is an input of no target", do="leave it out, or correct its name")
+    return [
+        replace(ask, at=tuple(text for k, text in enumerate(ask.at) if k < len(common) or _has(text, known)))
+        for ask, known in zip(found, inputs, strict=True)
+    ]
+
+
+def _inputs(target: str) -> tuple[str, ...] | None:
+    """Return the inputs of an expression; None if it cannot be read, which its check will say."""
+    from gradcli.targets.expression import Expression
+
+    try:
+        return tuple(Expression(target).inputs)
+    except GradcliError:
+        return None
+
+
+def _has(text: str, inputs: Sequence[str] | None) -> bool:
+    return inputs is None or folded(text.partition("=")[0].strip()) in inputs
+
+
+def only(found: Iterator[TargetRequest]) -> TargetRequest:
+    """Return the one target of a command that takes one. Raises BadOption."""
+    targets = list(found)
+    if len(targets) != 1:
+        raise BadOption(f"this command takes one target, not {len(targets)}", do="run it once for each")
+    return targets[0]
+
+
+def several(words: Sequence[str]) -> bool:
+    """Whether the words of the command line name more than one target, or standard input."""
+    return words[:1] == ["-"] or sum(k == 0 or not ASSIGNMENT.fullmatch(w) for k, w in enumerate(words)) > 1
+
+
+def _object(
+    text: str, number: int, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None
+) -> TargetRequest:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return TargetRequest(text, at, claim, wrt, number, problem="this line is not a JSON object")
+    here, grad = found.get("at"), found.get("grad")
+    if (
+        set(found) - {"target", "grad", "at", "wrt"}
+        or not all(isinstance(found.get(key, ""), str) for key in ("target", "wrt"))
+        or "target" not in found
+        or not isinstance(here, str | dict | None)
+        or not isinstance(grad, str | dict | None)
+    ):
+        says = "a line's object needs `target` and may have `grad`, `at` and `wrt`, each a text (`grad` and `at` also an object)"
+        return TargetRequest(text, at, claim, wrt, number, problem=says)
+    try:
+        said = (
+            grad
+            if not isinstance(grad, dict)
+            else ", ".join(f"{n}={written_value(n, g, True)}" for n, g in grad.items())
+        )
+    except BadPoint as error:
+        return TargetRequest(text, at, claim, wrt, number, problem=error.what)
+    points = (*at, here) if isinstance(here, str) else at
+    values = here if isinstance(here, dict) else {}
+    texts_from_line = tuple(text for text in (said, here) if isinstance(text, str))
+    claimed = ("grad", said) if said is not None else claim
+    return TargetRequest(
+        found["target"], points, claimed, found.get("wrt", wrt), number, values, texts_from_line=texts_from_line
+    )

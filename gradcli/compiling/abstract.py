@@ -1,0 +1,319 @@
+"""Abstract values: what a function gets while its program is written. They have a shape and a dtype, and no value."""
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import numpy as np
+
+from gradcli.compiling.straight_line import OfNode, StraightLine
+from gradcli.errors import BadShape, CannotCompile, NoRule, TraceEnded
+from gradcli.rules.methods import SAME_NAME
+from gradcli.tracing.bind import bind
+from gradcli.tracing.primitive import Primitive, Value
+from gradcli.tracing.storage import assign
+from gradcli.tracing.tracer import Arithmetic, Tracer
+
+_SELECT = "np.where(condition, a, b), np.maximum and np.minimum"
+_TRUTHS = {np.any, np.all, np.count_nonzero}
+_POSITIONS = {np.nonzero, np.argwhere, np.flatnonzero}
+_NEED_VALUES = (  # they compile as calls; the shapes of their results depend on shapes only
+    "sort", "argsort", "partition", "argpartition", "argmax", "argmin", "median", "percentile", "quantile", "searchsorted",
+    "digitize", "interp", "unwrap", "cov", "corrcoef", "gradient", "polyfit", "nan_to_num", "geomspace", "take_along_axis",
+    "nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin", "nanmedian", "nanpercentile", "nanquantile",
+    "nancumsum", "nancumprod", "nanargmax", "nanargmin",
+)  # fmt: skip
+_CALLED = {*(getattr(np, name) for name in _NEED_VALUES), np.linalg.slogdet, np.linalg.matrix_rank}
+_ARGUMENTS = (int, float, str, bool, type(None), np.generic, np.ndarray, slice)
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """A function of numpy's whose result carries no derivative, as an operation of a program."""
+
+    function: Callable[..., Any]
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the result is the operand itself, without its derivative."""
+        return self.function is _itself
+
+    def __call__(self, *xs: Value, **params: Any) -> Value:
+        return self.function(*xs, **params)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """A call of a function of numpy's that has to see values, such as np.sort, as one operation of a program.
+
+    `args` and `kwargs` have an `Operand` in place of each abstract value. `output` is the number of the result, where there
+    are several.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    shape: tuple[int, ...] | None = None
+    output: int | None = None
+
+    def __call__(self, *xs: Value) -> Value:
+        args, kwargs = (_filled(part, xs) for part in (self.args, self.kwargs))
+        found = self.function(*args, **kwargs)
+        y = found if self.output is None else found[self.output]
+        if self.shape is not None and np.shape(y) != self.shape:
+            name = self.function.__name__
+            raise BadShape(
+                f"np.{name} gives shape {np.shape(y)}; the function was compiled for {self.shape}",
+                do="use functions whose results have the same shape for all values",
+            )
+        return y
+
+
+@dataclass(frozen=True, slots=True)
+class NamedConstant:
+    """The constant pi or e, as an operation of a program: an arithmetic may know more of it than its float64 `value`."""
+
+    name: str
+    value: float
+
+    def __call__(self) -> Value:
+        return np.float64(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """The place of an operand among the arguments of a `Call`."""
+
+    number: int
+
+
+def _filled(x: Any, operands: Sequence[Value]) -> Any:
+    """Return arguments with the operands in their places."""
+    if isinstance(x, Operand):
+        return operands[x.number]
+    if isinstance(x, dict):
+        return {name: _filled(part, operands) for name, part in x.items()}
+    return type(x)(_filled(part, operands) for part in x) if type(x) in (list, tuple) else x
+
+
+def _emptied(x: Any, operands: list[Any]) -> Any:
+    """Return arguments with abstract values replaced by their places, which are added to `operands`.
+
+    Raises  CannotCompile for functions among them.
+    """
+    if isinstance(x, AbstractValue):
+        operands.append(x)
+        return Operand(len(operands) - 1)
+    if isinstance(x, dict):
+        return {name: _emptied(part, operands) for name, part in x.items()}
+    if type(x) in (list, tuple):
+        return type(x)(_emptied(part, operands) for part in x)
+    if not isinstance(x, _ARGUMENTS) or isinstance(x, Tracer):
+        raise _needs("plain values for a function that is passed to numpy", f"use {_SELECT}")
+    return x
+
+
+def _itself(x: Value) -> Value:
+    return x
+
+
+def _needs(what: str, do: str) -> CannotCompile:
+    return CannotCompile(f"the function needs {what}, which a compiled function does not have", do=do)
+
+
+class AbstractValue(OfNode):
+    """A value of a program that is being written; asking it for more than its shape and dtype raises CannotCompile."""
+
+    __slots__ = ()
+
+    @property
+    def __class__(self) -> type:
+        return np.ndarray if self.shape else self.dtype.type
+
+    @__class__.setter
+    def __class__(self, value: type) -> None:
+        raise TypeError("the class of an abstract value is fixed")
+
+    @property
+    def under(self) -> Value:
+        return np.float64(0)  # the arithmetic underneath is float64's
+
+    @property
+    def primal(self) -> Value:
+        if not self.is_constant:
+            raise _needs("a plain value", "use numpy's functions of arrays, which compile")
+        return self.node.value
+
+    def settle(self) -> NoReturn:
+        raise CannotCompile("the function uses a value that it kept from an earlier call")
+
+    def hold(self, x: Value) -> Tracer:
+        return self.program.constant(x)
+
+    def twin(self) -> Tracer:
+        return type(self)(self.program, self.number)
+
+    def __repr__(self) -> str:
+        return f"AbstractValue({self.number})"
+
+    def detached(self) -> OfNode:
+        """Return the value without its derivative."""
+        return self.program.operation(Without(_itself), [self], {})
+
+    def process(self, primitive: Primitive, xs: Sequence[Value], params: Any) -> Value:
+        return self.program.operation(primitive, xs, params)
+
+    def differentiated(self, f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, list[Value]]:
+        """Return a scalar function's value and gradient at abstract values, as nodes of their program.
+
+        Raises  BadShape if the value is not a scalar.
+        """
+        if self.program.differentiate is None:
+            raise CannotCompile("a gradient inside a function of this kind")
+        return self.program.differentiate(f, xs)
+
+    # What needs a plain value.
+
+    def __bool__(self) -> bool:
+        if self.is_constant:
+            return bool(self.primal)
+        raise _needs("the truth of a value (`if`, `and`, `max`)", f"use {_SELECT}")
+
+    def __float__(self) -> Any:
+        return float(self._plain("float()"))
+
+    def __int__(self) -> Any:
+        return int(self._plain("int()"))
+
+    def __index__(self) -> Any:
+        if not self.is_constant:
+            raise _needs("an index or a size from data", "compute indices and sizes from integers alone")
+        return self.primal.__index__()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if not self.is_constant:
+            raise _needs("a plain array", "use numpy's functions of arrays, which compile")
+        return np.array(self.primal, dtype)
+
+    def __complex__(self) -> Any:
+        return complex(self._plain("complex()"))
+
+    def _plain(self, asked: str) -> Any:
+        if not self.is_constant:
+            raise _needs(f"a plain value for {asked}", "use numpy's functions of arrays, which compile")
+        return self.primal
+
+    # Masks, and writes that they select.
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "__call__" and not kwargs and ufunc in _BITWISE:
+            return self.program.operation(Without(ufunc), inputs, {})
+        return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function in _POSITIONS:
+            raise _needs(f"a shape that depends on values (np.{function.__name__})", f"use {_SELECT}")
+        if function in _TRUTHS and len(args) == 1 and args[0] is self and self.dtype == bool and not kwargs.get("out"):
+            return self.program.operation(Without(function), args, kwargs)
+        before = TraceEnded.raised
+        try:
+            return super().__array_function__(function, types, args, kwargs)
+        except (TraceEnded, NoRule):
+            if function not in _CALLED or "out" in kwargs:
+                raise
+            TraceEnded.raised = before
+            return self._called(function, args, kwargs)
+
+    def called(self, function: Any, args: Sequence[Any], kwargs: Any) -> Any:
+        """Return numpy's function of this name as the array's method."""
+        return self.__array_function__(function, (type(self),), (self, *args), kwargs)
+
+    def sort(self, axis: int = -1, **options: Any) -> None:
+        """Sort in place."""
+        self[...] = np.sort(self, axis, **options)
+
+    def _called(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Return a call of a function of numpy's as one operation, or one for each of its results."""
+        operands: list[Any] = []
+        call = Call(function, _emptied(tuple(args), operands), _emptied(dict(kwargs), operands))
+        found = call(*(x.node.value for x in operands))
+        if not isinstance(found, tuple):
+            return self.program.operation(replace(call, shape=np.shape(found)), operands, {})
+        parts = [
+            self.program.operation(replace(call, shape=np.shape(part), output=k), operands, {})
+            for k, part in enumerate(found)
+        ]
+        return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
+
+    def __getitem__(self, index: Any) -> Any:
+        if any(isinstance(part, AbstractValue) for part in (index if isinstance(index, tuple) else (index,))):
+            index = self._plain_index(index)
+        return super().__getitem__(index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if (
+            isinstance(index, AbstractValue)
+            and index.dtype == bool
+            and index.shape == self.shape
+            and np.shape(value) == ()
+        ):
+            assign(self, bind(np.where, index, value, self))
+            return
+        if any(isinstance(part, AbstractValue) for part in (index if isinstance(index, tuple) else (index,))):
+            index = self._plain_index(index)
+        super().__setitem__(index, value)
+
+    def _plain_index(self, index: Any) -> Any:
+        parts = index if isinstance(index, tuple) else (index,)
+        if not all(part.is_constant for part in parts if isinstance(part, AbstractValue)):
+            raise _needs("an index that depends on values", f"use {_SELECT}, or capture the index in a closure")
+        plain = tuple(part.primal if isinstance(part, AbstractValue) else part for part in parts)
+        return plain if isinstance(index, tuple) else plain[0]
+
+    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the value as another type; float64 carries the derivative."""
+        wanted = np.dtype(dtype)
+        if self.dtype != np.float64 and wanted.kind in "biuf":
+            return self.program.operation(Without(np.ndarray.astype), [self], {"dtype": wanted})
+        return super().astype(dtype, *args, **kwargs)  # type: ignore[misc]
+
+
+_BITWISE = {np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert}
+
+
+def _install() -> None:
+    for name, ufunc in (("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor)):
+        setattr(AbstractValue, f"__{name}__", lambda self, other, ufunc=ufunc: ufunc(self, other))
+        setattr(AbstractValue, f"__r{name}__", lambda self, other, ufunc=ufunc: ufunc(other, self))
+    for name in SAME_NAME:
+        function = getattr(np, name)
+        setattr(
+            AbstractValue, name, lambda self, *args, function=function, **kwargs: self.called(function, args, kwargs)
+        )
+    setattr(AbstractValue, "__invert__", lambda self: np.invert(self))  # noqa: B010
+
+
+_install()
+
+
+class Exact(AbstractValue, Arithmetic):
+    """A value of a program for an arithmetic of its own, in which constants are exact and nothing is computed beforehand."""
+
+    __slots__ = ()
+
+    @classmethod
+    def lift(cls, number: Value) -> OfNode:
+        return number if isinstance(number, Exact) else WRITING.get().constant(number)
+
+    @classmethod
+    def lift_constant(cls, name: str, value: Value) -> OfNode:
+        return WRITING.get().operation(NamedConstant(name, float(value)), [], {})
+
+    def process(self, primitive: Primitive, xs: Sequence[Value], params: Any) -> Value:
+        if primitive.kinks is not None or primitive.constant:
+            raise CannotCompile(f"{primitive.name} has kinks or steps")
+        return super().process(primitive, xs, params)
+
+
+WRITING: ContextVar[StraightLine] = ContextVar("writing")  # the exact program that is being written

@@ -1,0 +1,372 @@
+"""Compiled functions: traced once at an example, written as straight-line numpy code, and run as such."""
+
+import contextvars
+import inspect
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gradcli.compiling.abstract import AbstractValue, Call, Without
+from gradcli.compiling.arguments import Argument, Array, Fixed, Number, argument, refuse_kind, varies
+from gradcli.compiling.expansion import expanded
+from gradcli.compiling.gradient import Times, differentiated
+from gradcli.compiling.straight_line import Node, OfNode, StraightLine
+from gradcli.compiling.written import Written, written
+from gradcli.errors import BadTarget, FunctionFailed, GradcliError, TraceDiffers
+from gradcli.targets.python import PythonFunction, signature_of
+from gradcli.targets.refusals import refuse_again, remember_refusal
+from gradcli.targets.structure import Node as Structure
+from gradcli.targets.structure import put_together, taken_apart
+from gradcli.tracing import levels
+from gradcli.tracing.finite import largest
+from gradcli.tracing.primitive import Primitive, Value
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import Tracer
+
+_AGREEMENT = 1e-9  # of the largest entry, between the compiled function and the function at the example
+_ROUNDINGS = 1e-12  # of the largest value of the program: what its rounding may change
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """The program as it was traced: it runs on traced values, to be differentiated further."""
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[int, ...]
+    results: tuple[int, ...]
+
+    def run(self, xs: Sequence[Value]) -> list[Value]:
+        """Return the results on any values, also traced ones."""
+        values: dict[int, Value] = dict(zip(self.inputs, xs, strict=True))
+        for k, node in enumerate(self.nodes):
+            if k not in values:
+                assert node.operation is not None or node.constant
+                operands = [values[j] for j in node.operands]
+                values[k] = node.value if node.operation is None else node.operation(*operands, **node.params)
+        return [values[k] for k in self.results]
+
+
+class Compiled:
+    """A function that was traced at an example and runs as straight-line numpy code.
+
+    `source` is the code. Arrays that the function captured are constants of the code, as they were at the example. The
+    result is in arrays of its own. Another shape or dtype of an argument, or another value of one that is neither a float nor
+    an array of floats, raises BadShape. It can be pickled, called from threads, differentiated and compiled into other functions.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        arguments: Mapping[str, Argument],
+        recorded: _Recorded,
+        codes: tuple[Written, Written | None],
+        result: Any,
+    ) -> None:
+        self.__name__ = self.__qualname__ = name
+        if all(map(str.isidentifier, arguments)):
+            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+            self.__signature__ = inspect.Signature([inspect.Parameter(one, kind) for one in arguments])
+        self._arguments = dict(arguments)
+        self._names, self._readers = tuple(arguments), tuple(arguments.values())
+        self._recorded = recorded
+        self._fast, self._careful = codes
+        self._result = result
+
+    @cached_property
+    def source(self) -> str:
+        """The code, below comments that say what its names stand for."""
+        return _commented(self.__name__, self._inputs(), self._fast)
+
+    @cached_property
+    def _run(self) -> Callable[..., Any]:
+        return self._fast.function()
+
+    @cached_property
+    def _run_carefully(self) -> Callable[..., Any]:
+        assert self._careful is not None
+        return self._careful.function()
+
+    @cached_property
+    def _structure(self) -> tuple[Structure, dict[str, Any]]:
+        return taken_apart("", self._result)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what the function returns at these arguments.
+
+        Raises  BadShape for an argument that is not like the example's.
+        """
+        xs: list[Value] = []
+        for one, x in zip(self._readers, self._in_order(args, kwargs), strict=True):
+            one.read(x, xs)
+        for x in xs:
+            if isinstance(x, Tracer):
+                return self._structured(self._recorded.run(xs))
+        if self._careful is None:
+            return self._structured(self._run(*xs)[0])
+        results, total = quietly(self._run, xs)
+        if total != total:
+            results, _ = quietly(self._run_carefully, xs)
+        return self._structured(results)
+
+    def _in_order(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
+        """Return the arguments in the order of the example's. Raises TypeError if any is missing or unknown."""
+        names = self._names
+        if not kwargs and len(args) == len(names):
+            return args
+        given = dict(zip(names, args, strict=False))
+        if (
+            len(args) > len(names)
+            or not kwargs.keys() <= set(names[len(args) :])
+            or len(args) + len(kwargs) < len(names)
+        ):
+            raise TypeError(
+                f"{self.__name__} was compiled for the arguments {', '.join(names)}: give each of them once"
+            )
+        given |= kwargs
+        return [given[name] for name in names]
+
+    def _structured(self, results: Sequence[Value]) -> Any:
+        """Return results in the structure that the function returned at the example."""
+        if type(self._result) is _Place:
+            return results[0]
+        structure, leaves = self._structure
+        return put_together(
+            structure, {path: results[x.number] if type(x) is _Place else x for path, x in leaves.items()}
+        )
+
+    def _inputs(self) -> list[Argument]:
+        found: list[Argument] = []
+
+        def add(one: Argument) -> None:
+            if isinstance(one, Array | Number):
+                found.append(one)
+            elif not isinstance(one, Fixed):
+                for part in one.parts:
+                    add(part)
+
+        for one in self._arguments.values():
+            add(one)
+        return found
+
+    def __reduce__(self) -> Any:
+        codes = (self._fast, self._careful)
+        return Compiled, (self.__name__, self._arguments, self._recorded, codes, self._result)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.__name__}>"
+
+
+class _Quiet(threading.local):
+    """A context of this thread in which numpy ignores floating-point errors; entering it takes less time than errstate."""
+
+    def __init__(self) -> None:
+        self.context = contextvars.copy_context()
+        self.context.run(np.seterr, all="ignore")
+
+
+_QUIET = _Quiet()
+
+
+def quietly(function: Callable[..., Any], xs: Sequence[Value]) -> Any:
+    """Return a function's results, with floating-point errors ignored."""
+    try:
+        return _QUIET.context.run(function, *xs)
+    except RuntimeError:  # the context is entered already: a compiled function was called by a rule of another
+        with np.errstate(all="ignore"):
+            return function(*xs)
+
+
+class _Place:
+    """A place in the result's structure, filled by one of the results of the code."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def compiled_function(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Compiled:
+    """Return a function compiled at an example of its arguments.
+
+    Raises  CannotCompile, with its line, where the function needs a plain value or a shape that depends on values;
+            TraceDiffers if the code does not find what the function finds at the example.
+    """
+    name = getattr(f, "__name__", type(f).__name__)
+    signature = signature_of(f)
+    refuse_kind(f, name, signature)
+    refuse_again(f)
+    named = _by_name(signature, args, kwargs)
+    structures: dict[str, Structure] = {}
+    leaves: dict[str, Any] = {}
+    arguments: dict[str, Argument] = {}
+    for key, x in named.items():
+        structures[key], inside = taken_apart(key, x)
+        leaves |= inside
+        arguments[key] = argument(key, structures[key], x)
+    values: list[Value] = []
+    for one, x in zip(arguments.values(), named.values(), strict=True):
+        one.read(x, values)
+    function = PythonFunction(f, name, structures, ())
+    with np.errstate(all="ignore"), levels.sweep() as level:
+        program = StraightLine(AbstractValue, level, differentiate=differentiated)
+        made = _Inputs(program)
+        y = function.raw({path: made.abstract(x) for path, x in leaves.items()})
+        results: list[OfNode] = []
+        result = _with_places(y, program, results, name)
+        inputs, numbers = [x.number for x in made.inputs], [x.number for x in results]
+        careful = written(expanded(program, inputs, numbers, careful=True))
+        products = any(isinstance(node.operation, Times) for node in program.nodes)
+        codes = (careful, careful if products else None)
+        if products and not _loses_nan(program):
+            codes = written(expanded(program, inputs, numbers, careful=False)), careful
+        size = max((largest(node.value) for node in program.nodes), default=0.0)
+    recorded = _Recorded(tuple(map(_stripped, program.nodes)), tuple(inputs), tuple(numbers))
+    found = Compiled(name, arguments, recorded, codes, result)
+    try:
+        _confirm(found, function, leaves, values, size)
+        _confirm(found, function, *_displaced(leaves, values), size, only_finite=True)
+    except TraceDiffers as error:
+        remember_refusal(f, error.what)
+        raise
+    return found
+
+
+@dataclass
+class _Inputs:
+    """The inputs of a program, made from the leaves of the example's arguments."""
+
+    program: StraightLine
+
+    def __post_init__(self) -> None:
+        self.inputs: list[OfNode] = []
+
+    def abstract(self, x: Any) -> Any:
+        """Return an input for a float or an array of floats, and anything else as it is."""
+        if not varies(x):
+            return x
+        self.inputs.append(self.program.input(x if type(x) is np.ndarray else np.float64(x)))
+        return self.inputs[-1]
+
+
+def _by_name(signature: inspect.Signature | None, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the example's arguments by parameter name, in the order of the parameters."""
+    if signature is None:
+        return {f"argument{k}": x for k, x in enumerate(args)} | dict(kwargs)
+    try:
+        return dict(signature.bind(*args, **kwargs).arguments)
+    except TypeError as error:
+        raise BadTarget(
+            f"the example does not fit the function: {error}", do="give each argument of the function"
+        ) from None
+
+
+def _with_places(y: Any, program: StraightLine, results: list[OfNode], name: str) -> Any:
+    """Return the function's result with places for what the code computes. Raises FunctionFailed for no numbers."""
+    structure, leaves = taken_apart("", y)
+    found: dict[str, Any] = {}
+    for path, x in leaves.items():
+        if hasattr(x, "__next__") or (isinstance(x, np.ndarray) and x.dtype == object and not isinstance(x, Tracer)):
+            what = "an array of objects" if isinstance(x, np.ndarray) else "an iterator"
+            raise FunctionFailed(f"{name} returns {what}", do="return arrays, numbers, or structures of them")
+        if isinstance(x, Tracer | np.ndarray | float | np.generic):
+            found[path] = _Place(len(results))
+            results.append(program.constant(x))
+        elif isinstance(x, str | bytes | int | None):
+            found[path] = x
+        else:
+            says = f"{name} returns a {type(x).__name__}, which may hold values of the trace"
+            raise FunctionFailed(says, do="return arrays, numbers, or tuples, lists, dicts and dataclasses of them")
+    return put_together(structure, found)
+
+
+def _stripped(node: Node) -> Node:
+    """Return a node without its sample; constants are kept."""
+    return node if node.constant else replace(node, value=None)
+
+
+def _loses_nan(program: StraightLine) -> bool:
+    """Whether a gradient inside the function decides something: a nan of its fast form would not reach the results."""
+    reached: set[int] = set()
+    for k, node in enumerate(program.nodes):
+        if not reached.isdisjoint(node.operands):
+            constant = isinstance(node.operation, Primitive) and node.operation.constant
+            if constant or isinstance(node.operation, Without | Call):
+                return True
+            reached.add(k)
+        elif isinstance(node.operation, Times):
+            reached.add(k)
+    return False
+
+
+def _displaced(leaves: Mapping[str, Any], values: Sequence[Any]) -> tuple[dict[str, Any], list[Any]]:
+    """Return the leaves of the arguments, and the values of the inputs, at another point."""
+
+    def moved(x: Any) -> Any:
+        if not varies(x):
+            return x
+        step = np.cos(1.0 + np.arange(np.size(x))).reshape(np.shape(x)) * 0.25 * (np.abs(x) + 0.5)
+        return x + step if type(x) is np.ndarray else type(x)(x + step)
+
+    return {path: moved(x) for path, x in leaves.items()}, list(map(moved, values))
+
+
+def _confirm(
+    made: Compiled, function: PythonFunction, leaves: Mapping[str, Any], values: Sequence[Any], size: float,
+    only_finite: bool = False,
+) -> None:  # fmt: skip
+    """Compare the compiled code with the function, up to rounding of values of some size. Raises TraceDiffers.
+
+    With `only_finite`, a point at which the function raises, or has a value that is not finite, is passed over.
+    """
+    places = [path for path, x in taken_apart("", made._result)[1].items() if type(x) is _Place]
+    with np.errstate(all="ignore"):
+        try:
+            y = function.raw({path: x.copy() if isinstance(x, np.ndarray) else x for path, x in leaves.items()})
+        except GradcliError:
+            if only_finite:
+                return
+            raise
+        got = taken_apart("", y)[1]
+        expected = [got[path] for path in places if path in got]
+        if only_finite and not all(np.all(np.isfinite(x)) for x in expected):
+            return
+        found = [made._run_carefully(*values)[0]] if made._careful is not None else []
+        fast, total = made._run(*values)
+    if total == total:
+        found.append(fast)
+    if len(expected) != len(places) or not all(
+        _agree(a, b, size) for results in found for a, b in zip(results, expected, strict=True)
+    ):
+        raise TraceDiffers(
+            f"the compiled code of {made.__name__} does not find what the function finds",
+            do="let the function depend on its arguments alone: draw no random numbers in it, and keep no state",
+        )
+
+
+def _agree(a: Any, b: Any, size: float) -> bool:
+    if shape(a) != shape(b):
+        return False
+    if np.asarray(a).dtype.kind != "f":
+        return bool(np.array_equal(a, b))
+    room = _AGREEMENT * np.max(np.abs(b), initial=0.0, where=np.isfinite(b)) + _ROUNDINGS * size
+    return bool(np.all(np.isclose(a, b, rtol=0.0, atol=room, equal_nan=True)))
+
+
+def _commented(name: str, inputs: Sequence[Argument], code: Written) -> str:
+    """Return the text of the code, with comments that say what its inputs and constants are."""
+    head = code.text.split("(", 1)[1].split(")", 1)[0]
+    lines = [f"# {name}"]
+    for symbol, one in zip(filter(None, head.split(", ")), inputs, strict=True):
+        assert isinstance(one, Array | Number)
+        kind = f"{one.dtype} of shape {one.shape}" if isinstance(one, Array) else "a float"
+        lines.append(f"# {symbol}: {_printable(one.path)}, {kind}")
+    for symbol, x in code.space.items():
+        if symbol[0] == "c" and symbol[1:].isdigit():
+            lines.append(f"# {symbol}: {np.asarray(x).dtype} of shape {shape(x)}, captured")
+    return "\n".join(lines) + "\n" + code.text
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else ascii(text)[1:-1]

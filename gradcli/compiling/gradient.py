@@ -1,0 +1,257 @@
+"""The gradient of a program, written by its rules: the reverse sweep as further nodes.
+
+A rule that needs no values becomes the operations it consists of. Any other is one operation, which calls the rule on the
+values of each run.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import numpy as np
+
+from gradcli.arithmetic.program import vjp
+from gradcli.arithmetic.tape import CONSTANT, SPENT, Line, sweep_back, transpose
+from gradcli.compiling.abstract import Without
+from gradcli.compiling.straight_line import Node, OfNode, Operation, StraightLine
+from gradcli.errors import BadShape, CannotCompile, GradcliError, TraceEnded
+from gradcli.rules.kinds import Differential, Factor, Partial
+from gradcli.tracing import shapes
+from gradcli.tracing.domain import REAL
+from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, named
+from gradcli.tracing.shapes import shape
+
+_MULTIPLY, _NEGATIVE = named("multiply"), named("negative")
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """The operation that returns its operand: what is differentiated is a node of its own."""
+
+    def __call__(self, x: Value) -> Value:
+        return x
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """The cotangent of a scalar, with which a reverse sweep begins: one, or nan where the scalar is nan."""
+
+    def __call__(self, y: Value) -> Value:
+        return np.where(np.isnan(y), np.nan, 1.0)[()]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The product of a cotangent and a slope; zero where the cotangent is zero and the slope is not finite."""
+
+    def __call__(self, ybar: Value, slope: Value) -> Value:
+        return np.where(np.equal(ybar, 0) & ~np.isfinite(slope), 0.0, np.multiply(ybar, slope))[()]
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """The slope of an elementwise primitive by argument `i`, from its value and its operands."""
+
+    primitive: Primitive
+    i: int
+
+    @property
+    def rule(self) -> Partial:
+        """The rule that has the slope."""
+        rule = self.primitive.rule(self.i)
+        assert isinstance(rule, Partial)
+        return rule
+
+    def __call__(self, y: Value, *xs: Value, **params: Any) -> Value:
+        return self.rule.slope(y, xs, params)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """The cotangent of argument `i` of a primitive, by its rule: from that of the value, the value and the operands."""
+
+    primitive: Primitive
+    i: int
+
+    def __call__(self, ybar: Value, y: Value, *xs: Value, **params: Any) -> Value:
+        return self.primitive.rule(self.i).pull(ybar, self.i, y, xs, params, transpose)
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """The cotangent of argument `i` of any operation, by a tape that is recorded at each run."""
+
+    operation: Operation
+    i: int
+
+    def __call__(self, ybar: Value, *xs: Value, **params: Any) -> Value:
+        def alone(x: Value) -> Value:
+            return self.operation(*xs[: self.i], x, *xs[self.i + 1 :], **params)
+
+        return vjp(alone, [xs[self.i]])[1](ybar)[0]
+
+
+SAME, SEED, TIMES = Same(), Seed(), Times()
+
+
+def differentiated(f: Callable[..., Value], xs: Sequence[OfNode | Value]) -> tuple[Value, list[Value]]:
+    """Return a scalar function's value and gradient at values of a program that is being written, as nodes of it.
+
+    Raises  BadShape if the value is not a scalar.
+    """
+    program = next(x.program for x in xs if isinstance(x, OfNode))
+    inputs = [program.operation(SAME, [x], {}, again=True) for x in xs]
+    y = f(*inputs)
+    if getattr(y, "program", None) is not program:
+        return y, [np.zeros(x.shape)[()] for x in inputs]
+    if y.shape:
+        raise BadShape(f"the value has shape {y.shape}, and only a scalar has a gradient", do="use gradcli.jacobian")
+    bars = gradient(program, y, inputs)
+    return y, [np.zeros(x.shape)[()] if bar is None else bar for x, bar in zip(inputs, bars, strict=True)]
+
+
+def gradient(
+    program: StraightLine, y: OfNode, wrt: Sequence[OfNode], ybar: OfNode | None = None
+) -> list[OfNode | None]:
+    """Return the cotangents of `wrt`, given that of `y`, which for a scalar is one; None where nothing flows."""
+    first = min((x.number for x in wrt), default=y.number)
+    moving = _moving(program, {x.number for x in wrt}, range(first, y.number + 1))
+    if y.number not in moving:
+        return [None for _ in wrt]
+    lines = [_line(program, k, first, moving) for k in range(first, y.number + 1)]
+    bars: list[Any] = [None] * len(lines)
+    bars[-1] = _seed(program, y, moving) if ybar is None else ybar
+    sweep_back(lines, bars, len(lines) - 1)
+    return [bars[x.number - first] if x.number <= y.number else None for x in wrt]
+
+
+def _seed(program: StraightLine, y: OfNode, moving: set[int]) -> OfNode:
+    if program.exact or not any(_may_be_nan(program.nodes[k]) for k in moving):
+        return program.constant(np.float64(1))
+    return program.operation(SEED, [y], {})
+
+
+def _may_be_nan(node: Node) -> bool:
+    """Whether an operation has no value at some numbers, where its slope may have one all the same."""
+    if not isinstance(node.operation, Primitive):
+        return node.operation is not SAME and node.operation is not None
+    everywhere = all(domain is REAL for domain in node.operation.on) or node.params.get("n", -1) >= 0
+    return node.operation.kind == "elementwise" and not everywhere
+
+
+def _moving(program: StraightLine, wrt: set[int], among: range) -> set[int]:
+    """Return the nodes through which a derivative flows."""
+    found = set(wrt)
+    for k in among:
+        node = program.nodes[k]
+        if not found.isdisjoint(node.operands) and not _is_constant(node):
+            found.add(k)
+    return found
+
+
+def _is_constant(node: Node) -> bool:
+    """Whether an operation's result carries no derivative."""
+    if isinstance(node.operation, Primitive):
+        return node.operation.constant or not node.is_float
+    return isinstance(node.operation, Without | Seed) or not node.is_float
+
+
+def _line(program: StraightLine, k: int, first: int, moving: set[int]) -> Line:
+    """Return a node as a line of a tape whose rules write what they compute as further nodes."""
+    node = program.nodes[k]
+    if node.operation is None or k not in moving or moving.isdisjoint(node.operands):
+        return SPENT
+    rules = tuple(_Written(program, k) for _ in node.operands)
+    slots = tuple(operand - first if operand in moving else CONSTANT for operand in node.operands)
+    return replace(_MULTIPLY, rules=rules), slots, (), None, None, None
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A rule that writes the cotangent of an argument of node k."""
+
+    program: StraightLine
+    k: int
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return _pulled(self.program, self.k, i, ybar)
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        raise NotImplementedError("only the reverse sweep is written")
+
+
+def _pulled(program: StraightLine, k: int, i: int, ybar: Value) -> Value:
+    """Return the cotangent of argument i of node k."""
+    node = program.nodes[k]
+    operation, params = node.operation, node.params
+    y, xs = program.abstract(k), [_operand(program, j) for j in node.operands]
+    if isinstance(operation, Same):
+        return ybar
+    if isinstance(operation, Times):
+        return shapes.unbroadcast(program.operation(TIMES, [ybar, xs[1 - i]], {}), xs[i])
+    if isinstance(operation, Slope):
+        return _through_partial(program, operation, i, ybar, xs, params)
+    assert operation is not None
+    if not isinstance(operation, Primitive):
+        return program.operation(Through(operation, i), [ybar, *xs], params)
+    rule = operation.rule(i)
+    if isinstance(rule, Factor):
+        return shapes.unbroadcast(_times_number(program, rule.factor, ybar), xs[i])
+    if isinstance(rule, Partial):
+        slope = _slope(program, operation, i, y, xs, params)
+        times = _MULTIPLY if program.exact else TIMES
+        return shapes.unbroadcast(program.operation(times, [ybar, slope], {}), xs[i])
+    if not isinstance(rule, Differential):
+        found = followed(lambda: rule.pull(ybar, i, y, xs, params, _not_here))
+        if found is not None:
+            return found
+    return program.operation(Pulled(operation, i), [ybar, y, *xs], params)
+
+
+def _times_number(program: StraightLine, number: float, ybar: Value) -> Value:
+    if number == 1.0:
+        return ybar
+    if number == -1.0:
+        return program.operation(_NEGATIVE, [ybar], {})
+    return program.operation(_MULTIPLY, [np.float64(number), ybar], {})
+
+
+def _operand(program: StraightLine, k: int) -> Value:
+    node = program.nodes[k]
+    return node.value if node.constant and not program.exact else program.abstract(k)
+
+
+def _slope(program: StraightLine, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], params: Params) -> Value:
+    """Return a slope: the operations of its formula, unless these need values or another form is more accurate."""
+    rule = primitive.rule(i)
+    assert isinstance(rule, Partial)
+    if program.exact:
+        return rule.partial(y, *xs, **params)
+    found = None if rule.kernel else followed(lambda: rule.partial(y, *xs, **params))
+    return program.operation(Slope(primitive, i), [y, *xs], params) if found is None else found
+
+
+def _through_partial(
+    program: StraightLine, slope: Slope, i: int, ybar: Value, xs: Sequence[Value], params: Params
+) -> Value:
+    """Return the cotangent of argument i of a slope; its formula is differentiated, not its more accurate form."""
+    inputs = [program.operation(SAME, [x], {}, again=True) for x in xs]
+    partial = followed(lambda: slope.rule.partial(*inputs, **params))
+    if partial is None or getattr(partial, "program", None) is not program:
+        return program.operation(Through(slope, i), [ybar, *xs], params)
+    (found,) = gradient(program, partial, [inputs[i]], ybar)
+    return np.zeros(shape(xs[i]))[()] if found is None else found
+
+
+def followed(compute: Callable[[], Value]) -> Value | None:
+    """Return what a rule writes; None where it needs plain values."""
+    before = TraceEnded.raised
+    try:
+        return compute()
+    except (GradcliError, TypeError, ValueError):
+        TraceEnded.raised = before
+        return None
+
+
+def _not_here(program: Callable[[Value], Value], x: Value, ybar: Value) -> NoReturn:
+    raise CannotCompile("a rule with a program of its own")

@@ -1,0 +1,435 @@
+"""A program as the text of a Python function of numpy's: one statement an operation, memory used again.
+
+Names in the text are those of `_SPACE` and short words with the numbers of nodes: nothing of the user's is written into it.
+Numbers are Python's, whose sums and products are float64's own and take a third of the time; what Python refuses (division
+by zero) and what it rounds otherwise is left to numpy. Large arrays are written into the memory of values that are not read
+any more.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradcli.compiling.expansion import Expanded
+from gradcli.compiling.straight_line import Node, StraightLine, is_elementwise
+from gradcli.rules.elementwise import INTEGER_POWER, RELU
+from gradcli.rules.linalg import EINSUM, MATMUL
+from gradcli.rules.reductions import SUM
+from gradcli.rules.shaping import GETITEM, JOIN, PUT, SCATTER, SELECT, is_simple
+from gradcli.tracing import heap
+from gradcli.tracing.primitive import Primitive, named
+from gradcli.tracing.shapes import shape
+
+_ARITHMETIC = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
+_COMPARISONS = {
+    "greater": ">",
+    "greater_equal": ">=",
+    "less": "<",
+    "less_equal": "<=",
+    "equal": "==",
+    "not_equal": "!=",
+}
+_INFIX = _ARITHMETIC | _COMPARISONS
+_SPACE: dict[str, Any] = {
+    "float64": np.float64, "total": np.add.reduce, "zeros": np.zeros, "broadcast_to": np.broadcast_to, "power": np.power,
+    "square": np.square, "maximum": np.maximum, "where": np.where, "concatenate": np.concatenate, "array": np.array,
+    "vdot": np.vdot,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The text of a function, and what its names stand for."""
+
+    text: str
+    space: dict[str, Any]
+
+    def function(self) -> Callable[..., Any]:
+        """Return the function: from the inputs' values to the results, and a number that is nan if any of them is."""
+        heap.reuse_pages()
+        return compiled(self.text, self.space)
+
+
+def compiled(text: str, space: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return the function `program` that a text defines, with these names; a primitive stands for its function."""
+    names = {name: x.fun if isinstance(x, Primitive) else x for name, x in space.items()}
+    exec(compile(text, "<program>", "exec"), names)
+    made: Callable[..., Any] = names["program"]
+    return made
+
+
+def defined(inputs: Sequence[int], lines: Sequence[str]) -> str:
+    """Return the text of the function `program` of these inputs, each `v` and its number."""
+    body = "".join(f"    {line}\n" for line in lines)
+    return f"def program({', '.join(f'v{k}' for k in inputs)}):\n{body}"
+
+
+# Which memory the values of a program lie in, and when it is free to be used again.
+
+REUSED = 2**11  # entries, from which on memory is worth using again
+_ADD = named("add")
+_NEW = (INTEGER_POWER, RELU, MATMUL, SUM, SCATTER, SELECT, JOIN, PUT)  # beside numpy's ufuncs: they return new arrays
+
+
+class Memory:
+    """The memory of the nodes that results are computed from.
+
+    `of[k]` are the nodes whose arrays node k may lie in: its own for an operation that returns a new array, or a number;
+    for any other, those of its operands, of which the result may be a view. `added[k] = j` says that addition k adds what
+    scatter j would spread over zeros into the memory of its other operand, so that j itself is not made. `written[k] = j`
+    says that put k writes into the memory of its operand j.
+    """
+
+    def __init__(self, program: StraightLine, results: Sequence[int], inputs: Sequence[int]) -> None:
+        self.program = program
+        self.order = program.needed([*results, *inputs])
+        self.results = frozenset(results)
+        self.of: dict[int, frozenset[int]] = {}
+        self.added: dict[int, int] = {}
+        self.written: dict[int, int] = {}
+        self._uses = self._readers()
+        self._merge()
+        self.unmade = frozenset(self.added.values())
+        self.last = self._last_uses()
+        self._free: dict[tuple[int, ...], list[int]] = {}
+
+    def shape(self, k: int) -> tuple[int, ...]:
+        """Return the shape of a node."""
+        return shape(self.program.nodes[k].value)
+
+    def is_new(self, k: int) -> bool:
+        """Whether a node is an array that nobody else has."""
+        primitive = self.program.nodes[k].operation
+        if not isinstance(primitive, Primitive) or not self.shape(k):
+            return False
+        return isinstance(primitive.fun, np.ufunc) or primitive.is_a(*_NEW)
+
+    def is_whole(self, k: int) -> bool:
+        """Whether a node is all of an array that nobody else has."""
+        (root, *others) = self.of[k]
+        own = root == k or k in self.added or k in self.written
+        return not others and self.is_new(root) and self.shape(root) == self.shape(k) and own
+
+    def is_simple_scatter(self, k: int) -> bool:
+        """Whether a node is zeros with another one written into a part of them, no entry twice."""
+        node = self.program.nodes[k]
+        return node.operation is SCATTER and is_simple(node.params["index"])
+
+    def _readers(self) -> dict[int, list[int]]:
+        uses: dict[int, list[int]] = {}
+        for k in self.order:
+            for j in self.program.nodes[k].operands:
+                uses.setdefault(j, []).append(k)
+        return uses
+
+    def _merge(self) -> None:
+        """Find where each node lies, and what is written into the memory of an operand that nothing reads later."""
+        latest: dict[int, float] = {}  # of an array: its last reader
+        for k in self.order:
+            node = self.program.nodes[k]
+            if node.operation is _ADD:
+                self._add_into(k, node)
+            elif node.operation is PUT and self._may_write(k, node, latest):
+                self.written[k] = node.operands[0]
+            self.of[k] = self._lies_in(k, node)
+            last = float("inf") if k in self.results else max(self._uses.get(k, [k]))
+            for root in self.of[k]:
+                latest[root] = last if k in self.written else max(latest.get(root, 0), last)
+
+    def _lies_in(self, k: int, node: Node) -> frozenset[int]:
+        if k in self.written:
+            return self.of[self.written[k]]
+        if not node.operands or not self.shape(k) or (self.is_new(k) and k not in self.added):
+            return frozenset((k,))
+        return frozenset().union(*(self.of[j] for j in node.operands if j != self.added.get(k)))
+
+    def _add_into(self, k: int, node: Node) -> None:
+        for scatter, other in (node.operands[::-1], node.operands):
+            alone = all(self._uses[x] == [k] and x not in self.results for x in (scatter, other))
+            whole = alone and self.is_simple_scatter(scatter) and self.is_whole(other)
+            if whole and self.shape(other) == self.shape(k) and not self._is_written_before(scatter, k):
+                self.added[k] = scatter
+                return
+
+    def _is_written_before(self, scatter: int, k: int) -> bool:
+        """Whether what a scatter reads is written over before node k, which would read it then."""
+        (operand,) = self.program.nodes[scatter].operands
+        return any(scatter < put < k and not self.of[put].isdisjoint(self.of[operand]) for put in self.written)
+
+    def _may_write(self, k: int, node: Node, latest: dict[int, float]) -> bool:
+        """Whether a put can write into its operand's memory: that is all its own, and not read any more."""
+        base, v = node.operands
+        if not self.is_whole(base) or not self.of[v].isdisjoint(self.of[base]):
+            return False
+        (root,) = self.of[base]
+        return latest[root] <= k and self.program.nodes[base].dtype == node.dtype
+
+    def operands(self, k: int) -> tuple[int, ...]:
+        """Return what is read for a node: an addition reads for the scatter that it does the work of."""
+        if k in self.unmade:
+            return ()
+        nodes = self.program.nodes
+        return tuple(nodes[j].operands[0] if j == self.added.get(k) else j for j in nodes[k].operands)
+
+    def _last_uses(self) -> dict[int, list[int]]:
+        """Return the arrays that are read no more after each node; those of inputs, constants and results stay."""
+        last: dict[int, int] = {}
+        for k in self.order:
+            for j in (k, *self.operands(k)):
+                last |= dict.fromkeys(self.of[j], k)
+        kept = frozenset().union(*(self.of[k] for k in self.results))
+        found: dict[int, list[int]] = {}
+        for root, k in last.items():
+            if self.is_new(root) and root not in kept:
+                found.setdefault(k, []).append(root)
+        return found
+
+    def taken(self, k: int) -> int | None:
+        """Return the node into whose memory an elementwise node can be written, or None for new memory."""
+        wanted, node = self.shape(k), self.program.nodes[k]
+        if node.value.size < REUSED or not self._is_float(k):
+            return None
+        for root in self.last.get(k, ()):
+            if root != k and root in self.operands(k) and self.shape(root) == wanted and self._is_float(root):
+                self.last[k].remove(root)
+                return root
+        free = self._free.get(wanted)
+        return free.pop() if free else None
+
+    def _is_float(self, k: int) -> bool:
+        return self.program.nodes[k].dtype == np.float64
+
+    def release(self, k: int) -> None:
+        """Make free what is read no more after a node."""
+        for root in self.last.get(k, ()):
+            if self._is_float(root):
+                self._free.setdefault(self.shape(root), []).append(root)
+
+
+@dataclass
+class _Text:
+    """The text so far and the values it names."""
+
+    program: StraightLine
+    memory: Memory
+    space: dict[str, Any] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    numbers: set[int] = field(default_factory=set)  # nodes that are Python's own floats
+
+    def write(self) -> None:
+        for k in self.memory.order:
+            node = self.program.nodes[k]
+            if node.constant:
+                self.space[f"c{k}"] = node.value
+                if isinstance(node.value, float):  # np.float64 is one
+                    self.numbers.add(k)
+            elif node.operation is not None and k not in self.memory.unmade:
+                self._statement(k, node)
+                self.memory.release(k)
+
+    def name(self, k: int) -> str:
+        """Return how the text writes a node: its name, or a number."""
+        node = self.program.nodes[k]
+        if not node.constant:
+            return f"v{k}"
+        if type(node.value) is int or (isinstance(node.value, float) and math.isfinite(node.value)):
+            number = repr(node.value if type(node.value) is int else float(node.value))
+            return f"({number})" if number.startswith("-") else number
+        return f"c{k}"
+
+    def scalar(self, k: int) -> str:
+        """Return a result without axes as numpy's own number."""
+        kind = self.program.nodes[k].dtype.type
+        self.space[kind.__name__] = kind
+        return f"{kind.__name__}({self.name(k)})"
+
+    def _statement(self, k: int, node: Node) -> None:
+        names = [self.name(j) for j in self.memory.operands(k)]
+        primitive = node.operation
+        if k in self.memory.added:
+            self._added(k, node)
+        elif node.operation is PUT:
+            self._put(k, node, names)
+        elif self.memory.is_simple_scatter(k):
+            at = self._at(k, node.params["index"])
+            self.lines += [f"v{k} = zeros({tuple(node.params['into'])!r})", f"v{k}[{at}] = {names[0]}"]
+        elif not isinstance(primitive, Primitive):
+            self.lines.append(f"v{k} = {self._called(k, node)}")
+        elif not node.shape and is_elementwise(primitive):
+            self.lines.append(f"v{k} = {self._number(k, node, primitive, names)}")
+        elif is_elementwise(primitive):
+            self.lines.append(f"v{k} = {self._elementwise(k, node, primitive, names)}")
+        else:
+            self.lines.append(f"v{k} = {self._known(k, node, primitive, names) or self._called(k, node)}")
+
+    def _added(self, k: int, node: Node) -> None:
+        """Add what a scatter would spread over zeros into the other operand's memory."""
+        scatter = self.memory.added[k]
+        (other,) = (j for j in node.operands if j != scatter)
+        made = self.program.nodes[scatter]
+        at = self._at(k, made.params["index"])
+        self.lines += [f"v{other}[{at}] += {self.name(made.operands[0])}", f"v{k} = v{other}"]
+
+    def _at(self, k: int, index: Any) -> str:
+        """Return the text of an index: itself where it is simple, else a name."""
+        if is_simple(index):
+            return ", ".join(map(_subscript, index if type(index) is tuple else (index,))) or "()"
+        self.space[f"at{k}"] = index
+        return f"at{k}"
+
+    def _put(self, k: int, node: Node, names: list[str]) -> None:
+        """Write into an array that nothing else reads, or into a copy."""
+        at = self._at(k, node.params["index"])
+        if k in self.memory.written:
+            self.lines.append(f"v{k} = {names[0]}")
+        else:
+            self.space[f"dtype{k}"] = node.dtype
+            self.lines.append(f"v{k} = array({names[0]}, dtype{k})")
+        self.lines.append(f"v{k}[{at}] = {names[1]}")
+
+    def _elementwise(self, k: int, node: Node, primitive: Primitive, names: list[str]) -> str:
+        memory = self.memory.taken(k) if self.memory.is_new(k) else None
+        out = "" if memory is None else f", out=v{memory}"
+        if primitive.name == "integer_power":
+            n = node.params["n"]
+            return f"square({names[0]}{out})" if n == 2 else f"power({names[0]}, {float(n)!r}{out})"
+        if primitive.name == "relu":
+            return f"maximum({names[0]}, 0.0{out})"
+        if not out and primitive.name in _INFIX:
+            return f" {_INFIX[primitive.name]} ".join(names)
+        if isinstance(primitive.fun, np.ufunc):
+            return f"{self._ufunc(primitive)}({', '.join(names)}{out})"
+        return self._called(k, node)
+
+    def _ufunc(self, primitive: Primitive) -> str:
+        self.space[f"np_{primitive.name}"] = primitive.fun
+        return f"np_{primitive.name}"
+
+    def _called(self, k: int, node: Node) -> str:
+        """Return the call of an operation's own function, which gets float64's numbers and not Python's."""
+        names = [f"float64({self.name(j)})" if j in self.numbers else self.name(j) for j in node.operands]
+        operation = node.operation
+        kind = operation.name if isinstance(operation, Primitive) else type(operation).__name__.lower()
+        called = f"{kind if kind.isidentifier() else 'call'}_{k}"
+        self.space[called] = operation
+        if node.params:
+            self.space[f"given_{k}"] = node.params
+        return f"{called}({', '.join(names)}{f', **given_{k}' if node.params else ''})"
+
+    def _number(self, k: int, node: Node, primitive: Primitive, names: list[str]) -> str:
+        if primitive.name in _COMPARISONS:
+            return f"{names[0]} {_COMPARISONS[primitive.name]} {names[1]}"
+        python, nodes = self._is_of_numbers(node.operands), [self.program.nodes[j] for j in node.operands]
+        floats = python or all(one.is_float for one in nodes)
+        if primitive.name == "divide" and python:
+            return f"float64({names[0]}) / {names[1]}"
+        if primitive.name in _ARITHMETIC and floats:
+            text = f"{names[0]} {_ARITHMETIC[primitive.name]} {names[1]}"
+        elif primitive.name == "negative" and floats:
+            text = f"-{names[0]}"
+        elif primitive.name == "integer_power" and node.params["n"] == 2 and floats:
+            text = f"{names[0]} * {names[0]}"
+        elif isinstance(primitive.fun, np.ufunc):
+            return f"{self._ufunc(primitive)}({', '.join(names)})"
+        else:
+            return self._called(k, node)
+        if python:
+            self.numbers.add(k)
+        return text
+
+    def _is_of_numbers(self, operands: Sequence[int]) -> bool:
+        """Whether an operation on these nodes is one of Python's floats; whole numbers may be among them."""
+        others = [self.program.nodes[j] for j in operands if j not in self.numbers]
+        return len(others) < len(operands) and all(type(node.value) is int and node.constant for node in others)
+
+    def _known(self, k: int, node: Node, primitive: Primitive, names: list[str]) -> str | None:
+        """Return the text of an operation that numpy has in fewer steps than the rule's own function, or None."""
+        x, params, of = names[0], node.params, self.program.nodes[node.operands[0]].shape
+        if primitive.name == "sum" and of:
+            return f"total({x}, {None if len(params['axis']) == len(of) else tuple(params['axis'])!r})"
+        if primitive.is_a(MATMUL):
+            return f"{x} @ {names[1]}"
+        if primitive is EINSUM and len(names) == 2:
+            return _product(params["subscripts"], *names)
+        if primitive.is_a(SELECT) and not node.shape and not of:
+            chosen = f"{names[1]} if {x} else {names[2]}"
+            if not self.numbers.issuperset(node.operands[1:]):
+                return f"float64({chosen})" if node.dtype == np.float64 else None
+            self.numbers.add(k)
+            return chosen
+        if primitive is GETITEM and of:
+            return f"{x}[{self._at(k, params['index'])}]"
+        if node.shape == ():
+            return None
+        if primitive.is_a(SELECT):
+            return f"where({', '.join(names)})"
+        if primitive.is_a(JOIN):
+            return f"concatenate(({', '.join(names)},), axis={params['axis']})"
+        if primitive.name == "reshape" and of:
+            return f"{x}.reshape({tuple(params['to'])!r})"
+        if primitive.name == "transpose":
+            return f"{x}.transpose({tuple(params['axes'])!r})"
+        if primitive.name == "broadcast_to":
+            return f"broadcast_to({x}, {tuple(params['to'])!r})"
+        return None
+
+
+def _product(subscripts: str, a: str, b: str) -> str | None:
+    """Return the text of an einsum that is a product of matrices and vectors, or None."""
+    inputs, output = subscripts.split("->")
+    p, q = inputs.split(",")
+    for left, right, text in ((p, q, f"{a} @ {b}"), (q, p, f"{b} @ {a}")):
+        letters = left[:-1] + right[1:]
+        simple = 0 < len(left) <= 2 and 0 < len(right) <= 2 and len(set(letters)) == len(letters)
+        if simple and left[-1] == right[0] and left[-1] not in letters and output == letters:
+            return text
+    return None
+
+
+def _subscript(part: Any) -> str:
+    """Return the text of a simple part of an index."""
+    if type(part) is slice:
+        ends = ["" if x is None else str(int(x)) for x in (part.start, part.stop, part.step)]
+        return ":".join(ends if part.step is not None else ends[:2])
+    return "..." if part is ... else repr(part)
+
+
+def written(expanded: Expanded) -> Written:
+    """Return a program as a function from the inputs' values to the results and a number, which is nan if any of them is.
+
+    Each result is in memory of its own; a scalar is numpy's. The number is 0 where the program is not checked.
+    """
+    program, results = expanded.program, expanded.results
+    memory = Memory(program, [*results, *expanded.watched], expanded.inputs)
+    text = _Text(program, memory)
+    numbers = [k for k in expanded.inputs if program.nodes[k].shape == ()]
+    text.numbers.update(numbers)
+    text.write()
+    taken: set[int] = set()
+    found, squares = [], [f"{text.name(k)} * {text.name(k)}" for k in expanded.watched]
+    for k in results:
+        node = program.nodes[k]
+        if node.shape == ():
+            found.append(text.scalar(k))
+        else:
+            own = memory.is_whole(k) and taken.isdisjoint(memory.of[k])
+            found.append(text.name(k) if own else f"array({text.name(k)})")
+            taken |= memory.of[k]
+        if node.is_float and not node.constant:
+            squares.append(_squared(text.name(k), node.shape))
+    total = " + ".join(squares) if expanded.is_checked else ""
+    lines = [*text.lines, f"return ({''.join(f'{x}, ' for x in found)}), {total or 0.0}"]
+    used = set(re.findall(r"\w+", "\n".join(lines)))
+    space = {name: x for name, x in (_SPACE | text.space).items() if name in used}
+    return Written(defined(expanded.inputs, lines), space)
+
+
+def _squared(name: str, shape: tuple[int, ...]) -> str:
+    """Return the text of the sum of a value's squares, which is nan if and only if an entry is."""
+    if not shape:
+        return f"{name} * {name}"
+    return f"{name}.dot({name})" if len(shape) == 1 else f"vdot({name}, {name})"

@@ -1,6 +1,0 @@
-"""Floor 3: ways to run the primitives."""
-
-import gradcli.primitives  # declares the primitives before anything runs them
-from gradcli.interpreters import fast  # installs the fast operators of recorded values
-
-__all__ = ["fast", "gradcli"]

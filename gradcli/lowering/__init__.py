@@ -1,1 +1,0 @@
-"""One table for each other arithmetic or framework: the functions that implement the primitives there."""

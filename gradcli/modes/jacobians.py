@@ -1,0 +1,73 @@
+"""Jacobians by rows (reverse sweeps) and by columns (forward sweeps), as one array for each input.
+
+Shapes  the output's shape, then the input's.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.arithmetic.dual import jvp
+from gradcli.arithmetic.program import Program
+from gradcli.request.point import Array
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import is_plain, shape, size
+
+
+def by_rows(program: Program, one: Value) -> list[list[Value]]:
+    """Return the cotangents of all inputs for each entry of the value; each reverse sweep starts from `one`.
+
+    Shapes  a list over the entries of the value (in C order) of lists over inputs.
+    Cost    one reverse sweep for each entry of the value.
+    """
+    y = program.y
+    if shape(y) == ():
+        return [program.pull(one)]
+    return [program.pull(np.reshape(_seed(one, k, size(y)), shape(y))) for k in range(size(y))]
+
+
+def _seed(one: Value, k: int, count: int) -> Value:
+    """Return a vector with `one` in place k and zeros of the same arithmetic elsewhere."""
+    if is_plain(one):
+        seed = np.zeros(count)
+        seed[k] = one
+        return seed
+    zero = one * 0
+    return np.stack([one if i == k else zero for i in range(count)])
+
+
+def stacked(rows: list[list[Value]], like: Value, number: int, x: Value) -> Any:
+    """Return the Jacobian of one input from its cotangents, given row by row."""
+    if len(rows) == 1 and shape(like) == ():
+        return np.asarray(rows[0][number], dtype=float)[()]
+    entries = [np.asarray(row[number], dtype=float) for row in rows]
+    if not entries:
+        return np.zeros(shape(like) + shape(x))
+    return np.stack(entries).reshape(shape(like) + np.shape(entries[0]))[()]
+
+
+def by_columns(f: Callable[..., Value], xs: Sequence[Array], k: int, y: Array) -> Array:
+    """Return the Jacobian of f with respect to its k-th input.
+
+    Cost    one dual evaluation for each entry of that input.
+    """
+    still: list[Any] = [None] * len(xs)
+    columns = [np.asarray(jvp(f, xs, [*still[:k], direction, *still[k + 1 :]])[1]) for direction in directions(xs[k])]
+    return columns_to_array(columns, y, xs[k])
+
+
+def directions(x: Array) -> Iterator[Array]:
+    """Yield the unit directions of an input, in C order."""
+    if shape(x) == ():
+        yield np.float64(1)
+        return
+    for k in range(size(x)):
+        yield np.eye(1, size(x), k).reshape(shape(x))
+
+
+def columns_to_array(columns: list[Array], y: Array, x: Array) -> Array:
+    """Return the Jacobian of one input from its columns, one for each entry of the input."""
+    if not columns or not np.size(columns[0]):
+        return np.zeros(shape(y) + shape(x))
+    return np.stack(columns, axis=-1).reshape(shape(y) + shape(x))[()]

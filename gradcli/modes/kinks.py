@@ -1,0 +1,221 @@
+"""What a recorded run shows about its point: kinks, branches, and where values stop being finite."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, transpose
+from gradcli.errors import Undecided
+from gradcli.modes.infinities import INTO_THE_DOMAIN, TO_FINITE, named, overflow_hint, underflow_hint
+from gradcli.rules.kinds import CAREFUL
+from gradcli.tracing.finite import all_finite
+from gradcli.tracing.primitive import Primitive, Value
+
+_SIGNS = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
+_COMPARISONS = set(_SIGNS)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An operation to report: where it is, why, the mask of each input's entries that reach it, and what to do."""
+
+    primitive: Primitive
+    position: Any
+    says: str
+    reach: tuple[Any, ...]
+    hint: str | None = None
+
+
+def slopes_reach(
+    tape: Tape, slots: Sequence[int], inputs: Sequence[Recorded], seeds: Sequence[Value]
+) -> tuple[Any, ...]:
+    """Return, for each input, which entries the given slots depend on, by the slopes at this point.
+
+    Shapes  one mask for each input, in its shape.
+    Cost    one reverse sweep for each slot.
+    """
+    masks = [np.zeros(np.shape(x.primal), dtype=bool) for x in inputs]
+    for slot, seed in zip(slots, seeds, strict=True):
+        if slot == CONSTANT:
+            continue
+        bars = tape.sweep(slot, seed)
+        for k, x in enumerate(inputs):
+            if bars[x.slot] is not None:
+                masks[k] |= np.asarray(bars[x.slot]) != 0
+    return tuple(masks)
+
+
+def _moving(tape: Tape, inputs: Sequence[Recorded]) -> set[int]:
+    """Return the slots that depend on the inputs."""
+    moving = {x.slot for x in inputs}
+    for k, (_, slots, _, _, _, _) in enumerate(tape.lines):
+        if not moving.isdisjoint(slots):
+            moving.add(k)
+    return moving
+
+
+def kinks(program: Program, bars: Sequence[Value]) -> list[Mark]:
+    """Return the kinks the run hit exactly: ties of maximum and max, abs and relu at 0, branches on a tie.
+
+    A tie through which no cotangent flows changes nothing and is left out.
+    """
+    _, inputs, tape = program
+    found = []
+    for line, ybar in zip(tape.lines, bars, strict=True):
+        primitive, slots, xs, y, params, position = line
+        if primitive is None or primitive.kink is None or ybar is None:
+            continue
+        hit = np.asarray(primitive.kink(y, *xs, **(params or {}))) & (np.asarray(ybar) != 0)
+        if np.any(hit) and not _moves_together(tape, line, hit, inputs):
+            seeds = [_seed(primitive, hit, x, params or {}) for x in xs]
+            says = f"{primitive.name} has a kink where {primitive.kinks}"
+            found.append(Mark(primitive, position, says, slopes_reach(tape, slots, inputs, seeds)))
+    moving = _moving(tape, inputs)
+    for primitive, slots, xs, _, _, position in tape.decisions:
+        if primitive is None or primitive.name not in _COMPARISONS or not moving.intersection(slots):
+            continue
+        tie = np.equal(*xs)
+        if np.any(tie):
+            reach = _reach_of_difference(tape, slots, inputs, xs, tie)
+            if any(np.any(mask) for mask in reach):
+                found.append(Mark(primitive, position, "the two sides of a comparison are exactly equal", reach))
+    return found
+
+
+def _moves_together(tape: Tape, line: Line, hit: Any, inputs: Sequence[Recorded]) -> bool:
+    """Whether the tied operands are the same function of the inputs, so that the tie is no kink."""
+    primitive, slots, xs, _, params, _ = line
+    if primitive is None:
+        return False
+    if primitive.name in ("maximum", "minimum", "fmax", "fmin"):
+        return not any(map(np.any, _reach_of_difference(tape, slots, inputs, xs, hit)))
+    if primitive.name != "max" or slots[0] == CONSTANT:
+        return False
+    axis = (params or {})["axis"]
+    tied = np.asarray(xs[0]) == np.max(xs[0], axis=axis, keepdims=True)
+    weights = np.where(tied, np.random.default_rng(0).uniform(0.5, 1.5, np.shape(xs[0])), 0.0)
+    mean = np.sum(weights, axis=axis, keepdims=True) / np.sum(tied, axis=axis, keepdims=True)
+    bars = tape.sweep(slots[0], np.where(tied, weights - mean, 0.0))
+    sizes = tape.sweep(slots[0], tied * 1.0)
+    found = [(bars[x.slot], sizes[x.slot]) for x in inputs if bars[x.slot] is not None]
+    return all(np.all(np.abs(bar) <= 1e-9 * (1 + np.abs(size))) for bar, size in found)
+
+
+def _reach_of_difference(
+    tape: Tape, slots: Sequence[int], inputs: Sequence[Recorded], xs: Sequence[Value], tie: Any
+) -> tuple[Any, ...]:
+    """Return which entries of the inputs change the difference of two operands at their ties; identical terms cancel."""
+    weights = np.where(tie, np.random.default_rng(0).uniform(0.5, 1.5, np.shape(tie)), 0.0)
+    total: list[Any] = [np.zeros(np.shape(x.primal)) for x in inputs]
+    sizes: list[Any] = [np.zeros(np.shape(x.primal)) for x in inputs]
+    for sign, slot, x in zip((1.0, -1.0), slots, xs, strict=True):
+        if slot != CONSTANT:
+            bars = tape.sweep(slot, sign * _unbroadcast(weights, x))
+            for k, recorded in enumerate(inputs):
+                if bars[recorded.slot] is not None:
+                    total[k] = total[k] + bars[recorded.slot]
+                    sizes[k] = sizes[k] + np.abs(bars[recorded.slot])
+    return tuple(np.abs(t) > 1e-9 * s for t, s in zip(total, sizes, strict=True))
+
+
+def _unbroadcast(weights: Any, x: Value) -> Value:
+    return transpose(lambda t: t + np.zeros(np.shape(weights)), x, np.asarray(weights) + np.zeros(np.shape(weights)))
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A comparison of scalars that depend on the inputs: where, how it went, and by what margin."""
+
+    position: Any
+    says: str
+    margin: float
+
+
+def branches(program: Program) -> list[Branch]:
+    """Return the nearest branch of each line of the user's code that compares scalars; ties are kinks and left out."""
+    _, inputs, tape = program
+    moving = _moving(tape, inputs)
+    nearest: dict[Any, Branch] = {}
+    for primitive, slots, xs, y, _, position in tape.decisions:
+        if primitive is None or primitive.name not in _SIGNS or np.shape(y) != () or not moving.intersection(slots):
+            continue
+        margin = float(xs[0]) - float(xs[1])
+        known = nearest.get(position)
+        if margin != 0 and (known is None or abs(margin) < abs(known.margin)):
+            says = f"{float(xs[0]):.6g} {_SIGNS[primitive.name]} {float(xs[1]):.6g} is {str(bool(y)).lower()}"
+            nearest[position] = Branch(position, f"{says}, by a margin of {abs(margin):.2g}", margin)
+    return list(nearest.values())
+
+
+def _seed(primitive: Primitive, hit: Any, x: Value, params: dict[str, Any]) -> Value:
+    if primitive.name == "max":  # only the tied entries reach the kink
+        largest = np.max(x, axis=params["axis"], keepdims=True)
+        return (np.asarray(x) == largest) * np.reshape(hit, np.shape(largest)) * 1.0
+    return np.ones(np.shape(x)) if primitive.kind != "elementwise" else _unspread(hit, x)
+
+
+def _unspread(mask: Any, x: Value) -> Value:
+    """Return 1.0 where a broadcast mask touches an entry of `x`."""
+    return np.minimum(_unbroadcast(np.asarray(mask, dtype=float), x), 1.0)
+
+
+def refuse_undefined(y: Value) -> None:
+    """Raise Undecided if a value is not finite: some modes would find a slope even there."""
+    if not np.all(np.isfinite(y)):
+        raise Undecided("f is not finite here", do=TO_FINITE)
+
+
+def first_not_finite(program: Program, bars: Sequence[Value]) -> Mark | None:
+    """Return the operation that made the first inf or nan, in the values or else in the adjoints; None if there is none."""
+    token = CAREFUL.set(True)
+    try:
+        return _first_not_finite(program.tape, bars)
+    finally:
+        CAREFUL.reset(token)
+
+
+def _first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
+    reached = [
+        ybar is not None and not all_finite(y) and np.any(~np.isfinite(y) & (np.asarray(ybar) != 0))
+        for y, ybar in zip(tape.values, bars, strict=True)
+    ]
+    for k, (primitive, _, xs, y, params, position) in enumerate(tape.lines if any(reached) else []):
+        if primitive is not None and not all_finite(y) and all(all_finite(x) for x in xs):
+            hint = overflow_hint(primitive, xs, y, params or {})
+            how = "overflows" if hint else f"gives {_first_bad(y)}"
+            says = f"{named(primitive, position)} {how} at {_operand(xs, y)}"
+            hint = hint or underflow_hint(tape.lines[:k], xs, y) or INTO_THE_DOMAIN
+            return Mark(primitive, position, says, (), hint)
+    if all(ybar is None or all_finite(ybar) for ybar in bars):  # a slope that is not finite would show in an adjoint
+        return None
+    for line, ybar in reversed(list(zip(tape.lines, bars, strict=True))):
+        primitive, slots, xs, y, params, position = line
+        if primitive is None or ybar is None or not all_finite(ybar):
+            continue
+        for i, slot in enumerate(slots):
+            if slot != CONSTANT and not all_finite(primitive.rule(i).pull(ybar, i, y, xs, params or {}, transpose)):
+                says = f"the slope of {named(primitive, position)} is not finite at {_operand(xs, y)}"
+                return Mark(primitive, position, says, (), TO_FINITE)
+    return None
+
+
+def _first_bad(y: Value) -> str:
+    flat = np.ravel(y)
+    return str(flat[~np.isfinite(flat)][0])
+
+
+def _operand(xs: Sequence[Value], y: Value) -> str:
+    """Return the operands at the first entry that is not finite, or all of them if they are scalars."""
+    bad = ~np.isfinite(np.asarray(y))
+    shown = []
+    for x in xs:
+        if np.shape(x) == ():
+            shown.append(f"{float(x):.6g}")
+        elif np.shape(x) == np.shape(y) and np.any(bad):
+            shown.append(f"{float(np.asarray(x)[bad][0]):.6g}")
+        else:
+            shown.append(f"an array of shape {np.shape(x)}")
+    return ", ".join(shown)

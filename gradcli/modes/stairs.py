@@ -1,0 +1,260 @@
+"""Step functions: operations that are constant except for jumps, such as rounding, signs and comparisons.
+
+Away from its jumps a step has the slope 0. An entry that changes the result only through steps has a gradient of 0,
+although the result depends on it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.tape import CONSTANT, Line, sweep_back
+from gradcli.errors import GradcliError
+from gradcli.modes.kinks import Mark, slopes_reach
+from gradcli.rules.kinds import Factor, Joint, Linear, Partial
+from gradcli.rules.shaping import SELECT
+from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value
+from gradcli.tracing.provenance import code_at
+from gradcli.tracing.shapes import shape, unbroadcast
+from gradcli.tracing.tracer import plain
+
+Masks = list[Any]
+Function = Callable[..., Value]
+Allowed = Callable[[Sequence[Value]], bool]
+
+WIDTHS = (0.1, 0.3, 1.0, 10.0)  # times max(1, |entry|): how far an entry is moved to see whether f depends on it
+_SHRINKING = (1e-4, 1e-6)  # times max(1, |entry|): steps to both sides of a jump
+_ROUNDED = 1e-8  # of f plus its slope: the rounding of a slope by the smaller of these steps
+_FEW = 4  # roundings of an operand: a step that changes within these is at its jump
+_ROUNDS = 10  # most rounds of leaving out entries that elsewhere reach the result by other paths
+_HALVINGS = 60  # of the way to another value of f: what is left is below its rounding
+_PLACES = 8  # most places of steps that are reported
+
+
+def _everywhere(xs: Sequence[Value]) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """A rule that carries dependence instead of slopes: a result depends on each entry that enters it."""
+
+    rule: Rule
+    whole: bool  # every entry of the argument may enter every entry of the result
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        raise NotImplementedError("what is reached is found on the way back")
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        reached = np.asarray(ybar) > 0
+        if self.whole:
+            return np.full(shape(xs[i]), float(np.any(reached)))[()]
+        if isinstance(self.rule, Linear | Joint):
+            weights = np.random.default_rng(0).uniform(0.5, 1.5, reached.shape)  # so that nothing cancels
+            return (np.asarray(self.rule.pull((reached * weights)[()], i, y, xs, params, transpose)) != 0) * 1.0
+        return (np.asarray(unbroadcast((reached * 1.0)[()], xs[i])) > 0) * 1.0
+
+
+def _structural(primitive: Primitive, arguments: int) -> Primitive:
+    """Return the operation with rules that carry dependence in place of its own."""
+    elementwise = primitive is SELECT or all(isinstance(rule, Partial | Factor) for rule in primitive.rules)
+    whole = not elementwise and primitive.kind != "linear"
+    rules = (_Reach(Factor(1.0) if elementwise else primitive.rule(i), whole) for i in range(arguments))
+    return replace(primitive, rules=tuple(rules))
+
+
+def reach(program: Program, slots: Sequence[int]) -> Masks:
+    """Return, for each input, the entries on which the values at `slots` depend other than through steps.
+
+    Shapes  one mask for each input, in its shape.
+    Cost    one sweep back over the program, whatever the number of slots.
+    """
+    return _swept(program, {k: np.ones(shape(program.tape.value(k)))[()] for k in slots if k != CONSTANT})
+
+
+def reach_of(program: Program, mask: Any) -> Masks:
+    """Return, for each input, the entries on which the entries of the result in a mask depend other than through steps.
+
+    Shapes  `mask` has the shape of the result; there is one mask for each input, in its shape.
+    Cost    one sweep back over the program.
+    """
+    return _swept(program, {program.y.slot: (mask * 1.0)[()]} if program.moves else {})
+
+
+def _swept(program: Program, seeds: dict[int, Any]) -> Masks:
+    """Return, for each input, the entries that are reached from the masks at some lines."""
+    bars: list[Any] = [seeds.get(k) for k in range(len(program.lines))]
+    made: dict[tuple[Primitive | None, int], Primitive | None] = {}
+    for primitive, slots_, _, _, _, _ in program.lines:
+        if (primitive, len(slots_)) not in made:
+            made[primitive, len(slots_)] = primitive and _structural(primitive, len(slots_))
+    lines = [
+        (made[primitive, len(slots)], slots, xs, y, params, None)
+        for primitive, slots, xs, y, params, _ in program.lines
+    ]
+    sweep_back(lines, bars, len(bars) - 1)
+    found = [bars[x.slot] for x in program.inputs]
+    return [
+        np.zeros(shape(x.primal), dtype=bool) if bar is None else np.asarray(bar) > 0
+        for x, bar in zip(program.inputs, found, strict=True)
+    ]
+
+
+def staircases(
+    f: Function, xs: Sequence[Value], program: Program, slopes: Sequence[Value], allowed: Allowed = _everywhere
+) -> list[Mark]:
+    """Return the steps that are the only path of some entries to the result; `slopes` are those of the sum of all outputs.
+
+    Such an entry enters no other operation, neither at the point nor where it is moved to, and f changes with it.
+
+    Cost    if there are such entries, 8 recordings a round; another round if some of them take other paths elsewhere. Where
+            f changes without them, as much again, and 60 evaluations for each.
+    """
+    steps = [line for line in program.tape.decisions if any(slot != CONSTANT for slot in _slots(line))]
+    left = [np.equal(slope, 0) for slope in slopes]
+    if not steps or not _any(left):
+        return []
+    left = _both(left, [~mask for mask in _smooth(program)])
+    left = _both(left, reach(program, [slot for line in steps for slot in _slots(line)]))
+    for _ in range(_ROUNDS):
+        before, steps_alone = left, False
+        for moved in _beside(xs, left) if _any(left) else ():
+            there = _recorded(f, moved) if allowed(moved) else None
+            if there is not None:
+                entering = _both(left, _smooth(there))
+                if not _any(entering) and not _same(there.y, program.y):
+                    first = _first_change(f, xs, moved, program.y)
+                    entering = entering if first is None else _both(left, _smooth(first))
+                    steps_alone |= not _any(entering)
+                left = [mask & ~enters for mask, enters in zip(left, entering, strict=True)]
+        if all(np.array_equal(one, other) for one, other in zip(left, before, strict=True)):
+            return list(_marks(program, steps, left)) if steps_alone else []
+    return []  # each round finds more entries with other paths, as for the maximum of many
+
+
+def _recorded(f: Function, xs: Sequence[Value]) -> Program | None:
+    """Return the function recorded at other values, or None if it fails there."""
+    try:
+        return record(f, xs)
+    except GradcliError:
+        return None
+
+
+def _first_change(f: Function, xs: Sequence[Value], moved: Sequence[Value], y: Value) -> Program | None:
+    """Return f recorded just beyond the place between `xs` and `moved` where it is `y` no longer, or None if it fails there.
+
+    There a median has another middle.
+    """
+    same, other = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        t = (same + other) / 2
+        try:
+            unchanged = _same(f(*_between(xs, moved, t)), y)
+        except GradcliError:
+            return None
+        same, other = (t, other) if unchanged else (same, t)
+    return _recorded(f, _between(xs, moved, other))
+
+
+def _between(xs: Sequence[Value], moved: Sequence[Value], t: float) -> list[Value]:
+    return [(x + t * (there - x))[()] for x, there in zip(xs, moved, strict=True)]
+
+
+def _same(a: Value, b: Value) -> bool:
+    return bool(np.array_equal(np.asarray(plain(a)), np.asarray(plain(b)), equal_nan=True))
+
+
+def at_jumps(f: Function, program: Program, bars: Sequence[Value]) -> list[Mark]:
+    """Return the steps at their jump (`floor(x)` at 2) near which f itself jumps or has another slope.
+
+    Cost    4 evaluations of f for each step at its jump.
+    """
+    found = []
+    for line in program.tape.decisions:
+        primitive, slots, xs, y, params, position = line
+        if primitive is None or not primitive.staircase or all(slot == CONSTANT for slot in slots):
+            continue
+        hit = _at_jump(primitive, xs, y, params or {})
+        if not np.any(hit):
+            continue
+        seeds = [(unbroadcast(hit * 1.0, x) > 0) * 1.0 for x in xs]
+        reached = slopes_reach(program.tape, slots, program.inputs, seeds)
+        if _bends(f, program, bars, reached):
+            found.append(Mark(primitive, position, f"{primitive.name} is at its jump", reached))
+    return found
+
+
+def _at_jump(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params) -> Any:
+    """Whether the value of a step changes within a few roundings of its first operand."""
+    x, *others = xs
+    sides = [primitive.fun(x + sign * _FEW * np.spacing(np.abs(x)), *others, **params) for sign in (1.0, -1.0)]
+    return np.not_equal(sides[0], y) | np.not_equal(sides[1], y)
+
+
+def _bends(f: Function, program: Program, bars: Sequence[Value], reached: Sequence[Any]) -> bool:
+    """Whether the one-sided slopes of f do not approach the recorded slope as the steps shrink."""
+    xs = [x.primal for x in program.inputs]
+    units = [np.maximum(1.0, np.abs(x)) * mask for x, mask in zip(xs, reached, strict=True)]
+    slopes = [bars[x.slot] for x in program.inputs]
+    along = sum(float(np.sum(bar * unit)) for bar, unit in zip(slopes, units, strict=True) if bar is not None)
+    here = float(np.sum(plain(program.y)))
+    apart = []
+    for h in _SHRINKING:
+        sides = [
+            np.sum(f(*((x + sign * h * unit)[()] for x, unit in zip(xs, units, strict=True)))) for sign in (1.0, -1.0)
+        ]
+        apart.append(max(abs((sides[0] - here) / h - along), abs((here - sides[1]) / h - along)))
+    wide, fine = apart
+    return bool(np.isfinite(wide) and np.isfinite(fine)) and not fine <= max(
+        wide / 2, _ROUNDED * (abs(here) + abs(along))
+    )
+
+
+def _smooth(program: Program) -> Masks:
+    """Return, for each input, the entries on which the result depends other than through steps."""
+    return reach(program, [program.y.slot] if program.moves else [])
+
+
+def _marks(program: Program, steps: Sequence[Line], left: Masks) -> Iterator[Mark]:
+    """Yield a mark for each place of steps; the last one also stands for all further places."""
+    places: dict[tuple[Primitive, Any], list[int]] = {}
+    for primitive, slots, _, _, _, position in steps:
+        if primitive is not None:
+            places.setdefault((primitive, position), []).extend(slots)
+    shown = list(places.items())[:_PLACES]
+    for further in list(places.values())[_PLACES:]:
+        shown[-1][1].extend(further)
+    for (primitive, position), reading in shown:
+        reached = _both(left, reach(program, reading))
+        if _any(reached):
+            what = primitive.name if primitive.staircase else code_at(position) or primitive.name
+            says = f"{what} is a step function: its slope is 0 although its value changes"
+            yield Mark(primitive, position, says, tuple(reached))
+
+
+def _beside(xs: Sequence[Value], left: Masks) -> Iterator[list[Value]]:
+    """Yield points at which the entries in `left` are moved, by less and by more than their size, in both directions."""
+    rng = np.random.default_rng(0)
+    for width in WIDTHS:
+        moves = [
+            width * rng.uniform(0.5, 1.5, shape(x)) * np.maximum(1.0, np.abs(x)) * mask
+            for x, mask in zip(xs, left, strict=True)
+        ]
+        for sign in (1.0, -1.0):
+            yield [(x + sign * move)[()] for x, move in zip(xs, moves, strict=True)]
+
+
+def _both(a: Masks, b: Masks) -> Masks:
+    return [one & other for one, other in zip(a, b, strict=True)]
+
+
+def _any(masks: Masks) -> bool:
+    return any(np.any(mask) for mask in masks)
+
+
+def _slots(line: Line) -> tuple[int, ...]:
+    _, slots, _, _, _, _ = line
+    return slots

@@ -1,1 +1,0 @@
-"""Numerical tools: noise, steps, kinks, rounding."""

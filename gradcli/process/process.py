@@ -1,0 +1,281 @@
+"""A child process with two pipes to it, and its descendants; uses only the standard library, and no threads."""
+
+import contextlib
+import marshal
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from gradcli.process.apart import status_of
+from gradcli.process.pipes import FORKS, LENGTH, POSIX, framed, write_all
+
+_POLLING = 0.01  # seconds between polls, on systems that cannot wait for a pipe and a process at once
+_CHILD = "import sys; sys.path[:] = {path!r}; from {module} import started; started(*{ends!r}, {parent})"
+
+
+class Process:
+    """A child that runs `started` of a module; after its end, `status` is its exit status, negative for a signal."""
+
+    wake: tuple[int, int] | None = None  # a pipe that each signal writes to, shared by all children
+
+    def __init__(
+        self, argv: Sequence[str], first: tuple[Any, ...] | None = None, *, module: str, forks: bool = FORKS
+    ) -> None:
+        self.status: int | None = None
+        self._buffer = b""
+        self._up, up = os.pipe()
+        down, self._down = os.pipe()
+        self._stack = _unnamed_file()
+        if POSIX:
+            os.set_blocking(self._up, False)
+            _wake_on_signals()
+        ends = (up, down, self._stack)
+        self._open, self._popen, self.pid = True, None, 0
+        if forks:
+            self.pid = self._forked(module, ends)
+        else:
+            self._popen = _started_anew(module, argv, ends)
+            self.pid = self._popen.pid
+        os.close(up)
+        os.close(down)
+        if first is not None:
+            self.send(first)
+
+    def _forked(self, module: str, ends: tuple[int, int, int]) -> int:
+        parent, usual = os.getpid(), {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, usual)  # until each process has its own handlers
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            for number in (*usual, signal.SIGCHLD):
+                if callable(signal.getsignal(number)):
+                    is_interrupt = number == signal.SIGINT
+                    signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+            for fd in (self._up, self._down, *(Process.wake or ())):
+                os.close(fd)
+            Process.wake = None
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            _child(module, ends, parent)
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        return pid
+
+    def receive(self, seconds: float | None) -> tuple[Any, ...] | None:
+        """Return the next message; None if time is over, a signal came, or the child has ended and all messages were read."""
+        whole = self.next()
+        if whole is None and self.status is None:
+            wait_for([self], seconds)
+        return whole
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        """Send the child a message; if it has ended, `receive` notices."""
+        with contextlib.suppress(OSError):
+            write_all(self._down, framed(message))
+
+    def next(self) -> tuple[Any, ...] | None:
+        """Return the next message that has come, without waiting; None if there is none."""
+        self._look()
+        self._read()
+        return self._whole()
+
+    @property
+    def readable(self) -> int | None:
+        """The pipe on which messages come, while it is open."""
+        return self._up if self._open else None
+
+    def answer(self, number: int) -> None:
+        """Send a number as the answer to a message of the child, if it still runs."""
+        with contextlib.suppress(OSError):
+            write_all(self._down, number.to_bytes(4, "big"))
+
+    def signal(self, number: int) -> None:
+        """Send the child a signal, if it still runs."""
+        if self.status is None:
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, number)
+
+    def finish(self) -> None:
+        """Wait until the child has ended."""
+        while self.status is None:
+            self._look()
+            if self.status is None:
+                wait_for([self], None)
+
+    def close(self) -> str:
+        """Close the pipes and return the stack that the child wrote at its end, or an empty string."""
+        size = os.lseek(self._stack, 0, os.SEEK_END)
+        os.lseek(self._stack, 0, os.SEEK_SET)
+        text = os.read(self._stack, size).decode(errors="replace")
+        for fd in (self._up, self._down, self._stack):
+            os.close(fd)
+        return text
+
+    def end_family(self) -> None:
+        """End the child and all its descendants; on Linux also those whose own parent has ended, as the child adopts them."""
+        if not POSIX:
+            import subprocess
+
+            subprocess.run(["taskkill", "/F", "/T", "/PID", str(self.pid)], capture_output=True, check=False)
+            return
+        stopped: set[int] = set()
+        while new := {self.pid, *_descendants(self.pid)} - stopped:
+            _signal_all(new, signal.SIGSTOP)  # stopped processes start no others
+            stopped |= new
+        _signal_all(stopped, signal.SIGKILL)
+
+    def end_group(self) -> None:
+        """End what a child that leads a process group left in it at its end."""
+        if POSIX:
+            with contextlib.suppress(OSError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def _look(self) -> None:
+        if self.status is not None:
+            return
+        if self._popen is not None:
+            self.status = self._popen.poll()
+            return
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid:
+            self.status = os.waitstatus_to_exitcode(status)
+
+    def _read(self) -> None:
+        while self._open and (POSIX or _waiting(self._up)):
+            try:
+                data = os.read(self._up, 1 << 20)
+            except BlockingIOError:
+                return
+            self._open = bool(data)
+            self._buffer += data
+
+    def _whole(self) -> tuple[Any, ...] | None:
+        size = int.from_bytes(self._buffer[:LENGTH], "big")
+        if len(self._buffer) < LENGTH or len(self._buffer) < LENGTH + size:
+            return None
+        data, self._buffer = self._buffer[LENGTH : LENGTH + size], self._buffer[LENGTH + size :]
+        found: tuple[Any, ...] = marshal.loads(data)
+        return found
+
+
+def wait_for(processes: Sequence[Process], seconds: float | None) -> None:
+    """Wait until a message of a process or a signal may have come, at most `seconds`."""
+    if Process.wake is None:
+        time.sleep(_POLLING if seconds is None else min(seconds, _POLLING))
+        return
+    woken = Process.wake[0]
+    pipes = [process.readable for process in processes if process.readable is not None]
+    ready = select.select([woken, *pipes], [], [], seconds)[0]
+    if woken in ready:
+        with contextlib.suppress(BlockingIOError):
+            os.read(woken, 4096)
+
+
+def _child(module: str, ends: tuple[int, int, int], parent: int) -> NoReturn:
+    def work() -> int:
+        import importlib
+
+        importlib.import_module(module).started(*ends, parent)
+        return 0
+
+    os._exit(status_of(work))
+
+
+def _started_anew(module: str, argv: Sequence[str], ends: tuple[int, int, int]) -> Any:
+    """Start a new Python with the same flags and path, which inherits the pipes."""
+    import subprocess
+
+    numbers = list(ends)
+    for k, fd in enumerate(ends):
+        os.set_inheritable(fd, True)
+        if not POSIX:
+            import msvcrt
+
+            numbers[k] = msvcrt.get_osfhandle(fd)  # type: ignore[attr-defined]
+    code = _CHILD.format(path=sys.path, module=module, ends=tuple(numbers), parent=os.getpid())
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    return subprocess.Popen([sys.executable, *flags, "-c", code, *argv], close_fds=False)
+
+
+def at_terminal() -> bool:
+    """Whether Ctrl-C in a terminal reaches the whole process group, and with it the child."""
+    if not POSIX:
+        return True
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _wake_on_signals() -> None:
+    """Let every signal, and the end of a child, write to a pipe; in the main thread, as signals reach no other."""
+    if Process.wake is None and threading.current_thread() is threading.main_thread():
+        Process.wake = os.pipe()
+        for fd in Process.wake:
+            os.set_blocking(fd, False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(Process.wake[1], warn_on_full_buffer=False)
+
+
+def _unnamed_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("stack")
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _waiting(fd: int) -> int:
+    """Return how many bytes wait in a pipe on Windows; 1 if it is closed, so that the next read notices."""
+    import _winapi
+    import msvcrt
+
+    try:
+        found: int = _winapi.PeekNamedPipe(msvcrt.get_osfhandle(fd), 0)[0]  # type: ignore[attr-defined]
+    except OSError:
+        return 1
+    return found
+
+
+def _signal_all(pids: set[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            os.kill(pid, number)
+
+
+def _descendants(root: int) -> set[int]:
+    """Return the ids of all descendants of a process."""
+    below: dict[int, list[int]] = {}
+    for pid, parent in _parents():
+        below.setdefault(parent, []).append(pid)
+    found, left = set(), [root]
+    while left:
+        left += below.get(left.pop(), ())
+        found.update(left)
+    return found
+
+
+def _parents() -> list[tuple[int, int]]:
+    """Return the id of every running process, with the id of its parent."""
+    if not FORKS:
+        import subprocess
+
+        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=False).stdout
+        return [(int(pid), int(parent)) for pid, parent in (line.split() for line in listed.splitlines())]
+    found = []
+    for name in os.listdir("/proc"):  # noqa: PTH208 (pathlib is not loaded)
+        if name.isdecimal():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                state, parent = file.read().rpartition(b")")[2].split()[:2]
+                found += [(int(name), int(parent))] if state != b"Z" else []
+    return found

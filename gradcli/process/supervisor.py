@@ -1,0 +1,154 @@
+"""The supervisor: the program's own process, which watches a child that runs the user's code and may end at any time.
+
+The supervisor imports only the standard library and has no threads, so that it can fork on Linux; other systems start a
+new Python. The child does all work, in the same terminal and process group. It sends its standard output over a pipe, one
+document at a time. If it ends before it reports that it is done, or its time is up, a new child reports that.
+"""
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from gradcli.process.apart import INTERRUPTED
+from gradcli.process.earlier import Earlier
+from gradcli.process.pipes import name_of, write_all
+from gradcli.process.process import Process, at_terminal
+from gradcli.process.relay import relayed_errors, wait_for_relay
+
+_UNUSABLE = 2
+_DATA = {"json", "ndjson", "--json", "--format=json", "--format=ndjson"}
+
+
+class Supervisor:
+    """One run of the program in child processes, one after the other; `module` has what they run, `started`."""
+
+    def __init__(self, argv: Sequence[str], module: str) -> None:
+        self._argv, self._module = argv, module
+        self._earlier = Earlier()
+        self._at_work = False  # a child has begun its target
+        self._deadline: float | None = None
+        self._late = False
+        self._heard = False  # whether the running child has sent a message about a target
+        self._interrupts = self._passed_on = 0
+        self._ended_by: int | None = None
+        self._writing = False
+
+    def run(self) -> int:
+        """Start children until one reports that it is done, and return its exit status."""
+        _open_all_streams()
+        for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._signalled)
+        while True:
+            self._late, self._deadline, self._heard = False, None, False
+            with relayed_errors(os.environ.get("GITHUB_ACTIONS") == "true") as relay:
+                process = Process(self._argv, tuple(self._earlier), module=self._module)
+            status = self._followed(process)
+            stack = process.close()
+            wait_for_relay(relay)
+            if status is not None:
+                return status
+            if self._interrupts:
+                os.write(2, b"interrupted\n")
+                return INTERRUPTED
+            how = None if self._late else process.status
+            self._earlier = self._earlier._replace(stopped=self._at_work, status=how, stack=stack)
+            if not self._heard:
+                return self._give_up(process.status or 0)  # another child would end the same way
+
+    def _signalled(self, number: int, frame: object) -> None:
+        if number == signal.SIGINT:
+            self._interrupts += 1
+            if self._writing:  # the reader of standard output may block the write
+                raise KeyboardInterrupt
+        else:
+            self._ended_by = number
+
+    def _followed(self, process: Process) -> int | None:
+        """Handle the messages of the child until it ends; return its exit status, or None if it reported none."""
+        try:
+            while True:
+                left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+                message = process.receive(left)
+                if message is not None and message[0] == "done":
+                    process.finish()
+                    return int(message[1])
+                if message is not None:
+                    self._told(process, *message)
+                elif process.status is not None:
+                    return None
+                self._act(process, left)
+        except KeyboardInterrupt:
+            process.end_family()
+            process.finish()
+            return None
+
+    def _told(self, process: Process, kind: str, *rest: Any) -> None:
+        """Handle one message of the child, and answer it if the child waits for an answer."""
+        self._heard |= kind == "begin"
+        if kind == "write":
+            process.answer(self._write(rest[0]))
+        elif kind == "begin":
+            self._at_work = True
+            if rest[0] is not None:
+                self._deadline = time.monotonic() + rest[0]
+            process.answer(0)
+        elif kind == "point":
+            self._earlier = self._earlier._replace(points=(*self._earlier.points, (rest[0], rest[1])))
+        elif kind == "seed":
+            self._earlier = self._earlier._replace(seed=rest[0])
+        elif kind == "end":
+            self._deadline = None
+
+    def _act(self, process: Process, left: float | None) -> None:
+        """Act on received signals, and on the time limit."""
+        if self._ended_by is not None:
+            process.signal(signal.SIGKILL)
+            signal.signal(self._ended_by, signal.SIG_DFL)
+            os.kill(os.getpid(), self._ended_by)
+        if self._interrupts > self._passed_on:
+            if self._passed_on:  # the first interrupt had no effect
+                process.end_family()
+            elif not at_terminal():  # only this process received the interrupt
+                process.signal(signal.SIGINT)
+            self._passed_on = self._interrupts
+        if left == 0.0 and self._deadline is not None and not self._late:
+            self._late = True
+            self._deadline = None
+            process.end_family()
+
+    def _write(self, data: bytes) -> int:
+        """Write a document to standard output; return the error number, or 0."""
+        self._writing = True
+        try:
+            write_all(1, data)
+        except OSError as error:
+            return error.errno or errno.EIO
+        finally:
+            self._writing = False
+        return 0
+
+    def _give_up(self, status: int) -> int:
+        """Report that no child lives long enough to report anything, and return the exit status."""
+        says = f"the process that does the work ended with {name_of(status)} before it could say anything"
+        hint = "run gradcli modes: where that fails too, Python or a library is broken, or memory is short"
+        if _DATA & set(self._argv):
+            import json
+
+            error = {"kind": "ended the process", "message": says, "where": None, "hint": hint}
+            self._write(json.dumps({"schema": "gradcli.error/1", "error": error}).encode() + b"\n")
+        else:
+            os.write(2, f"error: {says}\n  {hint}\n".encode())
+        return _UNUSABLE
+
+
+def _open_all_streams() -> None:
+    """Open the null device for each closed standard stream, so that no pipe gets its number."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)

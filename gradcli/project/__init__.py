@@ -1,0 +1,1 @@
+"""Suites, find, init and run."""

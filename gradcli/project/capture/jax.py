@@ -1,0 +1,79 @@
+"""Record the calls of JAX's custom rules, `custom_vjp` and `custom_jvp`, by themselves and under its transformations."""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from gradcli.project.capture.callers import caller
+from gradcli.project.capture.definitions import name_of
+from gradcli.project.capture.recorder import Pair, Recorded, Recorder
+from gradcli.words import DerivativeKind
+
+
+def replacements(recorder: Recorder) -> Iterator[tuple[Any, str, Any]]:
+    """Yield what is replaced in JAX."""
+    for kind in (jax.custom_vjp, jax.custom_jvp):
+        yield kind, "__call__", _called(recorder, kind.__call__)
+
+
+def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the call of a function with a rule of its own: the same call, which is recorded."""
+
+    @functools.wraps(plain)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        rule = getattr(self, "bwd", None) or getattr(self, "jvp", None)
+        kind: DerivativeKind = "vjp" if getattr(self, "bwd", None) else "jvp"
+        if rule is not None and recorder.is_on:
+            of = name_of(self.fun)
+            recorded = recorder.recorded(rule, kind, of) or recorder.recorded(self.fun, kind, of)  # as for defjvps
+        else:
+            recorded = None
+        if recorded is not None and rule is not None:
+            _record(
+                recorder, recorded, Pair(kind, self, rule, "framework", options={"framework": "jax"}), (args, kwargs)
+            )
+        return plain(self, *args, **kwargs)
+
+    return call
+
+
+def _record(recorder: Recorder, recorded: Recorded, pair: Pair, arguments: Any) -> None:
+    leaves, tree = jax.tree_util.tree_flatten(arguments)
+    moving = [k for k, x in enumerate(leaves) if isinstance(x, jax.Array | jax.core.Tracer)]
+    at = caller("jax")
+    if any(jax.dtypes.issubdtype(leaves[k].dtype, jax.dtypes.extended) for k in moving):
+        recorded.unclear.add("it was called with a random key: such calls are not checked")
+        moving = []
+    if not moving:
+        return
+
+    def arrived(*values: Any, drawn: bool = False) -> None:
+        """Take the values of a call, which JAX may give later, and once for each run of compiled code."""
+        if not recorder.is_on:
+            return
+        own = dict(zip(moving, map(np.asarray, values), strict=True))
+
+        def given() -> Any:
+            whole = [np.array(own[k]) if k in own else x for k, x in enumerate(leaves)]
+            return jax.tree_util.tree_unflatten(tree, whole)
+
+        shapes = tuple((x.shape, str(x.dtype)) for x in own.values())
+        recorded.keep_call(recorder, pair, shapes, given, at=at, drawn=drawn)
+
+    values = [leaves[k] for k in moving]
+    if not any(isinstance(x, jax.core.Tracer) for x in values):
+        arrived(*values)
+        return
+    try:
+        jax.debug.callback(arrived, *values)
+    except (TypeError, ValueError, NotImplementedError, RuntimeError):  # a transformation that takes no callback
+        arrived(*map(_drawn, values), drawn=True)
+
+
+def _drawn(x: Any) -> Any:
+    """Return values of the shape and the format of an abstract array; floats are drawn."""
+    drawn = np.random.default_rng(0).normal(size=x.aval.shape)
+    return (drawn if np.issubdtype(x.aval.dtype, np.floating) else np.zeros(x.aval.shape)).astype(x.aval.dtype)

@@ -1,0 +1,56 @@
+"""Record the calls of MLX's functions with a gradient of their own, `mx.custom_function`."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from gradcli.frameworks.mlx.rules import parts
+from gradcli.project.capture.callers import caller
+from gradcli.project.capture.definitions import name_of
+from gradcli.project.capture.recorder import Pair, Recorder
+
+
+def replacements(recorder: Recorder) -> Iterator[tuple[Any, str, Any]]:
+    """Yield what is replaced in MLX."""
+    yield mx.custom_function, "__call__", _called(recorder, mx.custom_function.__call__)
+
+
+def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the call of a function with a gradient of its own: the same call, which is recorded."""
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        function, rule = parts(self) if recorder.is_on else (None, None)
+        recorded = None if rule is None else recorder.recorded(rule, "vjp", name_of(function))
+        if recorded is not None and rule is not None:
+            pair = Pair("vjp", self, rule, "framework", options={"framework": "mlx"})
+            shapes = tuple(map(_shape, (*args, *kwargs.values())))
+
+            def given() -> Any:
+                return tuple(map(_value, args)), {name: _value(x) for name, x in kwargs.items()}
+
+            kept = recorded.keep_call(recorder, pair, shapes, given, at=caller("mlx"))
+            if kept is not None:
+                kept.drawn = any(isinstance(x, _Drawn) for x in (*kept.args, *kept.kwargs.values()))
+        return plain(self, *args, **kwargs)
+
+    return call
+
+
+class _Drawn(np.ndarray):
+    """An array whose values were drawn, as MLX would not show those of the call."""
+
+
+def _value(x: Any) -> Any:
+    if not isinstance(x, mx.array):
+        return x
+    wide = x.astype(mx.float32) if x.dtype == mx.bfloat16 else x
+    try:
+        return np.array(mx.stop_gradient(wide))
+    except (RuntimeError, ValueError):  # under compile and vmap arrays have no values
+        return np.random.default_rng(0).normal(size=x.shape).view(_Drawn)
+
+
+def _shape(x: Any) -> Any:
+    return (tuple(x.shape), str(x.dtype)) if isinstance(x, mx.array) else type(x).__name__

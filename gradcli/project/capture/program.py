@@ -1,0 +1,206 @@
+"""Run a Python program as `python` would: a script, a folder or zip file with a `__main__`, or a module by `-m`."""
+
+import builtins
+import importlib.machinery
+import importlib.util
+import io
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
+_INTERRUPTED = 130
+_EXECUTORS = {"concurrent.futures.thread": "_shutdown", "concurrent.futures.process": "_global_shutdown"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a program ended: its exit status, and whether an interrupt ended it."""
+
+    status: int
+    interrupted: bool = False
+    started: bool = True  # whether there was a program to run
+
+
+class CannotStart(Exception):
+    """The program cannot be started; the message is that of `python`."""
+
+    def __init__(self, says: str, status: int) -> None:
+        super().__init__(says)
+        self.status = status
+
+
+def run(words: Sequence[str]) -> Ended:
+    """Run a program, given as `script.py ARGS...` or `-m MODULE ARGS...`, and return how it ended.
+
+    What it raises is printed as Python prints it. Its threads are waited for.
+    """
+    before = sys.argv
+    try:
+        try:
+            _execute(words)
+        except CannotStart as error:
+            sys.stderr.write(f"{error}\n")
+            return Ended(error.status, started=False)
+        finally:
+            _wait_for_threads()
+        return Ended(0)
+    except SystemExit as error:
+        return Ended(_status_of(error))
+    except KeyboardInterrupt as error:
+        _print(error)
+        return Ended(_INTERRUPTED, interrupted=True)
+    except BaseException as error:
+        _print(error)
+        return Ended(1)
+    finally:
+        sys.argv = before
+
+
+def _execute(words: Sequence[str]) -> None:
+    if words[0] == "-m":
+        if len(words) == 1:
+            raise CannotStart("Argument expected for the -m option", 2)
+        _start_at(str(Path.cwd()))
+        sys.argv = ["-m", *words[2:]]
+        return _run_module(words[1])
+    path = os.path.join(Path.cwd(), words[0])  # noqa: PTH118 - Python keeps ./ and ..
+    sys.argv = [*words]
+    if Path(path).is_dir() or _is_zip(path):
+        _start_at(path)
+        found = importlib.machinery.PathFinder.find_spec("__main__", [path])
+        if found is None:
+            raise CannotStart(f"{sys.executable}: can't find '__main__' module in {path!r}", 1)
+        return _run_spec(found)
+    try:
+        with io.open_code(path) as file:
+            source = file.read()
+    except OSError as error:
+        says = f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}"
+        raise CannotStart(says, 2) from None
+    _start_at(str(Path(path).resolve().parent))
+    main = _new_main(path, None, importlib.machinery.SourceFileLoader("__main__", path))
+    exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+    return None
+
+
+def _run_module(name: str) -> None:
+    """Run a module, or the `__main__` of a package, as `python -m` does."""
+    spec = _spec_of(name)
+    if spec.submodule_search_locations is not None:
+        if name.endswith("__main__"):
+            raise CannotStart(f"{sys.executable}: Cannot use package as __main__ module", 1)
+        try:
+            spec = _spec_of(f"{name}.__main__")
+        except CannotStart as error:
+            says = f"{error}; {name!r} is a package and cannot be directly executed"
+            raise CannotStart(says, 1) from None
+    sys.argv[0] = spec.origin or name
+    return _run_spec(spec)
+
+
+def _run_spec(spec: importlib.machinery.ModuleSpec) -> None:
+    """Run the code of a module as `__main__`. Raises CannotStart if it has none."""
+    loader: Any = spec.loader
+    code = loader.get_code(spec.name) if hasattr(loader, "get_code") else None
+    if code is None:
+        raise CannotStart(f"{sys.executable}: No code object available for {spec.name}", 1)
+    main = _new_main(spec.origin, spec, loader)
+    exec(code, main.__dict__)
+
+
+def _spec_of(name: str) -> importlib.machinery.ModuleSpec:
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        says = (
+            f"{sys.executable}: Error while finding module specification for {name!r} ({type(error).__name__}: {error})"
+        )
+        raise CannotStart(says, 1) from None
+    if spec is None:
+        raise CannotStart(f"{sys.executable}: No module named {name}", 1)
+    return spec
+
+
+def _new_main(file: str | None, spec: importlib.machinery.ModuleSpec | None, loader: Any) -> ModuleType:
+    """Return a new module `__main__`, with the attributes that Python gives it."""
+    main = ModuleType("__main__")
+    main.__dict__.update(
+        __file__=file, __spec__=spec, __loader__=loader, __builtins__=builtins, __annotations__={},
+        __cached__=spec.cached if spec else None, __package__=spec.parent if spec else None,
+    )  # fmt: skip
+    sys.modules["__main__"] = main
+    return main
+
+
+def _start_at(folder: str) -> None:
+    """Let imports begin in a folder, as for the program alone; Python put the folder of gradcli there."""
+    if not sys.flags.safe_path:
+        sys.path[0] = folder
+
+
+def _is_zip(path: str) -> bool:
+    import zipfile
+
+    return Path(path).is_file() and not path.endswith(".py") and zipfile.is_zipfile(path)
+
+
+def _wait_for_threads() -> None:
+    """Wait for the work that Python waits for when a program ends: what executors still have to do, and other threads."""
+    for name, flag in _EXECUTORS.items():
+        module = sys.modules.get(name)
+        finish = getattr(module, "_python_exit", None)
+        if finish is not None:
+            finish()
+            setattr(module, flag, False)  # the checks may use executors too
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread() and not thread.daemon:
+            thread.join()
+
+
+def _status_of(error: SystemExit) -> int:
+    """Return the exit status of a SystemExit as Python has it, after printing its text if it is no number."""
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code & 0xFF
+    sys.stderr.write(f"{error.code}\n")
+    return 1
+
+
+def _print(error: BaseException) -> None:
+    """Print an exception that ended the program as Python does, without the lines of gradcli."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        each.__traceback__ = _without_ours(each.__traceback__)
+        waiting += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except Exception as other:  # whatever the program's own hook raises
+        sys.stderr.write("Error in sys.excepthook:\n")
+        other.__traceback__, other.__context__ = _without_ours(other.__traceback__), None
+        sys.__excepthook__(type(other), other, other.__traceback__)
+        sys.stderr.write("\nOriginal exception was:\n")
+        sys.__excepthook__(type(error), error, error.__traceback__)
+
+
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the frames of gradcli."""
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
+        trace = trace.tb_next
+    each = trace
+    while each is not None:
+        while each.tb_next is not None and each.tb_next.tb_frame.f_code.co_filename.startswith(_OURS):
+            each.tb_next = each.tb_next.tb_next
+        each = each.tb_next
+    return trace

@@ -1,0 +1,471 @@
+"""What a program's gradients were called with: a few calls of each definition, with copies of what they moved.
+
+This runs inside the user's program: it imports the standard library alone, and numpy as soon as the program has.
+"""
+
+import contextlib
+import itertools
+import math
+import random
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gradcli.project.capture.definitions import Definition, Scope, definition_of
+from gradcli.project.capture.state import State, state_of
+from gradcli.tracing.closures import content
+from gradcli.words import DerivativeKind
+
+Convention = Literal["plain", "transposed", "along", "weighted", "elementwise", "curve", "mesh", "ends", "framework"]
+Given = Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]
+_MOST_SHAPES = 16  # sets of shapes and formats of which calls are kept, for each gradient
+_OVERHEAD = 200  # bytes of a kept call beside its arrays
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A function and its hand-written gradient, and how a caller such as scipy calls the two.
+
+    `gradient` is called with `own` arguments of the caller, of which that at `wrt` is differentiated, and then with the
+    user's. If `joint`, `function` returns its value before others, and `part` says which part of what `gradient` returns
+    is the gradient; None stands for all of it.
+    """
+
+    kind: DerivativeKind
+    function: Callable[..., Any]
+    gradient: Callable[..., Any]
+    convention: Convention = "plain"
+    wrt: int = 0
+    own: int = 1
+    joint: bool = False
+    part: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Kept:
+    """One call of a gradient that is kept.
+
+    `args` are those of the call, with copies of those that the caller gave; `returned` is a copy of the gradient, `value`
+    that of the function at the same place if it was called there just before. `state` is what the functions
+    read besides. `at` is where the user's code began it, as file and line.
+    """
+
+    pair: Pair
+    number: int
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    returned: Any = None
+    value: Any = None
+    state: State = field(default_factory=State)
+    at: tuple[str, int] | None = None
+    changes_input: bool = False
+    reuses_array: bool = False
+    cotangents: Any = None
+    constants: frozenset[int | str] = frozenset()  # positions and names of arguments that no derivative reaches
+    drawn: bool = False
+    process: int = 0
+    size: int = 0
+
+
+# Which calls of a gradient are kept: the first, the one of largest norm, and others drawn evenly.
+
+FIRST, LARGEST = -1, -2  # places of a kept call; the drawn ones are counted from 0
+_LARGER, _STRICTER, _MOST_LARGER = (
+    1.02,
+    1.05,
+    1.5,
+)  # times the squared norm so far: less is not kept, so that slow growth does
+# not keep every call; with each call that is kept, more is asked for
+
+
+class Drawn:
+    """The calls of one gradient with arguments of the same shapes and formats, of which a few are kept.
+
+    Calls are drawn so that each has the same chance, whatever their number, and that most calls cost one comparison.
+
+    Source  Li (1994), Reservoir-sampling algorithms of time complexity O(n(1 + log(N/n))), algorithm L.
+    """
+
+    __slots__ = (
+        "_count",
+        "_keep",
+        "_larger",
+        "_random",
+        "_seed",
+        "_seeks_largest",
+        "_weight",
+        "following",
+        "largest",
+        "seen",
+    )
+
+    def __init__(self, keep: int, seed: str, *, seeks_largest: bool = True) -> None:
+        self._keep, self._seed, self._seeks_largest = keep, seed, seeks_largest and keep > 1
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin again, as before the first call."""
+        self.seen = 0
+        self.largest = 0.0 if self._seeks_largest else math.inf
+        self._count = self._keep - 1 - self._seeks_largest
+        self._random = random.Random(self._seed)
+        self._weight = 1.0
+        self._larger = _LARGER
+        self.following = 2 if self._count else 0  # the number of the next call that is drawn; 0 for none
+
+    def places(self, norm: float) -> tuple[int, ...]:
+        """Return where the next call is kept; `norm` is that of its input, 0 if it is not known."""
+        self.seen += 1
+        if self.seen == 1:
+            self.largest = max(self.largest, norm)
+            return (FIRST,)
+        found: tuple[int, ...] = (self._drawn(),) if self.seen == self.following else ()
+        if norm > self._larger * self.largest:
+            self.largest = norm
+            self._larger = min(_MOST_LARGER, self._larger * _STRICTER)
+            found = (*found, LARGEST)
+        return found
+
+    def _drawn(self) -> int:
+        """Return the place of the call that is drawn now, and choose the next one."""
+        filled = self.seen - 2
+        slot = filled if filled < self._count else self._random.randrange(self._count)
+        if filled + 1 < self._count:
+            self.following += 1
+            return slot
+        self._weight *= math.exp(math.log(1.0 - self._random.random()) / self._count)
+        skipped = math.log(1.0 - self._random.random()) / math.log1p(-self._weight) if self._weight < 1 else 0.0
+        self.following += int(skipped) + 1
+        return slot
+
+
+class Room:
+    """The bytes that kept values may take, shared by all gradients of a program."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> bool:
+        """Take bytes; return whether there were enough."""
+        with self._lock:
+            if size > self._left:
+                return False
+            self._left -= size
+            return True
+
+    def holds(self, size: int) -> bool:
+        """Whether there is room for so many bytes."""
+        return size <= self._left
+
+    def give_back(self, size: int) -> None:
+        """Give back the bytes of a call that is no longer kept."""
+        with self._lock:
+            self._left += size
+
+
+class Recorded:
+    """All calls of one gradient: how many, and those that are kept."""
+
+    def __init__(self, definition: Definition, kind: DerivativeKind, of: str | None, keep: int, seed: str) -> None:
+        self.definition, self.kind, self.of = definition, kind, of
+        self.keep, self._seed = keep, seed
+        self.not_kept = 0  # calls, for lack of room
+        self.outside = 0  # calls that would be kept, but the function is not finite there
+        self.elsewhere = 0  # calls in other processes
+        self.unclear: set[str] = set()  # what the report has to say about its calls
+        self.numbers = itertools.count(1)
+        self._drawn: dict[Any, Drawn] = {}
+        self.places: dict[tuple[Any, int], Kept] = {}
+        self.returned: Callable[[], Any] = lambda: None  # the array that the last kept call returned
+
+    @property
+    def calls(self) -> int:
+        """How often it was called."""
+        following = next(self.numbers)
+        self.numbers = itertools.count(following)
+        return following - 1 + self.elsewhere
+
+    def drawn(self, shapes: Any, *, seeks_largest: bool = True) -> Drawn | None:
+        """Return the calls with arguments of these shapes; None if there are too many different ones."""
+        found = self._drawn.get(shapes)
+        if found is None and len(self._drawn) < _MOST_SHAPES:
+            seed = f"{self._seed} {shapes}"
+            found = self._drawn[shapes] = Drawn(self.keep, seed, seeks_largest=seeks_largest)
+        elif found is None:
+            self.unclear.add(f"calls of the first {_MOST_SHAPES} sets of shapes are kept; there were more")
+        return found
+
+    @contextlib.contextmanager
+    def without_harm(self) -> Iterator[None]:
+        """Record in the block; what cannot be recorded is noted, and the program goes on."""
+        try:
+            yield
+        except Exception as error:  # whatever the user's objects raise
+            self.unclear.add(f"a call could not be recorded: {type(error).__name__}: {str(error)[:100]}")
+
+    def restart(self) -> None:
+        """Forget all calls, as in a process that was just forked."""
+        self.numbers = itertools.count(1)
+        self.places.clear()
+        for drawn in self._drawn.values():
+            drawn.restart()
+
+    def keep_call(self, recorder: "Recorder", pair: Pair, shapes: Any, given: Given, **more: Any) -> Kept | None:
+        """Count a call of a framework's function, and keep it with what `given` returns, if it is one of those.
+
+        `given` copies the arguments. Return the kept call, None if it is not kept.
+        """
+        number = next(self.numbers)
+        drawn = self.drawn(shapes, seeks_largest=False)
+        places = () if drawn is None else drawn.places(0.0)
+        if not places:
+            return None
+        with self.without_harm():
+            args, kwargs = given()
+            kept = Kept(pair, number, args, kwargs, **more)
+            kept.size = _OVERHEAD + _bytes((*args, *kwargs.values()))
+            recorder.keep(self, shapes, places, kept)
+            return kept
+        return None
+
+    def kept(self) -> list[Kept]:
+        """Return the kept calls in their order, each once."""
+        return sorted(
+            {id(call): call for call in self.places.values()}.values(), key=lambda call: (call.process, call.number)
+        )
+
+
+class Recorder:
+    """The gradients of one program."""
+
+    def __init__(self, keep: int, most_bytes: int, seed: int, scope: Scope) -> None:
+        self._keep, self._seed, self._scope = keep, seed, scope
+        self.room = Room(most_bytes)
+        self.found: dict[tuple[Definition, DerivativeKind], Recorded] = {}
+        self.on_kept: list[Callable[[Recorded, Kept], None]] = []  # called with each call that is kept
+        self.is_on = True
+
+    def recorded(self, gradient: Any, kind: DerivativeKind, of: str | None) -> Recorded | None:
+        """Return the record of a gradient; None if the report is not about its definition."""
+        definition = definition_of(gradient)
+        if definition is None or not self._scope.holds(definition):
+            return None
+        return self.of_definition(definition, kind, of)
+
+    def of_definition(self, definition: Definition, kind: DerivativeKind, of: str | None) -> Recorded:
+        """Return the record of a definition."""
+        key = definition, kind
+        if key not in self.found:
+            seed = f"{self._seed} {definition.name} {definition.line}"
+            self.found[key] = Recorded(definition, kind, of, self._keep, seed)
+        return self.found[key]
+
+    def all(self) -> Iterator[Recorded]:
+        """Yield the gradients that were called."""
+        yield from (recorded for recorded in self.found.values() if recorded.calls)
+
+    def keep(self, recorded: Recorded, shapes: Any, places: Iterable[int], call: Kept) -> None:
+        """Keep a call at its places, if there is room for it, and drop those that were there."""
+        if not self.room.take(call.size):
+            recorded.not_kept += 1
+            return
+        before = [recorded.places.get((shapes, place)) for place in places]
+        recorded.places.update(((shapes, place), call) for place in places)
+        for dropped in before:
+            if dropped is not None and all(dropped is not other for other in recorded.places.values()):
+                self.room.give_back(dropped.size)
+        for listener in self.on_kept:
+            listener(recorded, call)
+
+
+@dataclass(slots=True)
+class Last:
+    """The last call of a function: its input with the norm that it had then, and its value."""
+
+    x: Any = None
+    norm: float = 0.0
+    value: Any = None
+
+    def at(self, x: Any) -> Any:
+        """Return a copy of the value, if the last call was at `x`; else None."""
+        np = sys.modules.get("numpy")
+        if np is None or self.value is None or self.x is None:
+            return None
+        same = self.x is x or (np.shape(self.x) == np.shape(x) and np.array_equal(self.x, x))
+        return copied(self.value) if same and norm_of(self.x) == self.norm else None
+
+
+def noted(function: Callable[..., Any], last: Last, wrt: int = 0) -> Callable[..., Any]:
+    """Return a function that notes its last call."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        y = function(*args, **kwargs)
+        if len(args) > wrt:
+            last.x = args[wrt]
+            last.norm, last.value = norm_of(args[wrt]), y
+        return y
+
+    return _like(function, call)
+
+
+def watched(
+    recorder: Recorder,
+    recorded: Recorded,
+    pair: Pair,
+    last: Last,
+    at: tuple[str, int] | None,
+    inner: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Return `inner`, which calls the gradient of a pair, as a function that records its calls.
+
+    Cost  for a call that is not kept, about one microsecond and the norm of its input.
+    """
+    wrt: Any = slice(1, None) if pair.convention == "curve" else pair.wrt
+    shapes: Any = None  # the shape and the format of the last input
+    drawn: Drawn | None = None
+    ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
+    group = _types_in(pair.gradient)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal shapes, drawn
+        number = next(recorded.numbers)
+        if not recorder.is_on or len(args) <= pair.wrt:
+            return inner(*args, **kwargs)
+        x = args[wrt]
+        here = (x.shape, x.dtype) if type(x) is ndarray else (_shape(x), None)
+        if here != shapes:
+            shapes, drawn = here, recorded.drawn((group, here))
+        largest = 0.0 if drawn is None else drawn.largest
+        places = () if drawn is None else drawn.places(norm_of(x))
+        if not places:
+            return inner(*args, **kwargs)
+        if not recorder.room.holds(_bytes(args[: pair.own])):
+            recorded.not_kept += 1
+            return inner(*args, **kwargs)
+        kept: Kept | None = None
+        with recorded.without_harm():
+            kept = _before(pair, number, args, kwargs, at)
+            kept.value = last.at(x)
+        y = inner(*args, **kwargs)
+        with recorded.without_harm():
+            if kept is not None and _after(kept, args[wrt], wrt, y, recorded):
+                recorder.keep(recorded, (group, shapes), places, kept)
+            elif drawn is not None:
+                recorded.outside += 1
+                drawn.largest = largest
+        return y
+
+    return _like(inner, call)
+
+
+def _before(pair: Pair, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], at: tuple[str, int] | None) -> Kept:
+    """Return a call that is kept, with copies of what it is given."""
+    own = len(args) if pair.convention == "curve" else pair.own
+    kept = Kept(pair, number, (*map(copied, args[:own]), *args[own:]), kwargs, at=at)
+    kept.state = state_of((pair.function, pair.gradient, *args[own:], kwargs))
+    kept.size = _OVERHEAD + sum(map(_bytes, kept.args[:own])) + kept.state.size
+    return kept
+
+
+def _after(kept: Kept, x: Any, wrt: Any, y: Any, recorded: Recorded) -> bool:
+    """Note what a kept call returned, and whether it changed its input; return whether the function is finite there.
+
+    A search refuses a step to where it is not.
+    """
+    gradient = y if kept.pair.part is None else y[kept.pair.part]
+    kept.returned = copied(gradient)
+    if kept.pair.joint and kept.pair.part is not None:
+        kept.value = copied(y[0])
+    kept.changes_input = not _same(x, kept.args[wrt])
+    kept.reuses_array = gradient is not None and recorded.returned() is gradient
+    recorded.returned = _reference(gradient)
+    kept.size += _bytes(kept.returned) + _bytes(kept.value)
+    return _is_finite(kept.value)
+
+
+def norm_of(x: Any) -> float:
+    """Return the squared norm of an input; 0 where it has none, as for text, and infinity where it overflows."""
+    np = sys.modules.get("numpy")
+    try:
+        if np is not None and isinstance(x, np.ndarray) and x.dtype.kind == "f":
+            with np.errstate(all="ignore"):
+                flat = x if x.ndim == 1 else x.ravel()
+                return float(flat.dot(flat))
+        if isinstance(x, tuple | list):
+            return sum(map(norm_of, x))
+        return float(x) * float(x) if isinstance(x, int | float) else 0.0
+    except (ArithmeticError, TypeError, ValueError):
+        return 0.0
+
+
+def copied(x: Any) -> Any:
+    """Return a copy of arrays, also in lists, tuples and dicts; sparse matrices too; anything else as it is."""
+    if type(x) in (tuple, list):
+        return type(x)(copied(part) for part in x)
+    if type(x) is dict:
+        return {name: copied(part) for name, part in x.items()}
+    if hasattr(x, "dtype") and hasattr(x, "copy"):
+        return x.copy()
+    return x
+
+
+def _like(function: Any, call: Any) -> Callable[..., Any]:
+    """Return a wrapper with the name, the documentation and the signature of the function inside."""
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        if isinstance(getattr(function, name, None), str):
+            setattr(call, name, getattr(function, name))
+    call.__wrapped__ = function
+    wrapper: Callable[..., Any] = call
+    return wrapper
+
+
+def _shape(x: Any) -> Any:
+    """Return the shape of a value that is no plain array."""
+    if type(x) in (tuple, list):
+        return (len(x), *map(_shape, x[:1]))
+    shape = getattr(x, "shape", ())
+    return shape if type(shape) is tuple else ()
+
+
+def _types_in(function: Any) -> Any:
+    """Return the classes of what a function is bound to, or holds: one line can define the gradients of several models."""
+    owner = getattr(function, "__self__", None)
+    cells = getattr(getattr(function, "__func__", function), "__closure__", None) or ()
+    return type(owner).__qualname__, tuple(type(content(cell)).__qualname__ for cell in cells)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a value of the function is finite, or not known."""
+    np = sys.modules.get("numpy")
+    try:
+        return value is None or np is None or bool(np.all(np.isfinite(value)))
+    except (TypeError, ValueError):
+        return True
+
+
+def _same(x: Any, y: Any) -> bool:
+    """Whether an input is as it was; True where that cannot be told."""
+    np = sys.modules.get("numpy")
+    return (
+        np is None
+        or x is y
+        or bool(np.array_equal(x, y, equal_nan=getattr(getattr(x, "dtype", None), "kind", "") == "f"))
+    )
+
+
+def _bytes(x: Any) -> int:
+    if isinstance(x, tuple | list):
+        return sum(map(_bytes, x))
+    return int(getattr(x, "nbytes", 0) or 0) or int(getattr(getattr(x, "data", None), "nbytes", 0) or 0)
+
+
+def _reference(x: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(x)
+    except TypeError:
+        return lambda: None

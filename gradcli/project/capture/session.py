@@ -1,0 +1,267 @@
+"""One watched program: begin to watch, end, and what was recorded. There is one at a time in a process."""
+
+import atexit
+import contextlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn, TypeVar
+
+from gradcli.project.capture import scipy_functions
+from gradcli.project.capture.children import Children
+from gradcli.project.capture.definitions import Scope, name_of
+from gradcli.project.capture.recorder import Last, Pair, Recorder, watched
+from gradcli.words import DerivativeKind
+
+G = TypeVar("G", bound=Callable[..., Any])
+_FRAMEWORKS = {
+    "torch": "gradcli.project.capture.torch", "jax": "gradcli.project.capture.jax",
+    "tensorflow": "gradcli.project.capture.tensorflow", "mlx.core": "gradcli.project.capture.mlx",
+}  # fmt: skip
+DEFAULT_BYTES = 256 * 2**20
+_CURRENT: list["Session"] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is recorded: how many calls of each gradient, in how many bytes, of which definitions, and the seed."""
+
+    keep: int = 3
+    keep_bytes: int = DEFAULT_BYTES
+    sources: tuple[str, ...] = ()
+    seed: int = 0
+
+
+# Replace functions of modules when the program imports them, in every module that holds them, and put them back.
+
+Replacements = Callable[
+    [str], Iterator[tuple[Any, str, Any]]
+]  # of a module: the holder, the name there, what replaces it
+
+
+class Patches:
+    """What is replaced, and how it was before."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[Replacements]] = {}
+        self._before: list[tuple[Any, str, Any, bool]] = []
+        self._inside: list[tuple[Any, Any]] = []  # of modules: what was replaced, and by what
+        self._finder = _Finder(self)
+
+    def add(self, module: str, replacements: Replacements) -> None:
+        """Replace functions of a module: now if it is loaded, else when it has been imported."""
+        self._waiting.setdefault(module, []).append(replacements)
+
+    def begin(self) -> None:
+        """Replace what is loaded, and watch imports from now on."""
+        for name in self._waiting:
+            if name in sys.modules:
+                self.imported(name)
+        sys.meta_path.insert(0, self._finder)
+
+    def end(self) -> None:
+        """Put everything back."""
+        with contextlib.suppress(ValueError):
+            sys.meta_path.remove(self._finder)
+        for holder, name, before, own in reversed(self._before):
+            with contextlib.suppress(AttributeError, TypeError):
+                if own:
+                    setattr(holder, name, before)
+                else:
+                    delattr(holder, name)
+        self._before.clear()
+        imported = {id(replacement): before for before, replacement in self._inside}
+        for module in [m for m in [*sys.modules.values()] if isinstance(m, ModuleType)] if imported else ():
+            for name in [name for name, x in [*vars(module).items()] if id(x) in imported]:
+                setattr(module, name, imported[id(vars(module)[name])])  # imported while it was replaced
+        self._inside.clear()
+
+    def waits_for(self, name: str) -> bool:
+        """Whether a module has functions to be replaced."""
+        return name in self._waiting
+
+    def imported(self, name: str) -> None:
+        """Replace the functions of a module that has just been imported, in every module that holds them."""
+        found = [each for replacements in self._waiting[name] for each in replacements(name)]
+        inside: dict[int, tuple[Any, Any]] = {}
+        for holder, attribute, replacement in found:
+            own = attribute in vars(holder)
+            before = vars(holder)[attribute] if own else getattr(holder, attribute)
+            self._set(holder, attribute, replacement, before, own)
+            if isinstance(holder, ModuleType):
+                inside[id(before)] = before, replacement
+        self._inside += inside.values()
+        if inside:
+            self._replace_everywhere(name.partition(".")[0], inside)
+
+    def _replace_everywhere(self, package: str, replaced: dict[int, tuple[Any, Any]]) -> None:
+        """Replace objects in all modules but those of their own package, whose functions call each other."""
+        for module in [*sys.modules.values()]:
+            if not isinstance(module, ModuleType) or module.__name__.partition(".")[0] == package:
+                continue
+            for other in [name for name, x in [*vars(module).items()] if id(x) in replaced]:
+                before, replacement = replaced[id(vars(module)[other])]
+                self._set(module, other, replacement, before, True)
+
+    def _set(self, holder: Any, name: str, replacement: Any, before: Any, own: bool) -> None:
+        setattr(holder, name, replacement)
+        self._before.append((holder, name, before, own))
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds nothing by itself: it asks the other finders, and has the module that they load patched after it ran."""
+
+    def __init__(self, patches: Patches) -> None:
+        self._patches = patches
+        self._looking: set[str] = set()
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return the spec that the other finders have for a watched module; None for all others."""
+        if name in self._looking or not self._patches.waits_for(name):
+            return None
+        self._looking.add(name)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._looking.discard(name)
+        if spec is None or spec.loader is None:
+            return None
+        loader: Any = spec.loader
+        plain = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            with contextlib.suppress(AttributeError):
+                del loader.exec_module
+            plain(module)
+            self._patches.imported(name)
+
+        try:
+            loader.exec_module = exec_module
+        except AttributeError:  # a loader that takes no attributes
+            return None
+        return spec
+
+
+class Session:
+    """The watching of one program."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.recorder = Recorder(wanted.keep, wanted.keep_bytes, wanted.seed, Scope(wanted.sources))
+        self._wanted = wanted
+        self._patches = Patches()
+        self._children = Children(self.recorder)
+        self._exit = os._exit
+        self._folder: Path | None = None
+
+    def begin(self, at_exit: Callable[[int], int] | None = None) -> None:
+        """Begin to watch. `at_exit` is called with the status before `os._exit` ends the process, and returns the status."""
+        self._folder = self._children.begin()
+        self._watch(at_exit)
+
+    def begin_in(self, folder: Path) -> None:
+        """Begin to watch in a child that was not forked."""
+        self._children.begin_in(folder)
+        atexit.register(self._children.ended)
+        self._watch(None)
+
+    def _watch(self, at_exit: Callable[[int], int] | None) -> None:
+        for module in scipy_functions.modules():
+            self._patches.add(module, partial(scipy_functions.replacements, self.recorder))
+        for package, ours in _FRAMEWORKS.items():
+            self._patches.add(package, partial(_of_framework, self.recorder, ours))
+        self._patches.add("multiprocessing.spawn", self._spawning)
+        self._patches.begin()
+
+        def leave(status: int) -> NoReturn:
+            if self._children.is_child:
+                self._children.ended()
+            elif at_exit is not None:
+                status = at_exit(status)
+            self._exit(status)
+
+        os._exit = leave
+        _CURRENT.append(self)
+
+    @property
+    def is_child(self) -> bool:
+        """Whether this process is a child of the program."""
+        return self._children.is_child
+
+    def end_child(self) -> None:
+        """Write what a child has recorded."""
+        self._children.ended()
+
+    def end(self) -> Recorder:
+        """Stop watching, put everything back, and return what was recorded."""
+        self.recorder.is_on = False
+        self._patches.end()
+        os._exit = self._exit
+        if self in _CURRENT:
+            _CURRENT.remove(self)
+        self._children.merge()
+        return self.recorder
+
+    def watch(self, function: Callable[..., Any], gradient: G, kind: DerivativeKind) -> G:
+        """Return a gradient that records its calls."""
+        recorded = self.recorder.recorded(gradient, kind, name_of(function))
+        if recorded is None:
+            return gradient
+        frame = sys._getframe(2)
+        at = frame.f_code.co_filename, frame.f_lineno
+        of_hvp = kind == "hvp"
+        pair = Pair(kind, function, gradient, "along" if of_hvp else "plain", own=2 if of_hvp else 1)
+        return watched(self.recorder, recorded, pair, Last(), at, gradient)  # type: ignore[return-value]
+
+    def _spawning(self, name: str) -> Iterator[tuple[Any, str, Any]]:
+        """Yield what makes a process that is started anew watch its gradients too."""
+        spawn = sys.modules[name]
+        plain = spawn.get_preparation_data
+
+        def get_preparation_data(name: str) -> dict[str, Any]:
+            more = {} if self._folder is None else {"gradcli": Stowaway(self._wanted, str(self._folder))}
+            return {**plain(name), **more}
+
+        yield spawn, "get_preparation_data", get_preparation_data
+
+
+class Stowaway:
+    """Travels with the data of a process that is started anew, and begins to watch there when it is unpacked."""
+
+    def __init__(self, wanted: Wanted, folder: str) -> None:
+        self._state = wanted, folder
+
+    def __getstate__(self) -> tuple[Wanted, str]:
+        return self._state
+
+    def __setstate__(self, state: tuple[Wanted, str]) -> None:
+        self._state = state
+        Session(state[0]).begin_in(Path(state[1]))
+
+
+def watch(function: Callable[..., Any], gradient: G, kind: DerivativeKind = "grad") -> G:
+    """Return a gradient that `gradcli run` checks with the function, at arguments that it was called with.
+
+    For pairs that a program calls by itself; outside `gradcli run` it returns the gradient untouched. `kind` says what
+    `gradient` returns: `grad`, `jac`, `hess`, or `hvp` for a function of the arguments and a vector.
+
+    >>> def loss(x): return (x * x).sum()
+    >>> def loss_grad(x): return 2 * x
+    >>> watch(loss, loss_grad) is loss_grad
+    True
+    """
+    return _CURRENT[-1].watch(function, gradient, kind) if _CURRENT else gradient
+
+
+def _of_framework(recorder: Recorder, ours: str, package: str) -> Iterator[tuple[Any, str, Any]]:
+    """Yield what is replaced in a framework."""
+    yield from importlib.import_module(ours).replacements(recorder)

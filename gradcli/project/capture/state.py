@@ -1,0 +1,245 @@
+"""What a function reads besides its arguments, as it is at a call: noted, and put back while the call is checked.
+
+That is the contents of arrays, and what closures, globals and attributes are bound to, in the function itself and in the
+user's functions and objects that it reaches.
+"""
+
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache, partial
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from gradcli.project.capture.definitions import Definition, Scope, definition_of
+from gradcli.tracing.closures import UNBOUND, codes, content
+
+_MOST_COPIED = 2**18  # bytes of an array that is copied; of a larger one there is a fingerprint
+_MOST_READ = 2**18  # bytes of an array that its fingerprint reads
+_DEEPEST = 5
+_MOST_ARRAYS = 64
+_MOST_BINDINGS = 512
+_PLAIN = (str, bytes, int, float, complex, bool, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class HeldArray:
+    """An array that a function reads, with its fingerprint and, if it is not large, its content."""
+
+    array: Any
+    fingerprint: int
+    content: Any
+
+    @property
+    def size(self) -> int:
+        """The bytes of the copied content."""
+        return 0 if self.content is None else int(self.content.nbytes)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the array has another content now."""
+        return _fingerprint(self.array) != self.fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A cell of a closure, a name of a module or an attribute of an object, and what it was bound to."""
+
+    holder: Any  # a cell, a dictionary, a class, or an object with slots
+    name: Any
+    value: Any
+
+    def now(self) -> Any:
+        """Return what it is bound to now."""
+        if isinstance(self.holder, CellType):
+            return content(self.holder)
+        if isinstance(self.holder, dict):
+            return self.holder.get(self.name, UNBOUND)
+        return getattr(self.holder, self.name, UNBOUND)
+
+    def bind(self, value: Any) -> None:
+        """Bind it to a value."""
+        if isinstance(self.holder, dict):
+            if value is UNBOUND:
+                self.holder.pop(self.name, None)
+            else:
+                self.holder[self.name] = value
+        elif value is not UNBOUND:
+            setattr(self.holder, "cell_contents" if isinstance(self.holder, CellType) else self.name, value)
+
+
+@dataclass(slots=True)
+class State:
+    """All that some functions read besides their arguments."""
+
+    arrays: list[HeldArray] = field(default_factory=list)
+    bindings: list[Binding] = field(default_factory=list)
+    lists: list[tuple[list[Any], list[Any]]] = field(default_factory=list)  # each with its content
+
+    def rebind(self) -> None:
+        """Bind all names to what they were bound to; the contents of arrays stay."""
+        for each in self.bindings:
+            if each.now() is not each.value:
+                each.bind(each.value)
+        for found, held in self.lists:
+            if len(found) != len(held) or any(x is not y for x, y in zip(found, held, strict=True)):
+                found[:] = held
+
+    @property
+    def size(self) -> int:
+        """The bytes of what was copied."""
+        return sum(each.size for each in self.arrays)
+
+
+def state_of(parts: Sequence[Any]) -> State:
+    """Return what functions and other values read, as it is now."""
+    np = sys.modules.get("numpy")
+    if np is None:
+        return State()
+    walk = _Walk(np.ndarray)
+    for part in parts:
+        walk.visit(part, _DEEPEST)
+    return State([_noted(array) for array in walk.arrays.values()], walk.bindings, walk.lists)
+
+
+@contextmanager
+def as_it_was(state: State) -> Iterator[None]:
+    """Put a state back, and the present one afterwards."""
+    bound = [(each, each.now()) for each in state.bindings]
+    present = State(lists=[(found, [*found]) for found, _ in state.lists])
+    state.rebind()
+    changed = [
+        each for each in state.arrays if each.changed and each.content is not None and each.array.flags.writeable
+    ]
+    contents = [each.array.copy() for each in changed]
+    for held in changed:
+        held.array[...] = held.content
+    try:
+        yield
+    finally:
+        for held, content in zip(changed, contents, strict=True):
+            held.array[...] = content
+        for each, value in bound:
+            each.bind(value)
+        present.rebind()
+
+
+class _Walk:
+    """Goes from functions to all that they read."""
+
+    def __init__(self, array: type) -> None:
+        self._array = array
+        self._seen: set[int] = set()
+        self.arrays: dict[int, Any] = {}
+        self.bindings: list[Binding] = []
+        self.lists: list[tuple[list[Any], list[Any]]] = []
+
+    def visit(self, x: Any, depth: int) -> None:
+        """Note an array, or what a function, a container or an object holds."""
+        if isinstance(x, _PLAIN) or id(x) in self._seen or depth == 0:
+            return
+        self._seen.add(id(x))
+        if isinstance(x, self._array):
+            if len(self.arrays) < _MOST_ARRAYS:
+                self.arrays[id(x)] = x
+            return
+        for part in self._parts(x):
+            self.visit(part, depth - 1)
+
+    def _parts(self, x: Any) -> Iterator[Any]:
+        if isinstance(x, FunctionType):
+            if definition_of(x) is not None:
+                yield from self._of_function(x)
+        elif isinstance(x, MethodType):
+            yield from (x.__func__, x.__self__)
+        elif isinstance(x, partial):
+            yield from (x.func, x.args, x.keywords)
+        elif isinstance(x, list):
+            if len(x) <= _MOST_BINDINGS:
+                self.lists.append((x, [*x]))
+            yield from x[:_MOST_ARRAYS]
+        elif isinstance(x, tuple | set | frozenset):
+            yield from [*x][:_MOST_ARRAYS]
+        elif isinstance(x, dict):
+            yield from self._bound(x, [*x])
+        elif isinstance(x, ModuleType):
+            yield from self._bound(vars(x), _data_of(x)) if _is_users(getattr(x, "__file__", None)) else ()
+        elif isinstance(x, type):
+            yield from self._of_class(x)
+        else:
+            yield type(x)
+            attributes = getattr(x, "__dict__", None)
+            if isinstance(attributes, dict):
+                yield from self._bound(attributes, [*attributes])
+            for name in getattr(type(x), "__slots__", ()):
+                yield from self._attribute(x, name)
+
+    def _of_class(self, found: type) -> Iterator[Any]:
+        """Yield the data of a class of the user's; its methods are reached where they are called."""
+        module = sys.modules.get(found.__module__)
+        if _is_users(getattr(module, "__file__", None)):
+            for name, value in [*vars(found).items()]:
+                if not name.startswith("__") and not callable(value) and not hasattr(value, "__get__"):
+                    yield from self._attribute(found, name)
+
+    def _attribute(self, holder: Any, name: str) -> Iterator[Any]:
+        value = getattr(holder, name, UNBOUND)
+        if value is not UNBOUND:
+            self._bind(holder, name, value)
+            yield value
+
+    def _of_function(self, function: FunctionType) -> Iterator[Any]:
+        for cell in function.__closure__ or ():
+            value = content(cell)
+            self._bind(cell, None, value)
+            yield value
+        yield from function.__defaults__ or ()
+        yield from (function.__kwdefaults__ or {}).values()
+        yield from self._bound(function.__globals__, _names(function.__code__))
+
+    def _bound(self, scope: dict[Any, Any], names: Sequence[Any]) -> Iterator[Any]:
+        for name in names[:_MOST_ARRAYS]:
+            value = scope.get(name, UNBOUND)
+            if value is not UNBOUND:
+                if not isinstance(value, ModuleType | type | FunctionType):
+                    self._bind(scope, name, value)
+                yield value
+
+    def _bind(self, holder: Any, name: Any, value: Any) -> None:
+        if len(self.bindings) < _MOST_BINDINGS:
+            self.bindings.append(Binding(holder, name, value))
+
+
+def _names(code: CodeType) -> list[str]:
+    """Return the names of globals that a function may read, also in functions inside of it."""
+    return [*dict.fromkeys(name for inner in codes(code) for name in inner.co_names)]
+
+
+def _data_of(module: ModuleType) -> list[str]:
+    """Return the names of a module that hold data, not functions, classes or modules."""
+    return [
+        name
+        for name, x in vars(module).items()
+        if not name.startswith("__") and not callable(x) and not isinstance(x, ModuleType)
+    ]
+
+
+@cache
+def _is_users(file: str | None) -> bool:
+    """Whether a file is the user's: not of an installed package, nor of the standard library."""
+    return file is not None and Scope().holds(Definition("", file, 0)) and "site-packages" not in file
+
+
+def _noted(array: Any) -> HeldArray:
+    keeps = array.nbytes <= _MOST_COPIED and array.flags.writeable
+    return HeldArray(array, _fingerprint(array), array.copy() if keeps else None)
+
+
+def _fingerprint(array: Any) -> int:
+    """Return a number that differs for another content; of a large array, evenly spaced entries are read."""
+    if array.dtype.hasobject or not array.size:
+        return 0
+    step = max(1, round((array.nbytes / _MOST_READ) ** (1 / max(1, array.ndim))))
+    return zlib.crc32(array[(slice(None, None, step),) * array.ndim].tobytes())

@@ -1,0 +1,257 @@
+"""What the body of a function shows: that it computes something, by hand, and what it returns."""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from gradcli.project.discovery.source import Definition, dotted, last_name, own_nodes
+from gradcli.project.discovery.spelling import VALUES, kind_of, names_gradient, parts
+
+_NOTHING = ("NotImplementedError", "NotImplemented")
+_PROPERTIES = ("abstractmethod", "abstractproperty", "overload", "property", "cached_property", "setter", "getter", "deleter",
+               "cache_readonly", "hybrid_property", "fixture")  # fmt: skip
+_DIFFERENTIATED = re.compile(  # a call whose result is a derivative that nobody wrote
+    r"_*(approx_?(fprime|hess|jac|deriv|grad)|numerical?_?(grad|jac|hess|deriv)|finite_?diff|num_?(grad|jac|hess)|"
+    r"value_and_grad|jacfwd|jacrev|elementwise_grad|check_grad|nd_?grad|numdiff)",
+    re.IGNORECASE,
+)
+_OF_LIBRARIES = {
+    "torch": frozenset({"grad", "jacobian", "hessian", "vjp", "jvp", "hvp", "vhp", "jacrev", "jacfwd"}),
+    "jax": frozenset({"grad", "jacobian", "hessian", "vjp", "jvp", "linearize"}),
+    "autograd": frozenset({"grad", "jacobian", "hessian", "make_vjp", "make_jvp", "hessian_vector_product"}),
+    "mlx": frozenset({"grad", "vjp", "jvp"}),
+    "numdifftools": frozenset({"Gradient", "Jacobian", "Hessian", "Derivative", "Hessdiag"}),
+    "scipy": frozenset({"derivative", "approx_derivative", "approx_fprime", "jacobian", "hessian"}),
+    "casadi": frozenset({"gradient", "jacobian", "hessian"}),
+    "sympy": frozenset({"diff", "lambdify", "hessian"}),
+}
+_NUMERICAL = frozenset({"numdiff", "finite", "complex", "numerical", "approx", "cs", "fd", "difference"})
+_SHORT_VALUES = frozenset({"f", "l", "e", "j", "q", "v", "fx", "fval", "k"})
+_SHORT_GRADIENTS = frozenset({"g", "df", "dfdx", "dj", "dl", "gf", "gx", "dx"})
+
+
+@lru_cache(maxsize=256)
+def _nodes(definition: Definition) -> tuple[ast.AST, ...]:
+    return tuple(own_nodes(definition.node))
+
+
+def is_written(definition: Definition) -> bool:
+    """Whether a function is more than an interface: not a property, not abstract, not empty, not only a call of super()."""
+    if definition.marked(*_PROPERTIES):
+        return False
+    if isinstance(definition.node, ast.Lambda):
+        return True
+    body = [statement for statement in definition.node.body if not _says_nothing(statement)]
+    if not body or isinstance(body[0], ast.Raise):
+        return False
+    return not (len(body) == 1 and isinstance(body[0], ast.Return) and _passes_on(body[0].value, definition.last))
+
+
+def _says_nothing(statement: ast.stmt) -> bool:
+    constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return constant or isinstance(statement, ast.Pass | ast.Import | ast.ImportFrom)
+
+
+def _passes_on(value: ast.expr | None, name: str) -> bool:
+    """Whether what is returned is nothing, an error, or what the same method of the base class returns."""
+    if value is None or (isinstance(value, ast.Constant) and value.value is None):
+        return True
+    if last_name(value) in _NOTHING:
+        return True
+    return (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr == name
+        and last_name(value.func.value) == "super"
+    )
+
+
+def returned(definition: Definition) -> list[ast.expr]:
+    """Return the expressions that a function returns, without None."""
+    if isinstance(definition.node, ast.Lambda):
+        return [definition.node.body]
+    found = [node.value for node in _nodes(definition) if isinstance(node, ast.Return) and node.value is not None]
+    return [value for value in found if not (isinstance(value, ast.Constant) and value.value is None)]
+
+
+def returns_several(definition: Definition) -> bool:
+    """Whether a function returns a tuple somewhere."""
+    return any(isinstance(value, ast.Tuple) for value in returned(definition))
+
+
+def fills_a_gradient(definition: Definition) -> bool:
+    """Whether a function writes into an argument whose name is that of a derivative."""
+    names = {name for name in definition.names if names_gradient(name)}
+    return bool(names) and any(
+        isinstance(node, ast.AugAssign | ast.Assign) and _is_stored(node, names) for node in _nodes(definition)
+    )
+
+
+def gives_something(definition: Definition) -> bool:
+    """Whether a function returns a value, or writes into one of its arguments."""
+    return bool(returned(definition)) or any(
+        isinstance(node, ast.AugAssign | ast.Assign) and _is_stored(node, set(definition.names))
+        for node in _nodes(definition)
+    )
+
+
+def _is_stored(node: ast.AugAssign | ast.Assign, names: set[str]) -> bool:
+    targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets
+    into = [t.value if isinstance(t, ast.Subscript) else t for t in targets]
+    plain = isinstance(node, ast.Assign)
+    return any(
+        isinstance(t, ast.Name) and t.id in names and not (plain and isinstance(at, ast.Name))
+        for t, at in zip(into, targets, strict=True)
+    )
+
+
+def computes(definition: Definition) -> bool:
+    """Whether there is arithmetic or a call in the body."""
+    return has_arithmetic(definition, True)
+
+
+def has_arithmetic(definition: Definition, or_call: bool) -> bool:
+    """Whether there is arithmetic in the body, or, if that is enough, a call."""
+    kinds = (ast.BinOp, ast.UnaryOp, ast.AugAssign, *([ast.Call] if or_call else []))
+    return any(isinstance(node, kinds) for node in _nodes(definition))
+
+
+def only_looks_up(definition: Definition) -> bool:
+    """Whether all that is returned is names and attributes."""
+    return all(isinstance(value, ast.Name | ast.Attribute | ast.Subscript) for value in returned(definition))
+
+
+def is_by_hand(definition: Definition, origins: dict[str, str]) -> bool:
+    """Whether what is returned does not come from numerical or automatic differentiation alone.
+
+    `origins` are the full names of what the file imports.
+    """
+    nodes = _nodes(definition)
+    if any(_runs_backward(node) for node in nodes):
+        return False
+    taken = _differentiated_names(nodes, origins)
+    values = returned(definition)
+    return not values or not all(_is_taken(value, taken, origins) for value in values)
+
+
+def _runs_backward(node: ast.AST) -> bool:
+    """Whether a statement is `loss.backward()`, whose result is not used: automatic differentiation."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
+        and isinstance(node.value.func, ast.Attribute)
+        and node.value.func.attr == "backward"
+    )
+
+
+def _differentiated_names(nodes: Sequence[ast.AST], origins: dict[str, str]) -> set[str]:
+    """Return the names that only ever hold what differentiation gives, or what is made of that."""
+    sources: dict[str, list[ast.expr]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                for name in ast.walk(target):
+                    if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
+                        sources.setdefault(name.id, []).append(node.value)
+    taken: set[str] = set()
+    for _ in range(4):  # as many steps as there are between the call and what is returned
+        new = {n for n, values in sources.items() if all(_is_taken(v, taken, origins) for v in values)}
+        if new <= taken:
+            break
+        taken |= new
+    return taken
+
+
+def _is_taken(value: ast.expr, taken: set[str], origins: dict[str, str]) -> bool:
+    for node in ast.walk(value):
+        if isinstance(node, ast.Name) and node.id in taken:
+            return True
+        if isinstance(node, ast.Call) and differentiates(node, origins):
+            return True
+    return False
+
+
+def differentiates(call: ast.Call, origins: dict[str, str]) -> bool:
+    """Whether a call differentiates a function, numerically or automatically."""
+    name = last_name(call.func)
+    if _DIFFERENTIATED.match(name):
+        return True
+    if isinstance(call.func, ast.Attribute):
+        held = last_name(call.func.value)
+        if held in ("tape", "self") and (name == "gradient" if held == "tape" else _is_numerical(name)):
+            return True
+    text = dotted(call.func)
+    if text is None:
+        return False
+    head, _, rest = text.partition(".")
+    whole = f"{origins[head]}.{rest}" if rest and head in origins else origins.get(head, "")
+    library = _OF_LIBRARIES.get(whole.partition(".")[0], frozenset())
+    return whole.rpartition(".")[2] in library
+
+
+def _is_numerical(name: str) -> bool:
+    words = parts(name)
+    return any(kind_of(w) for w in words) and not _NUMERICAL.isdisjoint(words)
+
+
+def returns_value_and_gradient(definition: Definition) -> bool:
+    """Whether a function returns a tuple of a value and its derivative, as the names in it say."""
+    inside = {node.name for node in _nodes(definition) if isinstance(node, ast.FunctionDef)}
+    tuples = [value.elts for value in returned(definition) if isinstance(value, ast.Tuple) and len(value.elts) >= 2]
+    return any(_is_both(elements[0], elements[1]) and inside.isdisjoint(_names(elements[1])) for elements in tuples)
+
+
+def _is_both(value: ast.expr, gradient: ast.expr) -> bool:
+    """Whether two expressions are those of a value and of its derivative; of `f` and `g`, neither says it alone."""
+    if isinstance(gradient, ast.Call) and last_name(gradient.func) in (
+        "norm",
+        "max",
+        "min",
+        "abs",
+        "mean",
+        "len",
+        "float",
+    ):
+        return False
+    names, others = [*_names(value)], [*_names(gradient)]
+    words = {word for name in names for word in (*parts(name), name.lower())}
+    if any(kind_of(word) and word not in ("score", "der") for word in words):
+        return False
+    clear = any(names_gradient(name) for name in others)
+    if not (VALUES - _SHORT_VALUES).isdisjoint(words) or any("likelihood" in name for name in words):
+        return clear or not _SHORT_GRADIENTS.isdisjoint(name.lower() for name in others)
+    return clear and not _SHORT_VALUES.isdisjoint(words)
+
+
+def _names(value: ast.expr) -> Iterator[str]:
+    for node in ast.walk(value):
+        if isinstance(node, ast.Name):
+            yield node.id
+
+
+def flag(definition: Definition) -> str | None:
+    """Return the parameter that asks for a derivative beside the value, such as `return_grad=False`, or None."""
+    args = definition.node.args
+    given = [*zip(reversed([*args.posonlyargs, *args.args]), reversed(args.defaults), strict=False)]
+    given += [(a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None]
+    for parameter, default in given:
+        words = parts(parameter.arg)
+        if not (isinstance(default, ast.Constant) and isinstance(default.value, bool)):
+            continue
+        if any(kind_of(w) and w not in ("score", "prime", "der", "psi") for w in words) and words[0] in _ASKS:
+            return parameter.arg
+    return None
+
+
+_ASKS = frozenset({
+    "return", "returns", "eval", "compute", "calc", "with", "want", "need", "get", "give", "grad", "gradient",
+    "jac", "jacobian", "hess", "deriv", "derivative",
+})  # fmt: skip
+
+
+def gives_tuple_if_asked(definition: Definition, parameter: str) -> bool:
+    """Whether a function tests the parameter, and returns a tuple somewhere."""
+    tests = [n.test for n in _nodes(definition) if isinstance(n, ast.If | ast.IfExp | ast.While)]
+    tested = any(isinstance(name, ast.Name) and name.id == parameter for test in tests for name in ast.walk(test))
+    return tested and any(isinstance(v, ast.Tuple | ast.IfExp) for v in returned(definition))

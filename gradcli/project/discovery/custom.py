@@ -1,0 +1,171 @@
+"""Gradients that are registered with a framework: torch, JAX, TensorFlow and MLX."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gradcli.project.discovery import bodies
+from gradcli.project.discovery.project import Project
+from gradcli.project.discovery.source import Class, Definition, Source, dotted, last_name
+from gradcli.words import DerivativeKind, FoundBy
+
+_DEFINING: dict[str, DerivativeKind] = {  # the methods that give a custom function its rule
+    "defvjp": "vjp", "def_fwd": "vjp", "def_bwd": "vjp", "defjvp": "jvp", "defjvps": "jvp", "def_jvp": "jvp",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Custom:
+    """A custom gradient: the class or function that has it, its name, its line, its kind and its framework.
+
+    `inner` are the definitions that belong to it, and are no gradients of their own.
+    """
+
+    name: str
+    line: int
+    kind: DerivativeKind
+    of: str | None
+    framework: FoundBy
+    function: Definition | Class
+    inner: tuple[Definition, ...] = ()
+
+
+def custom_gradients(project: Project, source: Source) -> Iterator[Custom]:
+    """Yield the custom gradients of a file."""
+    for found in source.classes.values():
+        if is_torch_function(project, found):
+            methods = project.methods(found)
+            if "backward" in methods and bodies.is_written(methods["backward"]):
+                own = tuple(d for several in source.methods(found.name).values() for d in several)
+                yield Custom(found.name, found.line, "backward", None, "torch", found, own)
+    yield from _registered(project, source)
+    yield from _of_jax(project, source)
+    for definition in source.definitions():
+        yield from _decorated(project, source, definition)
+
+
+def is_torch_function(project: Project, found: Class) -> bool:
+    """Whether a class is a `torch.autograd.Function`, itself or by a base class of the project."""
+    for each in project.lineage(found):
+        source = project.sources[each.file]
+        for base in each.bases:
+            whole = project.origin(source, base)
+            if whole.startswith("torch.") and whole.endswith("Function"):
+                return True
+    return False
+
+
+def _registered(project: Project, source: Source) -> Iterator[Custom]:
+    """Yield what `torch.library.register_autograd(op, backward)` and `op.register_autograd(backward)` are given."""
+    if "torch" not in source.imported:
+        return
+    for scope, call in source.calls:
+        if last_name(call.func) != "register_autograd":
+            continue
+        free = project.origin(source, call.func).startswith("torch.")
+        given = {k.arg: k.value for k in call.keywords}
+        place = 1 if free else 0
+        value = given.get("backward") or (call.args[place] if len(call.args) > place else None)
+        named = (
+            call.args[0] if free and call.args else call.func.value if isinstance(call.func, ast.Attribute) else None
+        )
+        for definition in _functions(project, source, scope, value):
+            yield Custom(definition.name, definition.line, "backward", _text(named), "torch", definition, (definition,))
+
+
+def _text(value: ast.expr | None) -> str | None:
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        return value.value
+    return None if value is None else dotted(value)
+
+
+def _functions(project: Project, source: Source, scope: str, value: ast.expr | None) -> list[Definition]:
+    found = [] if value is None else project.function(source, scope, value)
+    return [] if isinstance(found, str) else found
+
+
+def _is_custom(project: Project, source: Source, value: ast.expr, framework: str, names: tuple[str, ...]) -> bool:
+    """Whether an expression is a framework's decorator: by itself, called with options, or inside `partial`."""
+    if isinstance(value, ast.Call):
+        inner = value.args[0] if last_name(value.func) == "partial" and value.args else value.func
+        return _is_custom(project, source, inner, framework, names)
+    whole = project.origin(source, value)
+    return whole.partition(".")[0] == framework and whole.rpartition(".")[2] in names
+
+
+_Rules = dict[str, tuple[str, str, ast.expr | Definition, tuple[ast.expr, ...]]]
+
+
+def _of_jax(project: Project, source: Source) -> Iterator[Custom]:
+    """Yield one gradient for each rule: what `f.defvjp(fwd, bwd)`, `f.defjvp(rule)` or `@f.defjvp` has, by its function."""
+    if not {"jax", "flax", "equinox"} & source.imported:
+        return
+    names = ("custom_vjp", "custom_jvp", "filter_custom_vjp", "filter_custom_jvp")
+    rules = _rules(source)
+    for function in source.definitions():
+        if any(_is_custom(project, source, d, lib, names) for d in function.decorators for lib in ("jax", "equinox")):
+            yield _with_rule(project, source, function, function.name, rules)
+    for scope, bound in source.bound.items():
+        for name, values in bound.items():
+            for value in values:
+                if isinstance(value, ast.Call) and value.args and _is_custom(project, source, value.func, "jax", names):
+                    for function in _functions(project, source, scope, value.args[0]):
+                        yield _with_rule(project, source, function, f"{scope}.{name}" if scope else name, rules)
+
+
+def _rules(source: Source) -> _Rules:
+    """Return how custom functions get their rules, by the names that these have there: the method, and where it is called."""
+    found: _Rules = {}
+    for rule in source.definitions():
+        for decorator in rule.decorators:
+            if isinstance(decorator, ast.Attribute) and decorator.attr in _DEFINING:
+                found[dotted(decorator.value) or ""] = (rule.scope, decorator.attr, rule, ())
+    for scope, call in source.calls:
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _DEFINING:
+            given = (*call.args, *(k.value for k in call.keywords))
+            found[dotted(call.func.value) or ""] = (scope, call.func.attr, call, given)
+    return found
+
+
+def _with_rule(project: Project, source: Source, function: Definition, name: str, rules: _Rules) -> Custom:
+    """Return the gradient of a custom function under the name of its rule, or under its own where that has none."""
+    if name.rpartition(".")[2] not in rules:
+        kind: DerivativeKind = "jvp" if any("jvp" in ast.unparse(d) for d in function.decorators) else "vjp"
+        return Custom(name, function.line, kind, name, "jax", function)
+    scope, method, place, given = rules[name.rpartition(".")[2]]
+    kind = _DEFINING[method]
+    if isinstance(place, Definition):
+        return Custom(place.name, place.line, kind, name, "jax", function, (place,))
+    inner = [d for value in given for d in _functions(project, source, scope, value)]
+    if not inner or isinstance(inner[-1].node, ast.Lambda):
+        return Custom(name, place.lineno, kind, name, "jax", function, tuple(inner))
+    return Custom(inner[-1].name, inner[-1].line, kind, name, "jax", function, tuple(inner))
+
+
+def _decorated(project: Project, source: Source, definition: Definition) -> Iterator[Custom]:
+    """Yield the gradient of a function with a decorator of TensorFlow or MLX."""
+    for decorator in definition.decorators:
+        if _is_custom(project, source, decorator, "tensorflow", ("custom_gradient", "RegisterGradient")):
+            inner = _second_returned(source, definition)
+            shown = inner or definition
+            of = _operation(decorator) if last_name(decorator) == "RegisterGradient" else definition.name
+            kept = (definition,) if inner is None else (definition, inner)
+            yield Custom(shown.name, shown.line, "vjp", of, "tensorflow", definition, kept)
+        if isinstance(decorator, ast.Attribute) and decorator.attr in ("vjp", "jvp"):
+            kind: DerivativeKind = "vjp" if decorator.attr == "vjp" else "jvp"
+            for function in _functions(project, source, definition.scope, decorator.value):
+                if any(_is_custom(project, source, d, "mlx", ("custom_function",)) for d in function.decorators):
+                    yield Custom(definition.name, definition.line, kind, function.name, "mlx", function, (definition,))
+
+
+def _operation(decorator: ast.expr) -> str | None:
+    return _text(decorator.args[0]) if isinstance(decorator, ast.Call) and decorator.args else None
+
+
+def _second_returned(source: Source, definition: Definition) -> Definition | None:
+    """Return the function inside that is returned beside the value."""
+    inside = source.functions.get(definition.name, {})
+    for value in bodies.returned(definition):
+        if isinstance(value, ast.Tuple) and len(value.elts) == 2 and last_name(value.elts[1]) in inside:
+            return inside[last_name(value.elts[1])][-1]
+    return None

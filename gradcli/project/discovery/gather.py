@@ -1,0 +1,425 @@
+"""All hand-written gradients of a project, each once, and the checks that cover them."""
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gradcli.project.discovery import bodies
+from gradcli.project.discovery.coverage import Covered, checks_of
+from gradcli.project.discovery.custom import Custom, custom_gradients
+from gradcli.project.discovery.found import Declared, Found, Parameter
+from gradcli.project.discovery.project import Project
+from gradcli.project.discovery.source import PASSED, Class, Definition, Source, last_name
+from gradcli.project.discovery.spelling import (
+    MAPS,
+    WEAK,
+    Reading,
+    is_backward,
+    is_forward,
+    is_likelihood,
+    is_only_value,
+    is_value,
+    key,
+    keys,
+    of_value_and_gradient,
+    parts,
+    readings,
+    stopped,
+)
+from gradcli.words import DerivativeKind, FoundBy
+
+_MORE_EXACT: dict[DerivativeKind, DerivativeKind] = {"jac": "grad"}  # scipy's word for both
+
+
+# Gradients that are passed to scipy: as `jac=`, in their place among the arguments, in a dictionary, or by `jac=True`.
+
+KINDS: dict[str, DerivativeKind] = {
+    "jac": "jac", "fprime": "grad", "fprime2": "hess", "grad": "grad", "hess": "hess", "hessp": "hvp", "Dfun": "jac",
+    "fun_jac": "jac", "bc_jac": "jac", "fhess": "hess", "fhess_p": "hvp", "fprime_eqcons": "jac", "fprime_ieqcons": "jac",
+}  # fmt: skip
+PLACES = {  # the functions of scipy that take a derivative without its name: after how many arguments, and as what
+    "minimize": {4: "jac", 5: "hess", 6: "hessp"}, "least_squares": {2: "jac"}, "leastsq": {3: "Dfun"},
+    "fmin_bfgs": {2: "fprime"}, "fmin_cg": {2: "fprime"}, "fmin_ncg": {2: "fprime", 3: "fhess_p", 4: "fhess"},
+    "fmin_l_bfgs_b": {2: "fprime"}, "fmin_tnc": {2: "fprime"}, "fmin_slsqp": {7: "fprime"}, "newton": {2: "fprime"},
+    "fsolve": {3: "fprime"}, "root": {4: "jac"}, "odeint": {4: "Dfun"}, "ode": {1: "jac"}, "check_grad": {1: "grad"},
+    "line_search": {1: "fprime"}, "NonlinearConstraint": {3: "jac", 4: "hess"},
+}  # fmt: skip
+_FUNCTIONS = ("fun", "func", "f")
+_OF_SCALARS = frozenset({
+    "minimize", "basinhopping", "dual_annealing", "shgo", "fmin_bfgs", "fmin_cg", "minimize_scalar",
+})  # fmt: skip
+_UP_TO_APPROX = 5  # arguments of these, with approx_grad
+_GIVES_BOTH = frozenset({"fmin_l_bfgs_b", "fmin_tnc"})  # without fprime, unless approx_grad
+
+
+# Gradients that are found by their names: pairs in one module, scope or class, and functions that return both.
+
+BOTH: DerivativeKind = "value-and-grad"
+_CERTAIN = frozenset({"grad", "jac", "hess", "hvp", "jvp", "vjp"})
+_MOST = (
+    100  # functions of one scope that a gradient is compared with, so that generated files take no longer than others
+)
+_SHORT = 2  # letters of a function such as f, for whose derivative df a call is enough
+_PRODUCTS = frozenset({"hvp", "jvp", "vjp"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """A gradient by its definition, its kind, and the function it is a gradient of, None where that is not known."""
+
+    gradient: Definition
+    kind: DerivativeKind
+    of: Definition | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The functions that stand beside each other, as a gradient looks for its own among them.
+
+    `by_key` has them by the forms of their names, `by_required` by their required parameters; `forward`, `values`,
+    `likelihoods` and `computed` are those whose names say so, the last of these with what a class computes otherwise.
+    """
+
+    is_class: bool
+    by_key: dict[str, list[Definition]]
+    by_required: dict[tuple[str, ...], list[Definition]]
+    forward: list[Definition]
+    values: list[Definition]
+    likelihoods: list[Definition]
+    computed: list[Definition]
+
+
+def scope_of(known: Iterable[Definition], is_class: bool) -> Scope:
+    """Return the functions of one scope by what gradients look for."""
+    scope = Scope(is_class, {}, {}, [], [], [], [])
+    for each in known:
+        name = each.last
+        for form in keys(name):
+            scope.by_key.setdefault(form, []).append(each)
+        if each.required:
+            scope.by_required.setdefault(each.required, []).append(each)
+        plain = not each.marked("property", "cached_property")
+        of_function = not any(r.word != "d" for r in readings(name))
+        chosen = (
+            (is_forward(name), scope.forward),
+            (is_only_value(name), scope.values),
+            (plain and is_likelihood(name), scope.likelihoods),
+            (plain and of_function and (is_value(name) or key(name) in MAPS), scope.computed),
+        )
+        for fits, several in chosen:
+            if fits and len(several) < _MOST:
+                several.append(each)
+    return scope
+
+
+def pairs(project: Project, source: Source) -> Iterator[Pair]:
+    """Yield the gradients of a file that names show."""
+    origins = project.origins(source)
+    for place, functions in source.functions.items():
+        owner = source.classes.get(place)
+        known = project.methods(owner) if owner is not None else {n: several[-1] for n, several in functions.items()}
+        scope = scope_of(known.values(), owner is not None)
+        for several in functions.values():
+            for definition in several:
+                found = _found(definition, scope)
+                if found is not None and bodies.is_written(definition) and bodies.is_by_hand(definition, origins):
+                    yield found
+
+
+def _found(definition: Definition, scope: Scope) -> Pair | None:
+    if stopped(definition.last) or not bodies.gives_something(definition):
+        return None
+    return _of_both(definition) or _by_name(definition, scope) or _certain(definition)
+
+
+def _of_both(definition: Definition) -> Pair | None:
+    """Return a function that gives the value and the gradient, always or where a parameter asks for it."""
+    if not definition.names:
+        return None
+    asked = bodies.flag(definition)
+    if (
+        bodies.returns_value_and_gradient(definition)
+        or (asked is not None and bodies.gives_tuple_if_asked(definition, asked))
+        or (of_value_and_gradient(definition.last) and not bodies.only_looks_up(definition))
+    ):
+        return Pair(definition, BOTH, None)
+    return None
+
+
+def _certain(definition: Definition) -> Pair | None:
+    """Return a function that is a derivative by what stands around it, whatever it is a gradient of.
+
+    That is one that writes into an argument named for a derivative, and a product such as `hessp` inside a gradient.
+    """
+    for reading in readings(definition.last):
+        if reading.word == "d" or reading.word in WEAK:
+            continue
+        around = readings(definition.scope.rpartition(".")[2]) if definition.owner is None else ()
+        inside = (
+            reading.kind in _PRODUCTS and reading.bare and any(r.word != "d" and not stopped(r.word) for r in around)
+        )
+        if inside or (bodies.fills_a_gradient(definition) and bodies.computes(definition)):
+            return Pair(definition, reading.kind, None)
+    return None
+
+
+def _by_name(definition: Definition, scope: Scope) -> Pair | None:
+    backward = scope.is_class and bool(scope.forward and definition.names) and is_backward(definition.last)
+    if backward and bodies.returned(definition) and bodies.computes(definition):
+        return Pair(definition, "backward", scope.forward[0])
+    for reading in readings(definition.last):
+        partner = _partner(definition, reading, scope)
+        if partner is not None:
+            return Pair(definition, reading.kind, partner)
+        if scope.is_class and reading.word != "d" and _in_class(definition, reading, scope):
+            return Pair(definition, reading.kind, _value_of(definition, reading, scope))
+    return None
+
+
+def _partner(definition: Definition, reading: Reading, scope: Scope) -> Definition | None:
+    """Return the function whose name is that of the gradient without its word, or with a word for the value in its place."""
+    direct = [other for wanted in reading.plain for other in scope.by_key.get(wanted, ())[:_MOST]]
+    near = [other for wanted in reading.swapped for other in scope.by_key.get(wanted, ())[:_MOST]]
+    if reading.bare and reading.word != "d":
+        near += scope.values
+    if scope.is_class:
+        near = [other for other in near if _alike(definition, other)]
+    suitable = (o for o in (*direct, *near) if _suits(definition, o, reading, scope.is_class))
+    return next((other for other in suitable if other.last != definition.last), None)
+
+
+def _alike(definition: Definition, other: Definition) -> bool:
+    """Whether two methods share a parameter, or have none."""
+    return _shares(definition, other) or not (definition.names or other.names)
+
+
+def _suits(definition: Definition, other: Definition, reading: Reading, method: bool) -> bool:
+    """Whether the parameters of a function are such that another can be its gradient."""
+    mine, theirs = definition.names, other.names
+    if reading.word == "d":
+        return bool(mine) and mine == other.names and bodies.has_arithmetic(definition, len(other.last) <= _SHORT)
+    inner = bool(definition.scope) and not method  # functions inside of one function belong together
+    if reading.word in ("score", "scoreobs") and not (
+        (inner or is_likelihood(other.last)) and _shares(definition, other)
+    ):
+        return False
+    if other.marked("property", "cached_property"):
+        return False
+    if not mine or not theirs:
+        nothing = not mine and not theirs
+        return method and nothing and not bodies.only_looks_up(definition)
+    more = 2 if reading.kind in _PRODUCTS else 1
+    return _shares(definition, other) or abs(len(definition.required) - len(other.required)) <= more
+
+
+def _shares(a: Definition, b: Definition) -> bool:
+    return not set(a.names).isdisjoint(b.names)
+
+
+def _in_class(definition: Definition, reading: Reading, scope: Scope) -> bool:
+    """Whether a method with a word for a derivative first or last in its name belongs to something the class computes."""
+    words = parts(definition.last)
+    outer = {words[0], words[-1], *words[:2]}
+    if not definition.names or reading.word not in outer:
+        return False
+    if _value_of(definition, reading, scope) is not None:
+        return True
+    if reading.word in WEAK or not reading.bare or reading.kind not in _CERTAIN:
+        return False
+    same = [o for o in scope.by_required.get(definition.required, ())[:_MOST] if o.last != definition.last]
+    second = any(r.kind != reading.kind and r.bare for o in same for r in readings(o.last) if r.kind in _CERTAIN)
+    return second or any(not readings(o.last) and bodies.gives_something(o) for o in same)
+
+
+def _value_of(definition: Definition, reading: Reading, scope: Scope) -> Definition | None:
+    """Return the method of the class that has a value, and the most parameters in common with the gradient."""
+    near = scope.likelihoods if reading.word in ("score", "scoreobs") else scope.computed
+    good = [other for other in near if other.last != definition.last and _shares(definition, other)]
+    return max(good, key=lambda other: len(set(definition.names) & set(other.names)), default=None)
+
+
+def passed_to_scipy(project: Project, source: Source) -> Iterator[Pair]:
+    """Yield the functions of the project that a file passes to scipy as derivatives."""
+    for scope, call in source.calls:
+        name = _of_scipy(project, source, call)
+        if name is not None:
+            yield from _in_call(project, source, scope, call, name)
+    if "scipy" in source.imported:
+        for scope, found in source.dicts:
+            yield from _in_dict(project, source, scope, found)
+
+
+def _of_scipy(project: Project, source: Source, call: ast.Call) -> str | None:
+    """Return the name of the function of scipy that is called, or None."""
+    name = last_name(call.func)
+    whole = project.origin(source, call.func)
+    if whole.startswith("scipy."):
+        return whole.rpartition(".")[2]
+    if name in PLACES and any(star.module.startswith("scipy") for star in source.stars):
+        return name
+    return None
+
+
+def _in_call(project: Project, source: Source, scope: str, call: ast.Call, name: str) -> Iterator[Pair]:
+    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            given |= _entries(source, scope, keyword.value)
+    fun = next((given[key] for key in _FUNCTIONS if key in given), call.args[0] if call.args else None)
+    places = PLACES.get(name, {})
+    given |= {places[k]: value for k, value in enumerate(call.args) if k in places}
+    function = _first(project, source, scope, fun)
+    for option, value in given.items():
+        if option in PASSED:
+            yield from _gradients(project, source, scope, (option, value, fun, function, name))
+    alone = name in _GIVES_BOTH and not {"fprime", "approx_grad"} & given.keys() and len(call.args) < _UP_TO_APPROX
+    if alone and function is not None and bodies.is_by_hand(function, project.origins(project.sources[function.file])):
+        yield Pair(function, BOTH, None)
+
+
+_Given = tuple[str, ast.expr, ast.expr | None, Definition | None, str]
+
+
+def _gradients(project: Project, source: Source, scope: str, given: _Given) -> Iterator[Pair]:
+    key, value, fun, function, name = given
+    if isinstance(value, ast.Constant):
+        found = project.function(source, scope, fun) if value.value is True and fun is not None else []
+        kind: DerivativeKind = BOTH
+        function = None
+        if len(found) > 1:  # bound in several branches: to a value where no gradient is asked for
+            found = [d for d in found if isinstance(d, Definition) and bodies.returns_several(d)]
+    else:
+        found = project.function(source, scope, value)
+        kind = "grad" if key == "jac" and name in _OF_SCALARS else KINDS[key]
+    for definition in [] if isinstance(found, str) else found:
+        origins = project.origins(project.sources[definition.file])
+        if bodies.is_written(definition) and bodies.is_by_hand(definition, origins):
+            yield _unwrapped(project, Pair(definition, kind, function))
+
+
+def _unwrapped(project: Project, pair: Pair) -> Pair:
+    """Return the gradient that a lambda calls, if that is all that it does."""
+    node = pair.gradient.node
+    if not isinstance(node, ast.Lambda) or not isinstance(node.body, ast.Call):
+        return pair
+    if not all(isinstance(a, ast.Name | ast.Constant | ast.Starred | ast.Attribute) for a in node.body.args):
+        return pair
+    source = project.sources[pair.gradient.file]
+    found = project.function(source, pair.gradient.scope, node.body.func)
+    if isinstance(found, str) or len(found) != 1 or not bodies.is_written(found[0]):
+        return pair
+    return Pair(found[0], pair.kind, pair.of)
+
+
+def _first(project: Project, source: Source, scope: str, fun: ast.expr | None) -> Definition | None:
+    found = [] if fun is None else project.function(source, scope, fun)
+    return found[0] if found and not isinstance(found, str) else None
+
+
+def _entries(source: Source, scope: str, value: ast.expr) -> dict[str, ast.expr]:
+    """Return the entries of a dictionary that is written in place, or bound to a name in the same scope."""
+    if isinstance(value, ast.Name):
+        bound = source.bound.get(scope, {}).get(value.id, [])
+        value = bound[-1] if bound else value
+    if isinstance(value, ast.Dict):
+        pairs = zip(value.keys, value.values, strict=True)
+        return {k.value: v for k, v in pairs if isinstance(k, ast.Constant) and isinstance(k.value, str)}
+    if isinstance(value, ast.Call) and last_name(value.func) == "dict":
+        return {k.arg: k.value for k in value.keywords if k.arg is not None}
+    return {}
+
+
+def _in_dict(project: Project, source: Source, scope: str, found: ast.Dict) -> Iterator[Pair]:
+    """Yield the derivatives in a dictionary such as a constraint, `{"type": "eq", "fun": f, "jac": g}`."""
+    entries = _entries(source, scope, found)
+    fun = entries.get("fun")
+    function = _first(project, source, scope, fun)
+    for option, value in entries.items():
+        if option in PASSED and not (isinstance(value, ast.Constant) and fun is None):
+            yield from _gradients(project, source, scope, (option, value, fun, function, ""))
+
+
+def gathered(project: Project, files: Iterable[str], declared: Iterable[Declared]) -> tuple[Found, ...]:
+    """Return the gradients that the files define, by file and line."""
+    listed = [*files]
+    customs = [(file, custom) for file in listed for custom in custom_gradients(project, project.sources[file])]
+    inner = {id(d.node) for _, custom in customs for d in custom.inner}
+    found: dict[int, tuple[Pair, FoundBy]] = {}
+    for file in listed:
+        for pair in passed_to_scipy(project, project.sources[file]):
+            _merge(found, pair, "scipy")
+    for file in listed:
+        for pair in pairs(project, project.sources[file]):
+            _merge(found, pair, "name")
+    covered = checks_of(project, declared)
+    wanted = set(listed)
+    made = [_of_custom(project, file, custom, covered) for file, custom in customs]
+    objects = {file: _objects(project, project.sources[file]) for file in wanted}
+    made += [
+        _of_pair(project.sources[pair.gradient.file], pair, by, covered, objects[pair.gradient.file])
+        for pair, by in found.values()
+        if pair.gradient.file in wanted and id(pair.gradient.node) not in inner
+    ]
+    return tuple(sorted(_once(made), key=lambda gradient: (gradient.file, gradient.line, gradient.name)))
+
+
+def _once(made: Iterable[Found]) -> Iterator[Found]:
+    seen: set[tuple[str, int, str]] = set()
+    for each in made:
+        place = (each.file, each.line, each.name)
+        if place not in seen:
+            seen.add(place)
+            yield each
+
+
+def _merge(found: dict[int, tuple[Pair, FoundBy]], pair: Pair, by: FoundBy) -> None:
+    """Keep a gradient once: found by scipy before found by name, with the function that either knows."""
+    place = id(pair.gradient.node)
+    if place not in found:
+        found[place] = (pair, by)
+        return
+    kept, first = found[place]
+    kind = _MORE_EXACT.get(kept.kind, kept.kind) if pair.kind == "grad" else kept.kind
+    known = kept.of if kept.of is not None and not isinstance(kept.of.node, ast.Lambda) else pair.of or kept.of
+    found[place] = (Pair(kept.gradient, kind, known), first)
+
+
+def _of_custom(project: Project, file: str, custom: Custom, covered: Covered) -> Found:
+    ids = covered.of_custom(project.sources[file], custom)
+    return Found(custom.name, file, custom.line, custom.kind, custom.of, custom.framework, ids)
+
+
+def _of_pair(source: Source, pair: Pair, by: FoundBy, covered: Covered, objects: dict[Class, str]) -> Found:
+    gradient, of = pair.gradient, pair.of
+    function = of or (gradient if pair.kind == "value-and-grad" else None)
+    parameters = () if function is None else parameters_with_defaults(function)
+    owner = source.classes.get(gradient.owner or "")
+    through = "" if owner is None else objects.get(owner, "")
+    free = gradient.scope == "" and (of is None or of.scope == "") and not isinstance(gradient.node, ast.Lambda)
+    same = function is not None and function.file == gradient.file
+    point = "point" in source.bound.get("", {}) or "point" in source.functions.get("", {})
+    return Found(
+        gradient.name, gradient.file, gradient.line, pair.kind, None if of is None else of.name, by,
+        covered.of_definition(gradient), parameters, same and (free or bool(through)), through, point,
+    )  # fmt: skip
+
+
+def parameters_with_defaults(definition: Definition) -> tuple[Parameter, ...]:
+    """Return the positional parameters of a function, each with its default as it is written."""
+    defaults = definition.node.args.defaults
+    plain = len(definition.parameters) - len(defaults)
+    return tuple(
+        Parameter(p.arg, ast.unparse(defaults[k - plain]) if k >= plain else "")
+        for k, p in enumerate(definition.parameters)
+    )
+
+
+def _objects(project: Project, source: Source) -> dict[Class, str]:
+    """Return the objects that a module holds, by their classes and the base classes of these."""
+    found: dict[Class, str] = {}
+    for name, values in source.bound.get("", {}).items():
+        for value in values:
+            owner = project.class_of_instance(source, "", value) if isinstance(value, ast.Call) else None
+            for each in () if owner is None or owner in found else project.lineage(owner):
+                found.setdefault(each, name)
+    return found

@@ -1,0 +1,256 @@
+"""All files that were read: which definition a name, an attribute or an expression means, across files."""
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import PurePath, PurePosixPath
+
+from gradcli.project.discovery.source import Class, Definition, Import, Source, dotted, last_name
+
+_DEEP = 8  # imports and names that lead to another, one after the other
+_TRANSPARENT = frozenset({
+    "partial", "jit", "njit", "vectorize", "lru_cache", "cache", "wraps", "jitclass", "checkpoint", "guvectorize",
+    "array", "asarray",
+})  # fmt: skip
+PARAMETER = "parameter"
+
+
+@dataclass(slots=True)
+class Project:
+    """The sources by file, and the files by the ends of their dotted names."""
+
+    sources: dict[str, Source] = field(default_factory=dict)
+    ends: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, source: Source) -> None:
+        """Add a file."""
+        self.sources[source.file] = source
+        names = module_parts(source.file)
+        for k in range(len(names)):
+            self.ends.setdefault(".".join(names[k:]), []).append(source.file)
+
+    def origins(self, source: Source) -> dict[str, str]:
+        """Return the full names of what a file imports."""
+        return {name: ".".join(filter(None, ("." * i.level + i.module, i.name))) for name, i in source.imports.items()}
+
+    def origin(self, source: Source, expression: ast.expr) -> str:
+        """Return the full name of an imported thing, such as `scipy.optimize.minimize`; empty where it is not imported."""
+        text = dotted(expression)
+        if text is None:
+            return ""
+        head, _, rest = text.partition(".")
+        found = source.imports.get(head)
+        if found is None:
+            return ""
+        local = self._imported(source, found)
+        if isinstance(local, Source) and found.name is not None and not rest:
+            return ""
+        whole = ".".join(filter(None, ("." * found.level + found.module, found.name, rest)))
+        return self._through(source, found, whole)
+
+    def _through(self, source: Source, found: Import, whole: str) -> str:
+        """Return the full name of what another file of the project imports itself, such as scipy's functions."""
+        for _ in range(_DEEP):
+            file = self.module(source, found.module, found.level)
+            if file is None or found.name is None or found.name not in self.sources[file].imports:
+                break
+            source = self.sources[file]
+            found = source.imports[found.name]
+            whole = ".".join(filter(None, ("." * found.level + found.module, found.name)))
+        return whole
+
+    def module(self, source: Source, name: str, level: int = 0) -> str | None:
+        """Return the file of a module that a source imports, or None where it was not read."""
+        if level:
+            folder = PurePosixPath(source.file.replace("\\", "/")).parent
+            for _ in range(level - 1):
+                folder = folder.parent
+            base = folder.joinpath(*name.split(".")) if name else folder
+            for path in (f"{base}.py", str(base / "__init__.py")):
+                if path in self.sources:
+                    return path
+            return None
+        near = self.ends.get(name, [])
+        return max(near, key=lambda file: _shared(file, source.file)) if near else None
+
+    def _imported(self, source: Source, found: Import) -> "Source | Definition | Class | None":
+        """Return what an import brings into a file: a module, a function, a class, or None where it was not read."""
+        for _ in range(_DEEP):
+            if found.name is None:
+                file = self.module(source, found.module, found.level)
+                return None if file is None else self.sources[file]
+            whole = f"{found.module}.{found.name}" if found.module else found.name
+            file = self.module(source, found.module, found.level) if found.module or found.level else None
+            if file is None or found.name not in _all_names(self.sources[file]):
+                inner = self.module(source, whole, found.level)
+                return None if inner is None else self.sources[inner]
+            source = self.sources[file]
+            if found.name in source.functions.get("", {}):
+                return source.functions[""][found.name][-1]
+            if found.name in source.classes:
+                return source.classes[found.name]
+            if found.name not in source.imports:
+                return None
+            found = source.imports[found.name]
+        return None
+
+    def named(self, source: Source, name: str) -> "Source | Definition | Class | None":
+        """Return what an imported name means in a file."""
+        found = source.imports.get(name)
+        return None if found is None else self._imported(source, found)
+
+    def module_named(self, source: Source, text: str) -> Source | None:
+        """Return the file of the module that a dotted name means in a file, such as `losses` or `package.losses`."""
+        head, _, rest = text.partition(".")
+        found = source.imports.get(head)
+        if found is None:
+            return None
+        whole = ".".join(filter(None, (found.module, found.name, rest)))
+        file = self.module(source, whole, found.level)
+        if file is not None:
+            return self.sources[file]
+        meant = self._imported(source, found)
+        return meant if isinstance(meant, Source) and not rest else None
+
+    def class_of(self, source: Source, expression: ast.expr) -> Class | None:
+        """Return the class that an expression names in a file."""
+        text = dotted(expression)
+        if text is None:
+            return None
+        if text in source.classes:
+            return source.classes[text]
+        before, _, last = text.rpartition(".")
+        module = self.module_named(source, before) if before else source
+        if module is None:
+            return None
+        found = module.classes.get(last) or self.named(module, last)
+        return found if isinstance(found, Class) else None
+
+    def lineage(self, found: Class) -> tuple[Class, ...]:
+        """Return a class and all its base classes that were read, the nearest first."""
+        chain: list[Class] = []
+        waiting = [found]
+        while waiting:
+            here = waiting.pop(0)
+            if here in chain:
+                continue
+            chain.append(here)
+            source = self.sources[here.file]
+            waiting += [base for base in (self.class_of(source, b) for b in here.bases) if base is not None]
+        return tuple(chain)
+
+    def methods(self, found: Class) -> dict[str, Definition]:
+        """Return the methods of a class, those of its bases among them."""
+        known: dict[str, Definition] = {}
+        for each in self.lineage(found):
+            for name, several in self.sources[each.file].methods(each.name).items():
+                known.setdefault(name, several[-1])
+        return known
+
+    def function(self, source: Source, scope: str, expression: ast.expr, depth: int = 0) -> list[Definition] | str:
+        """Return the functions that an expression means in a scope, or `PARAMETER` where it is one; empty where unknown."""
+        if depth > _DEEP:
+            return []
+        if isinstance(expression, ast.Lambda):
+            return [Definition(source.file, _lambda_name(scope), expression.lineno, scope, expression)]
+        if isinstance(expression, ast.IfExp):
+            both = [self.function(source, scope, e, depth + 1) for e in (expression.body, expression.orelse)]
+            return [d for found in both if not isinstance(found, str) for d in found]
+        if isinstance(expression, ast.Call) and last_name(expression.func) in _TRANSPARENT and expression.args:
+            return self.function(source, scope, expression.args[0], depth + 1)
+        if isinstance(expression, ast.Name):
+            return self._by_name(source, scope, expression.id, depth)
+        if isinstance(expression, ast.Attribute):
+            return self._by_attribute(source, scope, expression, depth)
+        return []
+
+    def _by_name(self, source: Source, scope: str, name: str, depth: int) -> list[Definition] | str:
+        for place in scopes(source, scope):
+            if name in source.functions.get(place, {}):
+                return source.functions[place][name]
+            if name in source.bound.get(place, {}):
+                found: list[Definition] = []
+                for value in source.bound[place][name]:
+                    each = self.function(source, place, value, depth + 1)
+                    if isinstance(each, str):
+                        return each
+                    found += [d for d in each if d not in found]
+                return [_renamed(d, place, name) for d in found]
+            if name in source.parameters.get(place, frozenset()):
+                return PARAMETER
+        imported = self.named(source, name)
+        return [imported] if isinstance(imported, Definition) else []
+
+    def _by_attribute(self, source: Source, scope: str, node: ast.Attribute, depth: int) -> list[Definition] | str:
+        text = dotted(node.value)
+        if text in ("self", "cls"):
+            owner = next((source.classes[p] for p in _outwards(scope) if p in source.classes), None)
+            found = self.methods(owner).get(node.attr) if owner is not None else None
+            return [found] if found is not None else []
+        owner = self.class_of(source, node.value) or self.class_of_instance(source, scope, node.value, depth)
+        if owner is not None:
+            found = self.methods(owner).get(node.attr)
+            return [found] if found is not None else []
+        module = None if text is None else self.module_named(source, text)
+        return [] if module is None else self._by_name(module, "", node.attr, depth + 1)
+
+    def class_of_instance(self, source: Source, scope: str, value: ast.expr, depth: int = 0) -> Class | None:
+        """Return the class of the object that an expression means: `Model(...)`, or a name that was set to it."""
+        if isinstance(value, ast.Call):
+            return self.class_of(source, value.func)
+        if isinstance(value, ast.Name) and depth <= _DEEP:
+            for place in scopes(source, scope):
+                for bound in source.bound.get(place, {}).get(value.id, []):
+                    found = self.class_of_instance(source, place, bound, depth + 1)
+                    if found is not None:
+                        return found
+        return None
+
+
+def _lambda_name(scope: str) -> str:
+    return ".".join([*(part for part in scope.split(".") if part and not part.startswith("<lambda")), "<lambda>"])
+
+
+def _renamed(definition: Definition, scope: str, name: str) -> Definition:
+    """Return a lambda under the name that it was bound to."""
+    if not isinstance(definition.node, ast.Lambda) or not definition.name.endswith("<lambda>"):
+        return definition
+    whole = f"{scope}.{name}" if scope else name
+    return Definition(definition.file, whole, definition.line, scope, definition.node)
+
+
+def _all_names(source: Source) -> Iterable[str]:
+    return {*source.functions.get("", {}), *source.classes, *source.imports, *source.bound.get("", {})}
+
+
+def _outwards(scope: str) -> Iterator[str]:
+    while scope:
+        yield scope
+        scope = scope.rpartition(".")[0]
+    yield ""
+
+
+def scopes(source: Source, scope: str) -> Iterator[str]:
+    """Yield the scopes in which a name is looked for: inside out, without the classes around."""
+    for k, place in enumerate(_outwards(scope)):
+        if k == 0 or place not in source.classes:
+            yield place
+
+
+@cache
+def module_parts(file: str) -> tuple[str, ...]:
+    """Return the parts of a file's dotted name: `src/pkg/__init__.py` is src, pkg."""
+    names = [*PurePath(file.replace("\\", "/")).with_suffix("").parts]
+    if names and names[-1] == "__init__":
+        names.pop()
+    return tuple(name for name in names if name not in ("/", ".", ".."))
+
+
+def _shared(a: str, b: str) -> int:
+    same = 0
+    for x, y in zip(module_parts(a), module_parts(b), strict=False):
+        if x != y:
+            break
+        same += 1
+    return same

@@ -1,0 +1,172 @@
+"""The suite that `gradcli init` proposes for what was found, and the workflow that runs it, as texts."""
+
+import ast
+import json
+import keyword
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+from gradcli.project.discovery.found import Found, Parameter
+
+CUSTOM = ("torch", "jax", "tensorflow", "mlx")
+_KEYS = ("grad", "jac", "hess", "hvp", "jvp", "vjp")
+
+
+def suite(gradients: Sequence[Found], paths: Iterable[str], table: str = "tool.gradcli") -> str:
+    """Return the text of a suite: a check for each gradient, as comments where it lacks something that must be filled in.
+
+    `table` is the table that it is written for: `tool.gradcli` in pyproject.toml, empty in gradcli.toml.
+    """
+    head = f"[{table}]\n" if table else ""
+    name = f"{table}.check" if table else "check"
+    parts = [f"{head}paths = [{', '.join(map(quoted, paths))}]"]
+    if any(not is_live(gradient) for gradient in gradients):
+        parts.append("# Checks in comments lack something: fill in what is marked with ?, then remove the leading #.")
+    parts += [_check(gradient, id, name) for gradient, id in zip(gradients, ids(gradients), strict=True)]
+    return "\n\n".join(parts) + "\n"
+
+
+def ids(gradients: Sequence[Found]) -> tuple[str, ...]:
+    """Return an id for each gradient: its name; after the module's where others have it, too, and numbered where these do."""
+    names = [gradient.name for gradient in gradients]
+    longer = [
+        n if names.count(n) == 1 else f"{PurePosixPath(g.file).stem}.{n}" for n, g in zip(names, gradients, strict=True)
+    ]
+    return tuple(n if longer.count(n) == 1 else f"{n}#{longer[:k].count(n) + 1}" for k, n in enumerate(longer))
+
+
+def is_live(gradient: Found) -> bool:
+    """Whether the check can be made as it is: the gradient can be named, and its point is known."""
+    known = bool(gradient.parameters) and all(_is_float(p.default) for p in gradient.parameters)
+    return gradient.reachable and gradient.found_by not in CUSTOM and (known or gradient.point)
+
+
+def _check(gradient: Found, id: str, table: str) -> str:
+    lines = [f"[[{table}]]", f"id = {quoted(id)}", *_claim(gradient)]
+    if is_live(gradient):
+        return "\n".join(lines)
+    notes = [*_note(gradient)]
+    return "\n".join(f"# {line}" for line in (*notes, *lines, *_point(gradient)))
+
+
+def values(gradient: Found) -> dict[str, str | bool]:
+    """Return the target and the claim of a check of a gradient, and its point where the module has one, by their keys."""
+    name = gradient.name.replace("<lambda>", "lambda")
+    point: dict[str, str | bool] = {"at": f"{gradient.file}:point"} if gradient.point else {}
+    if gradient.found_by in CUSTOM:
+        target = gradient.of if gradient.of is not None and _is_name(gradient.of) else name
+        return {"target": f"{gradient.file}:{target}", **point}
+    if gradient.kind == "value-and-grad":
+        return {"target": f"{gradient.file}:{_reached(gradient, name)}", "value-and-grad": True, **point}
+    if _is_pass(gradient):
+        return {"target": f"{gradient.file}:{gradient.through or gradient.name.rpartition('.')[0]}", **point}
+    of = _reached(gradient, gradient.of) if gradient.of is not None else "?"
+    key = gradient.kind if gradient.kind in _KEYS else "grad"
+    return {"target": f"{gradient.file}:{of}", key: _reached(gradient, name), **point}
+
+
+def _is_pass(gradient: Found) -> bool:
+    """Whether it is the backward pass of a class with a forward pass, which is checked as one target."""
+    owner = gradient.name.rpartition(".")[0]
+    return gradient.kind == "backward" and bool(owner) and (gradient.of or "").rpartition(".")[0] == owner
+
+
+def _claim(gradient: Found) -> list[str]:
+    """Return the lines of the target, of the claim, and of a point that is known."""
+    return [f"{key} = {quoted(x) if isinstance(x, str) else 'true'}" for key, x in values(gradient).items()]
+
+
+def _reached(gradient: Found, name: str) -> str:
+    """Return a name as it is reached from the module: a method by an object that the module holds."""
+    if not gradient.through:
+        return name
+    return f"{gradient.through}.{name.rpartition('.')[2]}"
+
+
+def _note(gradient: Found) -> list[str]:
+    """Return what must be done before the gradient can be named, if anything."""
+    if gradient.found_by in CUSTOM or gradient.reachable:
+        return []
+    if gradient.name.endswith("<lambda>"):
+        return ["A lambda has no name: write it as a function of the module, and name that here."]
+    if (gradient.of or "").endswith("<lambda>"):
+        return [f"{gradient.name} is a gradient of a lambda: write that as a function of the module, and name it here."]
+    if gradient.of is None and gradient.kind != "value-and-grad":
+        return [f"{gradient.name}: name the function that it is a gradient of."]
+    if "." in gradient.name:
+        owner, _, method = gradient.name.rpartition(".")
+        held = owner.rpartition(".")[2].lower()
+        if _is_pass(gradient):
+            return [
+                f"Where {owner} needs arguments, add an object to the module, {held} = {owner}(?), and write {held} here."
+            ]
+        return [
+            f"{gradient.name} needs an object of {owner}: add one to the module, {held} = {owner}(?), "
+            f"and write {held}.{method} here."
+        ]
+    return [f"{gradient.name} and {gradient.of} are in two files: name both with their files."]
+
+
+def _point(gradient: Found) -> list[str]:
+    """Return the line of the point, with a mark for each value that is not known."""
+    if gradient.point:
+        return []
+    shown = [_value(p) for p in gradient.parameters if _is_filled(p)] or ["x=randn(?)"]
+    return [f"at = [{quoted(', '.join(shown))}]"]
+
+
+def _value(parameter: Parameter) -> str:
+    return f"{parameter.name}={parameter.default or 'randn(?)'}"
+
+
+def _is_filled(parameter: Parameter) -> bool:
+    """Whether a value of the parameter belongs to a point: not one whose default is no number."""
+    return not parameter.default or isinstance(_literal(parameter.default), int | float)
+
+
+def _is_float(default: str) -> bool:
+    return isinstance(_literal(default), float)
+
+
+def _literal(text: str) -> object:
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return None
+    return None if isinstance(found, bool) else found
+
+
+def _is_name(text: str) -> bool:
+    return all(part.isidentifier() and not keyword.iskeyword(part) for part in text.split("."))
+
+
+def quoted(text: str) -> str:
+    """Return text as a basic string of TOML, on one line."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+WORKFLOW = """name: gradients
+on: [push, pull_request]
+permissions:
+  contents: read
+jobs:
+  gradients:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-python@v5
+        with:
+          python-version: "3.12"
+      - run: pip install gradcli {install}
+      - run: gradcli check --out gradcli.xml
+      - uses: actions/upload-artifact@v4
+        if: always()
+        with:
+          name: gradcli
+          path: gradcli.xml
+"""
+
+
+def workflow(installable: bool) -> str:
+    """Return a workflow of GitHub that runs the suite; the project is installed with pip where it can be."""
+    return WORKFLOW.replace(" {install}", " ." if installable else "")

@@ -1,0 +1,116 @@
+"""The process that reads: files and declared checks come in as one document, gradients go out as another.
+
+It is a process of its own so that a file that needs much memory, or ends the process, takes nothing else with it. Before
+each file its number is written, so that the file that ended the process is known.
+"""
+
+import ast
+import dataclasses
+import gc
+import io
+import json
+import sys
+import tokenize
+import warnings
+from pathlib import Path
+from typing import Any, TextIO
+
+from gradcli.project.discovery.coverage import files_of
+from gradcli.project.discovery.files import python_files
+from gradcli.project.discovery.found import Declared
+from gradcli.project.discovery.gather import gathered
+from gradcli.project.discovery.project import Project
+from gradcli.project.discovery.source import collected
+
+LARGEST = 5_000_000  # bytes of a file that is read
+MEMORY = 4 << 30  # bytes that the process may take
+RECURSION = 3_000  # frames; a tree of Python's parser is never deeper than its own limit
+
+
+class CannotRead(Exception):
+    """A file cannot be read; the text says why."""
+
+
+def parsed(path: str) -> ast.Module:
+    """Return the tree of a file, read in the encoding that it declares. Raises CannotRead."""
+    try:
+        if Path(path).stat().st_size > LARGEST:
+            raise CannotRead(f"larger than {LARGEST // 1_000_000} MB")
+        content = Path(path).read_bytes()
+        text = content.decode(_encoding(content))
+        if "\0" in text:
+            raise CannotRead("null bytes")
+        return ast.parse(text, path)
+    except UnicodeDecodeError as error:
+        raise CannotRead(f"not {error.encoding}") from None
+    except SyntaxError as error:
+        line = f", line {error.lineno}" if error.lineno else ""
+        raise CannotRead(f"syntax error{line}: {error.msg}") from None
+    except (RecursionError, MemoryError):
+        raise CannotRead("nested too deeply") from None
+    except OSError as error:
+        raise CannotRead(error.strerror or "cannot be opened") from None
+    except ValueError as error:
+        raise CannotRead(str(error)[:80]) from None
+
+
+def _encoding(content: bytes) -> str:
+    """Return the encoding that a file declares. Raises CannotRead for one that is unknown, or where none is right."""
+    try:
+        return tokenize.detect_encoding(io.BytesIO(content).readline)[0]
+    except SyntaxError as error:
+        said = str(error.msg)
+        raise CannotRead(
+            said if said.startswith("unknown") else "not UTF-8, and no other encoding is declared"
+        ) from None
+
+
+def read(request: dict[str, Any], progress: TextIO) -> dict[str, Any]:
+    """Return what the files hold, as data: the gradients, and the files that cannot be read."""
+    files = [*dict.fromkeys(file for path in request["paths"] for file in python_files(path))]
+    declared = [Declared(d["id"], d["target"], tuple(d["claims"]), Path(d["folder"])) for d in request["declared"]]
+    skipped: dict[str, str] = request["skipped"]
+    unreadable = {file: reason for file, reason in skipped.items() if file in files}
+    project = Project()
+    for file in dict.fromkeys([*files, *files_of(declared, files)]):
+        if file in skipped:
+            continue
+        progress.write(json.dumps({"reading": file}) + "\n")
+        progress.flush()
+        try:
+            project.add(collected(parsed(file), file))
+        except CannotRead as error:
+            unreadable[file] = str(error)
+        except RecursionError:
+            unreadable[file] = "nested too deeply"
+        except MemoryError:
+            unreadable[file] = "needs too much memory"
+    progress.write(json.dumps({"reading": None}) + "\n")
+    found = gathered(project, [file for file in files if file in project.sources], declared)
+    shown = [{"file": file, "reason": reason} for file, reason in unreadable.items() if file in files]
+    return {"gradients": [dataclasses.asdict(g) for g in found], "unreadable": shown}
+
+
+def main() -> None:
+    """Read a request from standard input, and write progress and the answer to standard output."""
+    limit()
+    gc.disable()  # trees hold no cycles, and looking for some takes half of the time
+    warnings.simplefilter("ignore")  # such as of escapes in the files
+    request = json.loads(sys.stdin.buffer.read())
+    out = io.TextIOWrapper(sys.stdout.buffer, encoding="ascii")
+    out.write(json.dumps(read(request, out)) + "\n")
+    out.flush()
+
+
+def limit() -> None:
+    """Bound the memory and the recursion of this process, where the system can."""
+    sys.setrecursionlimit(RECURSION)
+    try:
+        import resource
+    except ImportError:  # no such limits on this system
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard)
+    if soft == resource.RLIM_INFINITY or soft > most:
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

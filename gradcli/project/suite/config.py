@@ -1,0 +1,505 @@
+"""Read the suite of a project: `[tool.gradcli]` of pyproject.toml, or gradcli.toml without the prefix."""
+
+import ast
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradcli.errors import BadOption, GradcliError, Place, nearest
+from gradcli.project.discovery.files import python_files
+from gradcli.project.discovery.reader import CannotRead, parsed
+from gradcli.project.suite.toml import KeyPath, place_of_key, place_of_table, read_text, tables
+from gradcli.request.option_rows import Option
+from gradcli.request.options import DEFAULTS, Options, claim_of, rows_of, with_claim
+from gradcli.request.replay import replayed
+from gradcli.targets.target_request import TargetRequest
+
+NAMES = ("gradcli.toml", "pyproject.toml")  # the first one wins where both are in a folder
+KEYS = {row.flag.removeprefix("--"): row for row in rows_of("check") if row.write is not None}  # of a check
+_OF_RUN = ("workers", "cache", "baseline")
+OF_RUN = {row.flag.removeprefix("--").partition("/")[0]: row for row in rows_of("check") if row.name in _OF_RUN}
+OF_ONE = (
+    "at",
+    "wrt",
+    "grad",
+    "jac",
+    "hess",
+    "jvp",
+    "vjp",
+    "hvp",
+    "value_and_grad",
+    "pick",
+    "shapes",
+    "points",
+    "bounds",
+    "scale",
+)
+_HEADS = {"pyproject.toml": ("tool", "gradcli"), "gradcli.toml": ()}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check of a suite: its id, what is asked, and its options."""
+
+    id: str
+    ask: TargetRequest
+    options: Options
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The checks of a project, in declared order.
+
+    `path` is the file that declares them, None if only decorators do, or the command line, which is not `declared`. `folder`
+    is what their paths are relative to, `paths` where discovery looks, `profile` the profile in use, and `notes` what is
+    worth saying before they run. `without_point` names the gradients of a folder that cannot be checked without a point.
+    `only` are the ids that are run, of all in `checks`, where a folder is checked; `words` are those of the command line
+    that hold for all checks: folders and options.
+    """
+
+    path: Path | None
+    folder: Path
+    paths: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
+    profile: str | None = None
+    options: Options = DEFAULTS
+    notes: tuple[str, ...] = ()
+    declared: bool = True
+    without_point: tuple[str, ...] = ()
+    only: frozenset[str] | None = None
+    words: tuple[str, ...] = ()
+
+    @property
+    def importable(self) -> tuple[str, ...]:
+        """The folders from which modules are imported while the suite runs, in this order."""
+        folders = [self.folder, *(self.folder / path for path in self.paths), self.folder / "src"]
+        found = dict.fromkeys(
+            str(folder if folder.is_dir() else folder.parent) for folder in folders if folder.exists()
+        )
+        return tuple(found)
+
+
+def find_suite(folder: Path, profile: str | None = None, over: Options = DEFAULTS) -> Suite | None:
+    """Return the suite of a folder or of its nearest parent that has one, else of the decorators in it; None if there is none.
+
+    The search ends at the folder that holds `.git`, and at the home folder. `over` are the options of the command line.
+
+    Raises  BadOption for a file that cannot be read, with its line.
+    """
+    home = Path.home()
+    for here in (folder, *folder.parents):
+        both = [here / name for name in NAMES if (here / name).is_file()]
+        ours = [path for path in both if path.name == "gradcli.toml" or _has_table(path)]
+        if ours:
+            suite = read_suite(ours[0], profile, over)
+            note = (
+                (f"{ours[0].name} is used; the gradcli table of {ours[1].name} beside it is not",) if ours[1:] else ()
+            )
+            return dataclasses.replace(suite, notes=(*note, *suite.notes))
+        if (here / ".git").exists() or here == home:
+            break
+    if profile is not None:
+        return None
+    found = _decorated(folder, ["."], {}, {}, over)
+    _unlike(found, lambda number: None)
+    options = dataclasses.replace(DEFAULTS, **given_in(over))
+    return Suite(None, folder, (), tuple(found), None, options) if found else None
+
+
+def _has_table(path: Path) -> bool:
+    """Whether a pyproject.toml has our table; one that cannot be read counts, if it names it."""
+    text = _text(path)
+    try:
+        tool = tables(text, path.name).get("tool")
+    except BadOption:
+        return "tool.gradcli" in text
+    return isinstance(tool, dict) and "gradcli" in tool
+
+
+def _text(path: Path) -> str:
+    _owned(path)
+    return read_text(path)
+
+
+def _owned(path: Path) -> None:
+    """Raise BadOption for a file of another user, which could run code as this one; a CI job has only one user."""
+    if not hasattr(os, "geteuid") or os.environ.get("CI") == "true":
+        return
+    mine = {os.geteuid(), 0, int(os.environ.get("SUDO_UID", os.geteuid()))}
+    owner = path.stat().st_uid
+    if owner not in mine:
+        raise BadOption(
+            f"{path} belongs to another user, and what it names would be run as you", do="copy it, or change its owner"
+        )
+
+
+def read_suite(path: Path, profile: str | None = None, over: Options = DEFAULTS, *, text: str | None = None) -> Suite:
+    """Return the suite that a file declares, by its content or by another `text`.
+
+    Raises  BadOption with the file, the line and a caret.
+    """
+    text = _text(path) if text is None else text
+    table: Any = tables(text, path.name)
+    head = _HEADS[path.name]
+    for key in head:
+        table = table.get(key, {}) if isinstance(table, dict) else table
+    return _Reader(path, text, head, table, over).suite(profile)
+
+
+class _Reader:
+    """Reads one file, whose text gives the places of errors."""
+
+    def __init__(self, path: Path, text: str, head: Sequence[str], table: Any, over: Options) -> None:
+        self._path, self._text, self._head, self._over = path, text, head, over
+        self._table = self._of(dict, table, head, "a table")
+
+    def suite(self, profile: str | None) -> Suite:
+        """Return the suite with the options of a profile."""
+        known = {**KEYS, **OF_RUN}
+        top = self._options(self._table, self._head, known, ("paths", "check", "profile"))
+        profiles = self._of(dict, self._table.get("profile", {}), (*self._head, "profile"), "a table")
+        read = {name: self._options(self._of(dict, found, at, "a table"), at, known, ()) for name, found, at in (
+            (name, found, (*self._head, "profile", name)) for name, found in profiles.items()
+        )}  # fmt: skip
+        chosen = {} if profile is None else self._chosen(profile, read)
+        paths = self._texts(self._table.get("paths", []), (*self._head, "paths"))
+        checks = self._of(list, self._table.get("check", []), (*self._head, "check"), "a list of tables")
+        found = [self._check(number, entry, top, chosen) for number, entry in enumerate(checks)]
+        found += _decorated(self._path.parent, paths or ["."], top, chosen, self._over)
+        _unlike(found, lambda number: self._place((*self._head, "check", number, "id")) or self._header(number))
+        options = dataclasses.replace(DEFAULTS, **{**top, **chosen, **given_in(self._over)})
+        says = (
+            f"cache in {self._path.name} does nothing: a check always runs, and is never answered from an earlier run"
+        )
+        notes = (says,) * ("cache" in {**top, **chosen})
+        return Suite(self._path, self._path.parent, tuple(paths), tuple(found), profile, options, notes)
+
+    def _chosen(self, profile: str, profiles: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+        if profile in profiles:
+            return profiles[profile]
+        near = nearest(profile, tuple(profiles))
+        listed = f"profiles: {', '.join(profiles)}" if profiles else f"{self._path.name} has none"
+        raise BadOption(f"there is no profile '{profile}'", do=f"did you mean '{near}'?" if near else listed)
+
+    def _check(self, number: int, entry: Any, top: Mapping[str, Any], chosen: Mapping[str, Any]) -> Check:
+        at: KeyPath = (*self._head, "check", number)
+        table = self._of(dict, entry, at, "a table")
+        given = self._options(table, at, KEYS, ("id", "target"))
+        target = table.get("target")
+        if not isinstance(target, str) or not target.strip():
+            where = self._place((*at, "target")) or self._header(number)
+            raise BadOption("a check needs a target", where=where, do='write target = "src/losses.py:focal"')
+        name = self._of(str, table.get("id", target), (*at, "id"), "a text")
+        if not name.strip() or not name.isprintable():
+            key = "id" if "id" in table else "target"
+            where = self._place((*at, key)) or self._header(number)
+            says = f"the {key} is empty, or has characters that cannot be printed"
+            raise BadOption(says, where=where, do='write a name: id = "focal"')
+        try:
+            return declared_check(name, target, {**top, **given, **chosen}, self._over)
+        except GradcliError as error:
+            error.where = error.where or self._header(number)
+            raise
+
+    def _header(self, number: int) -> Place | None:
+        return place_of_table(self._text, self._path.name, ".".join((*self._head, "check")), number)
+
+    def _options(
+        self, table: Mapping[str, Any], at: KeyPath, known: Mapping[str, Option], others: Sequence[str]
+    ) -> dict[str, Any]:
+        return option_values(table, known, others, self._path.name, lambda key: self._place((*at, key)))
+
+    def _texts(self, given: Any, at: KeyPath) -> list[str]:
+        listed = [given] if isinstance(given, str) else self._of(list, given, at, "a list of texts")
+        found: list[str] = [self._of(str, part, at, "a list of texts") for part in listed]
+        if any("\0" in part for part in found):
+            raise BadOption("a path holds a character that no path can have", where=self._place(at), do="remove it")
+        return found
+
+    def _of(self, kind: type, found: Any, at: KeyPath, what: str) -> Any:
+        if not isinstance(found, kind):
+            key = next((str(part) for part in reversed(at) if isinstance(part, str)), "gradcli")
+            raise BadOption(f"'{key}' must be {what}", where=self._place(at), do="see: gradcli schema config")
+        return found
+
+    def _place(self, at: KeyPath) -> Place | None:
+        return place_of_key(self._text, self._path.name, at) if at and isinstance(at[-1], str) else None
+
+
+# Read the checks that `@gradcli.checked(...)` declares from the source of a project, without running it.
+
+_NAME = "checked"
+
+
+@dataclass(frozen=True, slots=True)
+class Decorated:
+    """A function with the decorator: its target, the keywords of the decorator, and its place."""
+
+    target: str
+    keywords: dict[str, Any]
+    place: Place
+
+    def at(self, key: str) -> Place:
+        """Return the place of a keyword: that of the decorator."""
+        return self.place
+
+
+def decorated(folder: Path, paths: Iterable[str]) -> Iterator[Decorated]:
+    """Yield the decorated functions in these paths of a folder, by file and line.
+
+    Raises  BadOption for a path that is not there, a file that cannot be read, and a keyword that is no literal.
+    """
+    seen: set[Path] = set()
+    for path in paths:
+        if not (folder / path).exists():
+            raise BadOption(f"paths names '{path}', and there is no such file or folder", do="correct paths")
+        for name in python_files(str(folder / path)):
+            file = Path(name)
+            if file.resolve() not in seen and _may_have(file):
+                seen.add(file.resolve())
+                yield from _of_file(file, folder)
+
+
+def _may_have(file: Path) -> bool:
+    try:
+        content = file.read_bytes()
+    except OSError:
+        return False
+    return b"gradcli" in content and _NAME.encode() in content
+
+
+def _of_file(file: Path, folder: Path) -> Iterator[Decorated]:
+    try:
+        tree = parsed(str(file))
+    except CannotRead as error:
+        says = f"{file} may declare checks with @gradcli.checked, and cannot be read: {error}"
+        raise BadOption(says, do="correct the file, or leave it out of paths") from None
+    inside = file.relative_to(folder) if file.is_relative_to(folder) else file
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    names = _names(tree)
+    for qualname, function in _functions(tree, ""):
+        for decorator in function.decorator_list:
+            if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) in names:
+                place = Place(inside.as_posix(), decorator.lineno, lines[decorator.lineno - 1])
+                yield Decorated(f"{inside.as_posix()}:{qualname}", _keywords(decorator, place), place)
+
+
+def _names(tree: ast.Module) -> set[str]:
+    """Return how the file may write the decorator."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {f"{alias.asname or alias.name}.{_NAME}" for alias in node.names if alias.name == "gradcli"}
+            found |= {
+                f"gradcli.{_NAME}" for alias in node.names if not alias.asname and alias.name.startswith("gradcli.")
+            }
+        elif isinstance(node, ast.ImportFrom) and node.module == "gradcli":
+            found |= {alias.asname or alias.name for alias in node.names if alias.name == _NAME}
+    return found
+
+
+def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Yield the functions of a module or class with their names, those below `if`, `try` and `with` too."""
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, ast.FunctionDef):
+            yield f"{prefix}{inner.name}", inner
+        elif isinstance(inner, ast.ClassDef):
+            yield from _functions(inner, f"{prefix}{inner.name}.")
+        elif isinstance(inner, ast.stmt | ast.ExceptHandler | ast.match_case) and not isinstance(
+            inner, ast.AsyncFunctionDef
+        ):
+            yield from _functions(inner, prefix)
+
+
+def _keywords(decorator: ast.Call, place: Place) -> dict[str, Any]:
+    """Return the keywords of the decorator with hyphens; a bare name of a function is its text."""
+    if decorator.args or any(keyword.arg is None for keyword in decorator.keywords):
+        raise BadOption(
+            "@gradcli.checked takes keywords", where=place, do='write @gradcli.checked(grad="f_grad", at="x=1")'
+        )
+    found = {}
+    for keyword in decorator.keywords:
+        name = str(keyword.arg).replace("_", "-")
+        if isinstance(keyword.value, ast.Name):
+            found[name] = keyword.value.id
+            continue
+        try:
+            found[name] = ast.literal_eval(keyword.value)
+        except (ValueError, SyntaxError, TypeError):
+            says = f"{keyword.arg}= of @gradcli.checked is no literal, and the file is read, not run"
+            raise BadOption(says, where=place, do='write its value, such as at="x=[1, 2]"') from None
+    return found
+
+
+def _decorated(
+    folder: Path, paths: Sequence[str], top: Mapping[str, Any], chosen: Mapping[str, Any], over: Options
+) -> list[Check]:
+    """Return the checks that decorators declare in these paths, by file and line.
+
+    `top` are the options of the file, under those of a decorator; `chosen` are those of the profile, over them.
+    """
+    found = []
+    for each in decorated(folder, paths):
+        keywords = dict(each.keywords)
+        name = keywords.pop("id", each.target)
+        given = option_values(keywords, KEYS, ("id",), "@gradcli.checked", each.at)
+        found.append(declared_check(str(name), each.target, {**top, **given, **chosen}, over))
+    return found
+
+
+def _unlike(checks: Sequence[Check], place: Callable[[int], Place | None]) -> None:
+    """Raise BadOption if two checks have one id, at the place of the second."""
+    seen: set[str] = set()
+    for number, check in enumerate(checks):
+        if check.id in seen:
+            raise BadOption(f"two checks have the id '{check.id}'", where=place(number), do="give each a different id")
+        seen.add(check.id)
+
+
+def option_values(
+    table: Mapping[str, Any],
+    known: Mapping[str, Option],
+    others: Sequence[str],
+    source: str,
+    place: Callable[[str], Place | None],
+) -> dict[str, Any]:
+    """Return the values of the options in a table, by the names of their fields; keys of `others` are left out.
+
+    Raises  BadOption for an unknown key, and for a value of another kind, at the `place` of the key.
+    """
+    found = {}
+    for key, raw in table.items():
+        if key in others:
+            continue
+        if key not in known:
+            near = nearest(key, (*known, *others))
+            do = f"did you mean '{near}'?" if near else f"keys: {', '.join((*others, *known))}"
+            raise BadOption(f"unknown key '{key}' in {source}", where=place(key), do=do)
+        row = known[key]
+        try:
+            found[row.name] = option_value(row, key, raw)
+        except GradcliError as error:
+            error.where = error.where or place(key)
+            raise
+    return found
+
+
+def declared_check(name: str, target: str, values: Mapping[str, Any], over: Options) -> Check:
+    """Return a check from the values of its options, with those of the command line over them. Raises BadOption."""
+    return check_with(name, target, dataclasses.replace(DEFAULTS, **{**values, **given_in(over)}))
+
+
+def check_with(name: str, target: str, options: Options) -> Check:
+    """Return a check with these options. Raises BadOption for two claims."""
+    claim = claim_of(options)
+    ask = TargetRequest(target, options.at, claim, options.wrt, separate_points=True)
+    return Check(name, ask, dataclasses.replace(options, given=frozenset()))
+
+
+def digest_of_check(check: Check) -> str:
+    """Return a digest of what one check asks for: its target, its points, its claim and its options.
+
+    `--seed random` asks for the same in every run, whatever is drawn.
+    """
+    ask = check.ask
+    words = [check.id, ask.target, *ask.at, "", *replayed(with_claim(check.options, ask.claim))]
+    if check.options.seed_is_random:
+        words[-1] = "random"
+    return hashlib.sha256(json.dumps(words).encode()).hexdigest()
+
+
+def digest_of(checks: Sequence[Check]) -> str:
+    """Return a digest of what all checks of a suite ask for."""
+    return hashlib.sha256("".join(map(digest_of_check, checks)).encode()).hexdigest()
+
+
+def given_in(over: Options) -> dict[str, Any]:
+    """Return the options of the command line that hold for every check of a suite."""
+    return {row.name: getattr(over, row.name) for row in rows_of("check") if row.name in over.given}
+
+
+def option_value(row: Option, key: str, raw: Any) -> Any:
+    """Return the value of an option from what TOML or a Python literal holds. Raises BadOption."""
+    wrong = BadOption(f"'{key}' takes {_TAKES[row.kind]}, not {raw!r:.60}", do=row.help)
+    if row.kind is bool:
+        if not isinstance(raw, bool):
+            raise wrong
+        return raw
+    if row.repeated:
+        listed = [raw] if isinstance(raw, str) else raw
+        if not isinstance(listed, list | tuple) or not all(isinstance(part, str) for part in listed):
+            raise BadOption(f"'{key}' takes a text or a list of texts, not {raw!r:.60}", do=row.help)
+        return row.value(list(listed))
+    if row.kind in (int, float):
+        if isinstance(raw, bool) or not isinstance(raw, int | row.kind):
+            raise wrong
+        low, high = row.low, row.high
+        if (low is not None and not raw >= low) or (high is not None and not raw <= high):  # nan is neither
+            raise BadOption(f"'{key}' lies outside {low} to {high if high is not None else 'any'}", do=row.help)
+        try:
+            return row.value(row.kind(raw))
+        except OverflowError:  # a whole number that is too large for a float
+            raise wrong from None
+    if isinstance(raw, list | tuple) and all(isinstance(part, str) for part in raw):
+        return row.value(",".join(raw))
+    if isinstance(raw, bool) or not isinstance(raw, str | int | float):
+        raise wrong
+    return row.value(str(raw))
+
+
+_TAKES: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+
+
+def refuse_options_of_one(options: Options) -> None:
+    """Raise BadOption for an option of the command line that belongs to one check, beside a suite."""
+    for row in rows_of("check"):
+        if row.name in options.given and row.name in OF_ONE:
+            raise BadOption(
+                f"{row.flag} is for one target, and a suite has many",
+                do=f"write it in the check, or name a target: gradcli check TARGET {row.flag} ...",
+            )
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of the file."""
+    of_check = {key: _schema_of(row) for key, row in KEYS.items()}
+    of_run = {key: _schema_of(row) for key, row in OF_RUN.items()}
+    profile = {"type": "object", "additionalProperties": False, "properties": {**of_check, **of_run}}
+    check = {
+        "type": "object", "additionalProperties": False, "required": ["target"],
+        "properties": {
+            "id": {"type": "string", "description": "The name of the check.  [default: the target]"},
+            "target": {"type": "string", "description": "What is checked: file.py:name, module:name, or an expression."},
+            **of_check,
+        },
+    }  # fmt: skip
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "gradcli.toml, and [tool.gradcli] of pyproject.toml",
+        "type": "object", "additionalProperties": False,
+        "properties": {
+            "paths": {
+                "type": "array", "items": {"type": "string"},
+                "description": "Where gradients are looked for.  [default: the project]",
+            },
+            "check": {"type": "array", "items": check, "description": "The checks, in this order."},
+            "profile": {
+                "type": "object", "additionalProperties": profile, "description": "Options by the name of a profile.",
+            },
+            **of_check, **of_run,
+        },
+    }  # fmt: skip
+
+
+def _schema_of(row: Option) -> dict[str, Any]:
+    kinds: dict[type, dict[str, Any]] = {bool: {"type": "boolean"}, int: {"type": "integer"}, float: {"type": "number"}}
+    texts = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+    numeric = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "array", "items": {"type": "string"}}]}
+    found = dict(kinds.get(row.kind, texts if row.repeated else numeric))
+    limits = {name: x for name, x in (("minimum", row.low), ("maximum", row.high)) if x is not None}
+    return {**found, **limits, "description": row.help} | ({"deprecated": True} if row.hidden else {})

@@ -1,0 +1,128 @@
+"""Errors and reports for a check whose process ended early, or whose time was up."""
+
+import linecache
+import re
+import signal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gradcli.errors import OutOfTime, Place, ProcessEnded
+from gradcli.process.pipes import name_of
+from gradcli.tracing.provenance import is_users, shown
+from gradcli.words import Kind, Severity, Verdict
+
+if TYPE_CHECKING:
+    from gradcli.report.check import CheckReport
+    from gradcli.report.common import Target
+    from gradcli.report.point_report import PointReport
+
+_SHOWN = 300  # the last characters of a target are shown, because they name the file
+_ENOUGH = 10.0  # seconds: the shortest time limit that is suggested
+_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
+_EXIT = "return a value or raise an error, rather than end the process"
+_FAULT = "code in C failed, or a recursion went too deep"
+_DO = {
+    "SIGKILL": "something ended it from outside, as a system does where memory is short: use smaller arrays or fewer modes",
+    "SIGSEGV": _FAULT, "SIGBUS": _FAULT, "SIGILL": _FAULT, "SIGFPE": _FAULT,
+    "SIGABRT": "something called abort(): code in C that found an error of its own, or os.abort()",
+}  # fmt: skip
+
+
+class TimeIsUp(OutOfTime):
+    """The time limit of `--timeout` is over.
+
+    `points` are the reports that were finished by then, and `report` says what is checked; where it has points itself, the
+    verdict was decided, and only the cause was still looked for.
+    """
+
+    points: tuple["PointReport", ...] = ()
+    report: "CheckReport | None" = None
+
+
+def time_is_up(seconds: float, points: tuple["PointReport", ...] = (), report: "CheckReport | None" = None) -> TimeIsUp:
+    """Return the error for a target that ran out of time, with the points that were finished."""
+    error = TimeIsUp(f"time is up after {seconds:g} s", do=_longer(seconds))
+    error.points, error.report = points, report
+    return error
+
+
+def process_ended(status: int, stack: str, target: str) -> ProcessEnded:
+    """Return the error for a target that ended its process; `stack` is what faulthandler wrote."""
+    name = name_of(status)
+    by = f"was ended by {name}{_in_words(status)}" if status < 0 else f"ended with {name}"
+    says = f"the process that ran {target[-_SHOWN:]} {by}"
+    return ProcessEnded(says, where=_where(stack), do=_DO.get(name, _EXIT))
+
+
+def _in_words(status: int) -> str:
+    try:
+        said = signal.strsignal(-status)
+    except ValueError:
+        return ""
+    return f" ({said.lower()})" if said else ""
+
+
+def _where(stack: str) -> Place | None:
+    """Return the innermost line of the user's code in a stack; None if there is none."""
+    for match in _FRAME.finditer(stack):
+        file, line = match["file"], int(match["line"])
+        if not file.startswith("<") and is_users(file):
+            return Place(shown(file), line, linecache.getline(file, line).rstrip("\n"))
+    return None
+
+
+def _longer(seconds: float) -> str:
+    """Return the option with a longer time limit."""
+    return f"--timeout {max(_ENOUGH, 4 * seconds):g}s"
+
+
+def unfinished_check(
+    over: TimeIsUp, target: "Target", claim: str | None, command: tuple[str, ...], seed: int, allowed: bool
+) -> "CheckReport":
+    """Return the report of the points that were checked in time, with a finding that time is up.
+
+    The exit status is 1 if one of them failed; else 0 if a timeout is `allowed`, or 3. Where the verdict was decided, it
+    stands, and the finding says that the cause is not known.
+    """
+    from gradcli.checks.environment import environment
+    from gradcli.report.absent import ABSENT
+    from gradcli.report.check import CheckReport
+    from gradcli.report.common import finding
+    from gradcli.report.point_report import Detects, Entries, PointReport
+
+    if over.report is not None and over.report.points:
+        return _without_cause(over.report, over)
+    says = finding(Kind.TIMEOUT, Severity.INCONCLUSIVE, over.what, hint=over.do)
+    nothing = PointReport(
+        at={}, drawn=(), differentiated=(), constant=(), value=ABSENT, verdict=Verdict.INCONCLUSIVE, reference=None,
+        gradient={}, jacobian=ABSENT, entries=Entries(0, 0, 0), mismatches=(), modes={}, findings=(), diagnosis=None,
+        detects=Detects(None, None),
+    )  # fmt: skip
+    points = list(over.points) or [nothing]
+    points[-1] = _with(points[-1], says)
+    failed = any(point.verdict == Verdict.FAIL for point in points)
+    report = over.report or CheckReport(
+        target=target, claim=claim, seed=seed, command=command, exit_status=3, verdict=Verdict.INCONCLUSIVE,
+        detects=Detects(None, None), points=(), environment={},
+    )  # fmt: skip
+    return replace(
+        report, exit_status=1 if failed else 0 if allowed else 3, verdict=Verdict.FAIL if failed else Verdict.INCONCLUSIVE,
+        points=tuple(points), environment=environment(),
+    )  # fmt: skip
+
+
+def _without_cause(report: "CheckReport", over: TimeIsUp) -> "CheckReport":
+    """Return a report whose verdict was decided before the time was up, with a finding at its wrong points."""
+    from gradcli.report.common import finding
+
+    says = finding(Kind.TIMEOUT, Severity.INFO, f"{over.what}, before the cause was found", hint=over.do)
+    points = tuple(
+        replace(point, findings=(*point.findings, says)) if point.verdict == Verdict.FAIL else point
+        for point in report.points
+    )
+    return replace(report, points=points)
+
+
+def _with(point: "PointReport", says: Any) -> "PointReport":
+    verdict = point.verdict if point.verdict == Verdict.FAIL else Verdict.INCONCLUSIVE
+    return replace(point, verdict=verdict, findings=(*point.findings, says))

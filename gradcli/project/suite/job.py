@@ -1,0 +1,146 @@
+"""One check as data: the request and the answer are JSON texts, so that any process on any machine can run it."""
+
+import contextlib
+import dataclasses
+import json
+import re
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from gradcli.errors import BadOption, BadTarget, GradcliError, TooLarge
+from gradcli.project.suite.config import Check, Suite
+from gradcli.report.absent import ABSENT
+from gradcli.report.common import ErrorDetail, ErrorReport, error_report
+from gradcli.report.decode import decoded
+from gradcli.report.encode import encode
+from gradcli.request.option_values import seed_words
+from gradcli.request.options import Options
+from gradcli.targets.target_request import TargetRequest
+
+if TYPE_CHECKING:
+    from gradcli.report.check import CheckReport
+    from gradcli.report.point_report import PointReport
+
+Progress = Callable[[int, "PointReport | CheckReport"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A check to run.
+
+    `folder` is the folder that its paths start from, and `importable` are those from which its modules are imported.
+    `command` repeats it, if it is part of a suite. A worker that stays for another `run` is replaced, as the code may be
+    another one.
+    """
+
+    id: str
+    ask: TargetRequest
+    options: Options
+    folder: str
+    importable: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    run: str = ""
+
+    def text(self) -> str:
+        """Return the job as JSON."""
+        return json.dumps(encode(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a check gave: its document, which is that of an error if there is no verdict, and its time in seconds."""
+
+    document: dict[str, Any]
+    seconds: float
+
+    def text(self) -> str:
+        """Return the answer as JSON; the document is JSON data already."""
+        return json.dumps({"document": self.document, "seconds": self.seconds})
+
+
+def job_of(suite: Suite, check: Check, *, run: str = "") -> Job:
+    """Return the job of a check of a suite."""
+    if not suite.declared:
+        return Job(check.id, check.ask, check.options, str(suite.folder), run=run)
+    profile = () if suite.profile is None else ("--profile", suite.profile)
+    named = ("-k", _quoted(check.id), *profile, *seed_words(check.options.seed))
+    command = ("gradcli", "check", *suite.words, *named)
+    return Job(check.id, check.ask, check.options, str(suite.folder), suite.importable, command, run)
+
+
+def _quoted(name: str) -> str:
+    """Return an id as -k reads it: in quotes if it holds blanks or brackets, or is a word of the language."""
+    plain = not set(name) & set(" \t()'\"") and name not in ("and", "or", "not")
+    return name if plain else '"' + re.sub(r'(["\\])', r"\\\1", name) + '"'
+
+
+def run(text: str) -> str:
+    """Run the job in a JSON text in this process, and return its answer as JSON."""
+    return answer_of(decoded(Job, json.loads(text))).text()
+
+
+def answer_of(job: Job, progress: Progress | None = None) -> Answer:
+    """Run a job in this process; every error is an answer too."""
+    started = time.perf_counter()
+    try:
+        with contextlib.chdir(_folder(job)):
+            document = encode(_checked(job, progress))
+    except GradcliError as error:
+        document = encode(_error(job, error))
+    except MemoryError:
+        document = encode(_error(job, TooLarge("there is not enough memory for this", do="use smaller arrays")))
+    except Exception as error:
+        document = encode(_internal(job, error))
+    return Answer(document, time.perf_counter() - started)
+
+
+def _folder(job: Job) -> str:
+    """Return the folder of a job, after making its modules importable. Raises BadTarget if this machine does not have it."""
+    if not Path(job.folder).is_dir():
+        raise BadTarget(
+            f"there is no folder {job.folder} on this machine", do="put the project at the same place there"
+        )
+    for folder in reversed(job.importable):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    return job.folder
+
+
+def _checked(job: Job, progress: Progress | None) -> "CheckReport":
+    from gradcli.checks.asked import CheckOptions, request
+    from gradcli.checks.build import settings_of
+    from gradcli.derivation.right_answer import right_answer
+    from gradcli.repair.full_check import full_check
+
+    if job.options.assume and not (job.options.structure or job.options.looks_at_hard_points):
+        raise BadOption("assume is for the points of stress, unless structure = true", do="add structure = true")
+    wanted = CheckOptions(settings_of(job.options), job.options.points or 3, command=job.command)
+    asked = request(job.ask, wanted)
+    report = full_check(asked, job.ask, wanted, right_answer, progress)
+    line = ABSENT if job.ask.line is None else job.ask.line
+    return dataclasses.replace(report, id=job.id, points=_named(report.points, job.ask), line=line)
+
+
+def _named(points: tuple["PointReport", ...], ask: TargetRequest) -> tuple["PointReport", ...]:
+    """Return the points with the names that the suite gives them: the file they are in, or their number."""
+    if not ask.separate_points or len(ask.at) < 2:
+        return points
+    names = [
+        PurePath(text.strip()[1:]).stem if text.strip().startswith("@") else f"at[{number}]"
+        for number, text in enumerate(ask.at, 1)
+    ]
+    return tuple(dataclasses.replace(point, name=name) for point, name in zip(points, names, strict=False))
+
+
+def _error(job: Job, error: GradcliError) -> ErrorReport:
+    return dataclasses.replace(error_report(error), line=job.ask.line, id=job.id)
+
+
+def _internal(job: Job, error: Exception) -> ErrorReport:
+    says = f"internal error: {type(error).__name__}: {str(error)[:300]}"
+    do = "please report it, with the command: https://github.com/gradcli/gradcli/issues"
+    return ErrorReport(ErrorDetail("internal", says, None, do), line=job.ask.line, id=job.id)

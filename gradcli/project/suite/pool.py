@@ -1,0 +1,191 @@
+"""Run jobs in worker processes. A check that ends its process, or whose time is up, is an answer too, and no other's matter."""
+
+import dataclasses
+import json
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gradcli.errors import GradcliError, ProcessEnded
+from gradcli.process.pipes import name_of
+from gradcli.process.process import Process, wait_for
+from gradcli.project.suite.ended import process_ended, time_is_up, unfinished_check
+from gradcli.project.suite.job import Answer, Job
+from gradcli.report.common import ErrorReport, Target, error_report
+from gradcli.report.decode import decoded
+from gradcli.report.encode import encode
+from gradcli.request.target_text import is_python
+from gradcli.words import OUTLINE, Kind, Severity, Verdict
+
+_AT_START = 3  # processes that end before they are ready, after which the reason is not in the checks
+
+
+class Pool:
+    """So many workers, each a process that is started anew and runs one check at a time."""
+
+    def __init__(self, count: int, threads: int = 1) -> None:
+        self._argv = ["--threads", str(threads)]
+        self._slots = [_Slot(self._argv) for _ in range(count)]
+
+    def wait_until_ready(self) -> None:
+        """Wait until every worker has loaded what all checks need."""
+        for slot in self._slots:
+            slot.wait_until_ready()
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Answer]]:
+        """Yield the number of each job and its answer, as they come. A job is taken when a worker is free.
+
+        Raises  ProcessEnded if no worker can be started.
+        """
+        left = enumerate(jobs)
+        more = True
+        while True:
+            for slot in self._slots:
+                if more and slot.job is None:
+                    number, job = next(left, (0, None))
+                    more = job is not None
+                    if job is not None:
+                        slot.begin(number, job)
+            busy = [slot for slot in self._slots if slot.job is not None]
+            if not busy:
+                return
+            found = [(slot.number, answer) for slot in busy if (answer := slot.answer()) is not None]
+            if not found:
+                wait_for([slot.process for slot in busy], min(slot.left() for slot in busy))
+            yield from found
+
+    def close(self) -> None:
+        """End all workers, with the processes that they started."""
+        for slot in self._slots:
+            slot.close()
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class _Slot:
+    """One worker, which is replaced when it ends."""
+
+    def __init__(self, argv: list[str]) -> None:
+        self._argv = argv
+        self._ended_at_start = 0
+        self._start()
+
+    def _start(self) -> None:
+        self.process = Process(self._argv, module="gradcli.project.suite.worker", forks=False)
+        self.job: Job | None = None
+        self.number = 0
+        self._ready = False
+        self._deadline: float | None = None
+        self._points: dict[int, Any] = {}
+
+    def begin(self, number: int, job: Job) -> None:
+        """Send a job to the worker. Its time begins when the worker is ready for it."""
+        self.number, self.job, self._points = number, job, {}
+        self.process.send((job.text(),))
+        self._set_deadline()
+
+    def _set_deadline(self) -> None:
+        seconds = None if self.job is None else self.job.options.timeout
+        self._deadline = time.monotonic() + seconds if seconds is not None and self._ready else None
+
+    def left(self) -> float:
+        """Return how many seconds to wait at most, for a message or for the end of the time."""
+        return 3600.0 if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+    def wait_until_ready(self) -> None:
+        """Wait until the worker can take its first job at once."""
+        while not self._ready and self.process.status is None:
+            message = self.process.receive(None)
+            self._ready = message is not None and message[0] == "ready"
+
+    def answer(self) -> Answer | None:
+        """Return the answer to the job if there is one: also that the worker has ended, or that its time is up."""
+        if self.job is None:
+            return None
+        while (message := self.process.next()) is not None:
+            if message[0] == "ready":
+                self._ready, self._ended_at_start = True, 0
+                self._set_deadline()
+            elif message[0] == "point":
+                self._points[message[1]] = json.loads(message[2])
+            else:
+                self.job = None
+                return decoded(Answer, json.loads(message[1]))
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            return self._late(self.job)
+        return None if self.process.status is None else self._ended(self.job)
+
+    def _late(self, job: Job) -> Answer:
+        self.process.end_family()
+        self.process.finish()
+        self._replace()
+        seconds = job.options.timeout or 0.0
+        return Answer(_unfinished(job, seconds, self._points), seconds)
+
+    def _ended(self, job: Job) -> Answer | None:
+        status, was_ready = self.process.status or 0, self._ready
+        stack = self._replace()
+        if was_ready:
+            return Answer(_error(job, process_ended(status, stack, job.ask.target)), 0.0)
+        self._ended_at_start += 1
+        if self._ended_at_start == _AT_START:
+            says = f"the process that does the work ended with {name_of(status)} before it could say anything"
+            hint = "run gradcli modes: where that fails too, Python or a library is broken, or memory is short"
+            raise ProcessEnded(says, do=hint)
+        self.begin(self.number, job)
+        return None
+
+    def _replace(self) -> str:
+        """Start a worker in place of one that has ended; return the stack that it left."""
+        number, points = self.number, self._points
+        self.process.end_group()
+        stack = self.process.close()
+        self._start()
+        self.number, self._points = number, points
+        return stack
+
+    def close(self) -> None:
+        if self.process.status is None:
+            self.process.end_family()
+            self.process.finish()
+        self.process.close()
+
+
+def _error(job: Job, error: GradcliError) -> dict[str, Any]:
+    report: ErrorReport = dataclasses.replace(error_report(error), line=job.ask.line, id=job.id)
+    return dict(encode(report))
+
+
+def _unfinished(job: Job, seconds: float, parts: dict[int, Any]) -> dict[str, Any]:
+    """Return the document of the points that were finished in time, with a finding that time is up.
+
+    `parts` are documents of points, by number, and under OUTLINE one that says what is checked; where that has points, the
+    verdict was decided, and stands.
+    """
+    outline = parts.get(OUTLINE, {})
+    points = outline.get("points") or [point for number, point in sorted(parts.items()) if number != OUTLINE]
+    target = Target("python" if is_python(job.ask.target) else "expression", job.ask.target)
+    claim = None if job.ask.claim is None else job.ask.claim[1]
+    allowed = Kind.TIMEOUT in job.options.allow
+    report = unfinished_check(time_is_up(seconds), target, claim, job.command, job.options.seed, allowed)
+    document: dict[str, Any] = encode(dataclasses.replace(report, id=job.id))
+    (says,) = document["points"][0]["findings"]
+    document |= {key: outline[key] for key in ("claim", "derivative", "claimed_at", "native") if key in outline}
+    if outline.get("points"):
+        says |= {"severity": Severity.INFO, "message": f"{says['message']}, before the cause was found"}
+        for point in points:
+            point["findings"] += [says] if point["verdict"] == Verdict.FAIL else []
+        return {**outline, "id": job.id, **({} if job.ask.line is None else {"line": job.ask.line})}
+    if points:
+        document["points"] = points
+        points[-1]["findings"].append(says)
+        points[-1]["verdict"] = Verdict.FAIL if points[-1]["verdict"] == Verdict.FAIL else Verdict.INCONCLUSIVE
+        if any(point["verdict"] == Verdict.FAIL for point in points):
+            document |= {"verdict": Verdict.FAIL, "exit_status": 1}
+    if job.ask.line is not None:
+        document["line"] = job.ask.line
+    return document

@@ -1,0 +1,98 @@
+"""A worker: a process that is started anew, and runs one job after the other."""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from typing import NoReturn
+
+from gradcli.process.apart import status_of
+from gradcli.process.bytecode import compile_from_source
+from gradcli.process.pipes import LENGTH, adopt_orphans, die_with, framed, inherited, leave_stacks_in, write_all
+from gradcli.process.threads import set_threads
+
+_exit = os._exit
+
+
+def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
+    """Answer the jobs that come through the pipe `down`, until it is closed; answers go through the pipe `up`.
+
+    `stack` is the file for the stack at the end of the process. What the user's code prints goes to standard error.
+    """
+    up, down, stack = inherited((up, down, stack))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)  # so that the processes that a check starts can be ended after this one
+    die_with(parent)
+    adopt_orphans()
+    set_threads(sys.argv[1:])
+    compile_from_source()
+    leave_stacks_in(stack)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    _exit(status_of(lambda: _served(up, down)))
+
+
+def _served(up: int, down: int) -> int:
+    try:
+        return _answer(up, down)
+    except OSError:  # the user's code has closed the pipes
+        with contextlib.suppress(OSError):
+            os.write(2, b"error: the code that was checked has closed files that its process needs\n")
+        return 1
+
+
+def _answer(up: int, down: int) -> int:
+    import warnings
+
+    from gradcli.process.workers import WORKERS
+
+    WORKERS.start()
+    from gradcli.checks import asked as _asked  # noqa: F401 (what all checks need is loaded before the first one comes)
+    from gradcli.checks import check as _check  # noqa: F401
+    from gradcli.project.suite.job import Job, answer_of
+    from gradcli.report.decode import decoded
+    from gradcli.report.encode import encode
+
+    own = os.getpid()
+    warnings.simplefilter("ignore", RuntimeWarning)  # numpy's; empty and non-finite values become findings
+
+    def send(*message: object) -> None:
+        if os.getpid() != own:
+            _exit(0)  # a copy of this process, forked by the user's code, must send nothing
+        write_all(up, framed(message))
+
+    send("ready")
+    while (text := _message(down)) is not None:
+        job = decoded(Job, json.loads(text))
+        timed = job.options.timeout is not None
+        progress = (lambda number, point: send("point", number, json.dumps(encode(point)))) if timed else None
+        answer = answer_of(job, progress)
+        with contextlib.suppress(ValueError, OSError):  # the user's code may have closed it
+            sys.stdout.flush()
+        send("answer", answer.text())
+    WORKERS.stop()
+    return 0
+
+
+def _message(down: int) -> str | None:
+    """Return the next job, or None if the pipe was closed."""
+    import marshal
+
+    head = _exactly(down, LENGTH)
+    if head is None:
+        return None
+    data = _exactly(down, int.from_bytes(head, "big"))
+    return None if data is None else str(marshal.loads(data)[0])
+
+
+def _exactly(down: int, count: int) -> bytes | None:
+    found = b""
+    while len(found) < count:
+        data = os.read(down, count - len(found))
+        if not data:
+            return None
+        found += data
+    return found

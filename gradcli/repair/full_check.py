@@ -1,0 +1,170 @@
+"""A check with all that the options ask for beside it: hard points, digits, and the repair of a wrong claim."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from gradcli.checks.asked import CheckOptions
+from gradcli.checks.budget import SECONDS, CauseBudget
+from gradcli.checks.causes import Verified, with_causes, within_time
+from gradcli.checks.check import Progress, verify
+from gradcli.checks.request import Request
+from gradcli.frameworks.native import native_of
+from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.check import CheckReport
+from gradcli.report.common import SourceLine
+from gradcli.request.options import Options
+from gradcli.request.point import Point
+from gradcli.targets.sizes import numbers
+from gradcli.targets.target_request import TargetRequest, checked_point_texts
+from gradcli.words import OUTLINE, Verdict
+
+RightAnswer = Callable[[Request, Point, tuple[str, ...], str], tuple[dict[str, str], str | Absent]]  # of derivation
+
+
+def full_check(
+    request: Request,
+    ask: TargetRequest,
+    wanted: CheckOptions,
+    right_answer: RightAnswer,
+    progress: Progress | None = None,
+) -> CheckReport:
+    """Return the report of a check, of the hard points that were asked for, and the cause and repair of a claim that is wrong.
+
+    `right_answer` derives what is shown where no edit repairs the claim.
+
+    Raises  GradcliError as `verify` does; BadOption where there is no claim to look for hard points of.
+    """
+    return with_cause_and_repair(verified(request, ask, wanted, progress), request, ask, wanted, right_answer)
+
+
+def verified(request: Request, ask: TargetRequest, wanted: CheckOptions, progress: Progress | None = None) -> Verified:
+    """Return the verdict of a check, at hard points too where that was asked for; causes are yet to be looked for.
+
+    Raises  as `full_check`.
+    """
+    options = wanted.settings.options
+    sizes: Mapping[str, int] = {}
+    if options.sizes_check:
+        sizes = numbers(options.shapes, checked_point_texts(ask), options.seed, wanted.sizes, ask.points_of)
+    found = at_hard_points(verify(request, progress), request, options, sizes)
+    if progress is not None:
+        progress(OUTLINE, found.report)
+    return found
+
+
+def budget_for(found: Verified, options: Options) -> CauseBudget:
+    """Return what the search for the cause of a FAIL may take; nothing with --no-diagnose."""
+    return CauseBudget(0 if options.no_diagnose else found.calls, options.diagnose or SECONDS)
+
+
+def with_cause_and_repair(
+    found: Verified,
+    request: Request,
+    ask: TargetRequest,
+    wanted: CheckOptions,
+    right_answer: RightAnswer,
+    tell: Callable[[str], None] | None = None,
+) -> CheckReport:
+    """Return the report of a wrong claim with the likely mistake, and the edit that repairs it or the right gradient.
+
+    All of it shares one budget, counted in calls, and a time limit as a safety net. `tell` is told what is looked at.
+    """
+    if found.report.verdict != Verdict.FAIL:
+        return found.report
+    options = wanted.settings.options
+    budget = budget_for(found, options)
+    tell = tell or (lambda says: None)
+    tell("looking for the cause, 1 of 2: known mistakes")
+    with budget.keeping(budget.left // 2):
+        report = with_causes(found, budget)
+    if options.no_diagnose:
+        return _with_reason(report, "it was not looked for (--no-diagnose)")
+    if not budget.late:
+        report = with_repair(report, request, ask, wanted, right_answer, budget, tell)
+    return within_time(report, budget)
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedForm:
+    """The right gradient by some inputs at a point, as code in a language, where a closed form is known."""
+
+    derived: RightAnswer
+    at: Point
+    names: tuple[str, ...]
+    language: str
+
+    def __call__(self, request: Request) -> tuple[dict[str, str], str | Absent]:
+        return self.derived(request, self.at, self.names, self.language)
+
+
+def with_repair(
+    report: CheckReport, request: Request, ask: TargetRequest, wanted: CheckOptions, right_answer: RightAnswer,
+    budget: CauseBudget, tell: Callable[[str], None],
+) -> CheckReport:  # fmt: skip
+    """Return the report of a wrong claim with the edit that repairs it or, where there is none, the right gradient."""
+    from gradcli.repair.repair import point_to_repair, repaired
+
+    number = point_to_repair(report)
+    if number is None:
+        return report
+    point = report.points[number]
+    names = tuple(dict.fromkeys(m.input for m in point.mismatches)) or point.differentiated
+    native = native_of(request.f)
+    language = "expression" if request.f.kind == "expression" else native.framework.name if native else "numpy"
+    tell(f"looking for the cause, 2 of 2: edits of {_edited(report)}, else the closed form")
+    return repaired(
+        report, request, ask, wanted, budget, ClosedForm(right_answer, Point(dict(point.at)), names, language)
+    )
+
+
+def _edited(report: CheckReport) -> str:
+    """Return the name of what is edited in search of a repair."""
+    return (
+        report.claimed_at.file if isinstance(report.claimed_at, SourceLine) and report.claimed_at.file else "the claim"
+    )
+
+
+def _with_reason(report: CheckReport, why: str) -> CheckReport:
+    """Return the report with the reason for which no edit is shown."""
+    points = tuple(
+        p if p.diagnosis is None else replace(p, diagnosis=replace(p.diagnosis, no_patch=why)) for p in report.points
+    )
+    return replace(report, points=points)
+
+
+def at_hard_points(
+    found: Verified, request: Request, options: Options, sizes: Mapping[str, int] | None = None
+) -> Verified:
+    """Return the verdict on a claim that passed, after hard points were looked at and its digits counted, if that was asked for.
+
+    `sizes` maps the names of sizes to the lengths that they have at the point.
+
+    Raises  BadOption where there is no claim, or it is no gradient; BadClaim if the claim raises where f is smooth.
+    """
+    if options.looks_at_hard_points:
+        from gradcli.repair.stress import StressOptions, stressed
+
+        chosen = StressOptions(sizes=options.sizes_check, named=sizes, digits=options.digits, assume=options.assume)
+        if options.stress_points is not None:
+            chosen = replace(chosen, points=options.stress_points)
+        return stressed(found, request, chosen)
+    if options.digits is not None:
+        from gradcli.repair.stress import with_digits
+
+        return replace(found, report=with_digits(found.report, request, options.digits))
+    return found
+
+
+def patch_in(report: CheckReport) -> str | None:
+    """Return the patch that a report holds, or None."""
+    return next((p.diagnosis.patch for p in report.points if p.diagnosis is not None and p.diagnosis.patch), None)
+
+
+def reason_in(report: CheckReport) -> str:
+    """Return why a report holds no patch."""
+    found = [p.diagnosis for p in report.points if p.diagnosis is not None]
+    if not found:
+        return "nothing is wrong"
+    if found[0].replacement is not ABSENT:
+        return "the claim is an expression; the report shows what is right"
+    return found[0].no_patch or "no edit was found"

@@ -1,0 +1,279 @@
+"""Points built to break gradients: signs, zeros, ties, saturation, magnitudes, tails, branches, indices, other sizes."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradcli.modes.stepping import Stepping
+from gradcli.targets.facts import assumed, drawn
+
+Values = dict[str, Any]
+_POWERS = (-300, -150, -30, -16, -12, -8, -5, -3, -2, -1, 1, 2, 3, 5, 8, 12, 16, 30, 150, 300)
+_SCALES = (1.0, 3.0, 0.1, 10.0, 100.0, 1e-3)
+_SIZES = (1, 2, 3, 4, 5, 7, 8, 31)
+_FEW = 6  # entries that are set alone
+_LARGEST = 4_000  # entries of an input of another size
+
+
+@dataclass(frozen=True)
+class Around:
+    """The given point, the inputs that are differentiated, the bounds, and the numbers near which branches may change."""
+
+    values: Mapping[str, Any]
+    wrt: tuple[str, ...]
+    stepping: Stepping
+    critical: Sequence[float] = ()
+    seed: int = 0
+    sizes: Mapping[str, Sequence[int]] | None = None  # by the name of a size; None for the usual sizes of every one
+    named: Mapping[str, int] | None = None  # the sizes that have a name
+    facts: Mapping[str, frozenset[str]] = field(default_factory=dict)  # what is assumed about inputs
+
+
+def hard_points(around: Around, more: Iterable[Values] = ()) -> Iterator[Values]:
+    """Yield points in an order that takes one of each kind in turn; those outside the bounds are left out."""
+    kinds: list[Iterator[Values]] = [
+        iter(more),
+        *(make(around, np.random.default_rng([around.seed, k])) for k, make in enumerate(_KINDS)),
+    ]
+    seen = {_key(around.values)}
+    while kinds:
+        for kind in tuple(kinds):
+            values = next(kind, None)
+            if values is None:
+                kinds.remove(kind)
+                continue
+            values = _assumed(around, {name: _plain(x) for name, x in values.items()})
+            key = _key(values)
+            if key not in seen and _inside(around, values):
+                seen.add(key)
+                yield values
+
+
+def _assumed(around: Around, values: Values) -> Values:
+    """Return the values with every input moved to where the assumptions about it hold."""
+    rng = np.random.default_rng(around.seed)
+    made = {}
+    for name, facts in around.facts.items():
+        with np.errstate(all="ignore"):
+            x = assumed(facts, np.asarray(values[name], dtype=float), rng)
+        made[name] = x if np.all(np.isfinite(x)) else drawn(facts, np.shape(values[name]), rng)
+    return {**values, **made}
+
+
+def _plain(x: Any) -> Any:
+    return np.float64(x) if isinstance(x, float) else x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x
+
+
+def _key(values: Mapping[str, Any]) -> bytes:
+    parts = [np.asarray(x) for x in values.values()]
+    return b"|".join(x.tobytes() if x.dtype.kind in "fiub" else repr(x.shape).encode() for x in parts)
+
+
+def _inside(around: Around, values: Values) -> bool:
+    return around.stepping.inside(around.wrt, tuple(np.asarray(values[name], dtype=float) for name in around.wrt))
+
+
+def _changed(around: Around, name: str, x: Any) -> Values:
+    return {**around.values, name: np.asarray(x, dtype=float)[()]}
+
+
+def _drawn(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+    """Normal numbers of several sizes, for all inputs at once and for each alone, moved inside the bounds."""
+    for _ in range(4):
+        for scale in _SCALES:
+            made = {n: _moved(around, n, scale * rng.standard_normal(np.shape(around.values[n]))) for n in around.wrt}
+            yield {**around.values, **made}
+            for name in around.wrt if len(around.wrt) > 1 else ():
+                yield {**around.values, name: made[name]}
+
+
+def _moved(around: Around, name: str, x: Any) -> Any:
+    return around.stepping.moved_inside(name, np.asarray(x, dtype=float))
+
+
+def _signs(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+    """The given numbers with other signs: all, one input, one entry, at random."""
+    yield {**around.values, **{n: -np.asarray(around.values[n]) for n in around.wrt}}
+    for name in around.wrt:
+        x = np.asarray(around.values[name], dtype=float)
+        yield _changed(around, name, -x)
+        for k in _some(x):
+            yield _changed(around, name, _with(x, k, -x.flat[k]))
+        for _ in range(4):
+            yield _changed(around, name, x * rng.choice([-1.0, 1.0], x.shape))
+
+
+def _some(x: Any) -> list[int]:
+    return [int(k) for k in np.unique(np.linspace(0, x.size - 1, min(_FEW, x.size)).astype(int))] if x.size else []
+
+
+def _with(x: Any, k: int, value: float) -> Any:
+    made = np.array(x, dtype=float)
+    made.flat[k] = value
+    return made
+
+
+def _near_branches(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+    """Numbers between and beside the constants of the code, in one entry, and in all."""
+    for number, (value, name) in enumerate(itertools.product(around.critical, around.wrt)):
+        x = np.asarray(around.values[name], dtype=float)
+        if x.size:
+            yield _changed(around, name, _with(x, number % x.size, value))
+            if x.size > 1:
+                yield _changed(around, name, value * (1 + 1e-3 * rng.uniform(0, 1, x.shape)))
+
+
+def _magnitudes(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+    """The given numbers times powers of ten: all, one input, one entry, both signs."""
+    for power in sorted(_POWERS, key=lambda p: (abs(p) > 30, abs(p) % 7, p)):
+        factor = 10.0**power
+        with np.errstate(all="ignore"):
+            yield {**around.values, **{n: np.asarray(around.values[n]) * factor for n in around.wrt}}
+            for name in around.wrt:
+                x = np.asarray(around.values[name], dtype=float)
+                if len(around.wrt) > 1:
+                    yield _changed(around, name, x * factor)
+                for k in _some(x)[:2] if x.size > 1 else ():
+                    yield _changed(around, name, _with(x, k, x.flat[k] * factor))
+                yield _changed(around, name, -x * factor)
+
+
+def _saturated(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+    """Numbers where exponentials saturate or overflow, in one entry or in all, and numbers far from zero and near each other."""
+    for value in (12.0, 20.0, 31.0, 37.0, 45.0, 100.0, 500.0, 720.0, 800.0):
+        for name, sign in itertools.product(around.wrt, (1.0, -1.0)):
+            x = np.asarray(around.values[name], dtype=float)
+            if x.size > 1:
+                yield _changed(around, name, _with(x, int(rng.integers(x.size)), sign * value))
+            yield _changed(around, name, sign * value + x)
+            yield _changed(around, name, sign * value * np.ones_like(x) * (1 + 0.01 * rng.uniform(-1, 1, x.shape)))
+    for power in (3, 5, 7, 9):
+        for name in around.wrt:
+            x = np.asarray(around.values[name], dtype=float)
+            yield _changed(around, name, 10.0**power + x)
+
+
+def _ties(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+    """Zeros, equal entries, entries in order, nearly equal ones, one entry alone."""
+    for name in around.wrt:
+        x = np.asarray(around.values[name], dtype=float)
+        yield _changed(around, name, np.zeros_like(x))
+        yield _changed(around, name, -0.0 * np.ones_like(x))
+        for k in _some(x) if x.size > 1 else ():
+            yield _changed(around, name, _with(x, k, 0.0))
+            yield _changed(around, name, _with(x, k, x.flat[(k + 1) % x.size]))
+            yield _changed(around, name, _with(np.zeros_like(x), k, 1.0))
+        if x.size > 1:
+            yield _changed(around, name, np.sort(x, axis=None).reshape(x.shape))
+            yield _changed(around, name, -np.sort(-x, axis=None).reshape(x.shape))
+            yield _changed(around, name, x.reshape(-1)[::-1].reshape(x.shape))
+            yield _changed(around, name, np.mean(x) * (1 + 1e-9 * rng.uniform(-1, 1, x.shape)))
+        yield _changed(around, name, np.full_like(x, 1.0))
+
+
+def _tails(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+    """Heavy-tailed numbers, and numbers evenly spread over their exponents."""
+    for _ in range(8):
+        yield {
+            **around.values,
+            **{n: _moved(around, n, rng.standard_cauchy(np.shape(around.values[n]))) for n in around.wrt},
+        }
+        made = {}
+        for n in around.wrt:
+            shape = np.shape(around.values[n])
+            made[n] = rng.choice([-1.0, 1.0], shape) * 10.0 ** rng.uniform(-9, 5, shape)
+        yield {**around.values, **{n: _moved(around, n, x) for n, x in made.items()}}
+
+
+def _bounded(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+    """Numbers spread over the bounds, evenly and by their distance from each end."""
+    bounded = [n for n in around.wrt if n in around.stepping.edges]
+    for _ in range(6) if bounded else ():
+        made = {}
+        for name in bounded:
+            low, high = (float(np.clip(edge, -1e300, 1e300)) for edge in around.stepping.of(name))
+            made[name] = low + (high - low) * rng.uniform(0, 1, np.shape(around.values[name]))
+        yield {**around.values, **made}
+    for power in (-1, -2, -3, -5, -8, -12, -16):
+        for name, end in itertools.product(bounded, (0, 1)):
+            low, high = (float(np.clip(edge, -1e300, 1e300)) for edge in around.stepping.of(name))
+            x = np.asarray(around.values[name], dtype=float)
+            edge = low + (high - low) * 10.0**power if end == 0 else high - (high - low) * 10.0**power
+            yield _changed(around, name, _with(x, int(rng.integers(x.size)), edge) if x.size else x)
+            yield _changed(around, name, np.full_like(x, edge) * (1 + 1e-3 * rng.uniform(-1, 0, x.shape)))
+        for name in bounded:
+            low, high = around.stepping.of(name)
+            x = np.asarray(around.values[name], dtype=float)
+            if low > 0 and np.isfinite(high):
+                spread = np.log10(low) + (np.log10(high) - np.log10(low)) * rng.uniform(0, 1, x.shape)
+                yield _changed(around, name, 10.0**spread)
+            yield _changed(around, name, np.clip(x * 10.0**power, low, high))
+
+
+def _integers(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+    """Other indices, masks and counts: repeated, all false, all true, another order; numbers beside the given one."""
+    for name, x in around.values.items():
+        if name in around.wrt or isinstance(x, str | bytes):
+            continue
+        array = np.asarray(x)
+        if array.dtype.kind not in "iub" or not array.size:
+            continue
+        if array.ndim == 0:
+            if array.dtype.kind != "b":
+                for value in (int(array) + 1, int(array) - 1, 1, 2, 0):
+                    yield {**around.values, name: type(x)(value)}
+            continue
+        most = int(np.max(array)) if array.dtype.kind != "b" else 1
+        made = [np.full_like(array, array.flat[0]), np.roll(array, 1), array[..., ::-1], np.zeros_like(array)]
+        if array.dtype.kind == "b" or set(np.unique(array)) <= {0, 1}:
+            made += [np.ones_like(array), 1 - array if array.dtype.kind != "b" else ~array]
+            made += [rng.integers(0, 2, array.shape).astype(array.dtype) for _ in range(3)]
+        elif most >= 0 and np.min(array) >= 0:
+            made += [rng.integers(0, most + 1, array.shape).astype(array.dtype) for _ in range(3)]
+            made += [np.full_like(array, most)]
+        for other in made:
+            yield {**around.values, name: other}
+
+
+def _sized(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+    """Other lengths of arrays; axes of one length are taken to be one size."""
+    lengths = {n for x in around.values.values() if isinstance(x, np.ndarray) for n in x.shape if n > 0}
+    wanted = _wanted_sizes(around, sorted(lengths, reverse=True))
+    for size, old in wanted:
+        made: Values = {}
+        for name, x in around.values.items():
+            made[name] = _resized(x, old, size, rng, name in around.wrt) if isinstance(x, np.ndarray) else x
+            if isinstance(x, int) and not isinstance(x, bool) and x == old:
+                made[name] = size
+        if all(np.size(x) <= _LARGEST for x in made.values() if isinstance(x, np.ndarray)):
+            yield made
+
+
+def _wanted_sizes(around: Around, lengths: Sequence[int]) -> list[tuple[int, int]]:
+    """Return pairs of a size that is tried and the length that it replaces."""
+    if around.sizes is None:
+        return [(size, old) for size in _SIZES for old in lengths if size != old]
+    named = around.named or {}
+    pairs = []
+    for name, sizes in around.sizes.items():
+        olds = [named[name]] if name in named else lengths
+        pairs += [(size, old) for size in sizes for old in olds if size != old]
+    return pairs
+
+
+def _resized(x: Any, old: int, size: int, rng: np.random.Generator, moves: bool) -> Any:
+    for axis, length in enumerate(x.shape):
+        if length == old:
+            taken = np.arange(size) % old
+            x = np.take(x, taken, axis=axis)
+            if moves and size > old:
+                x = x * (1 + 0.3 * rng.uniform(-1, 1, x.shape))
+    return x
+
+
+_KINDS: tuple[Callable[[Around, np.random.Generator], Iterator[Values]], ...] = (
+    _signs, _drawn, _near_branches, _integers, _sized, _magnitudes, _bounded, _ties, _saturated, _tails,
+)  # fmt: skip

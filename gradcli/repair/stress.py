@@ -1,0 +1,577 @@
+"""Look for hard points where a claim is wrong or loses digits, and add what was found to the report of a check."""
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.tape import CONSTANT
+from gradcli.checks.causes import Verified
+from gradcli.checks.check import verify
+from gradcli.checks.request import Request
+from gradcli.errors import BadOption, GradcliError, Place
+from gradcli.modes.claim import Claimed, WrongShape, in_shape
+from gradcli.modes.claimed import Called, ClaimedFunction
+from gradcli.modes.mode import Question
+from gradcli.modes.registry import MODES
+from gradcli.repair.exact import Named, both_ways, function_of, loss
+from gradcli.repair.hard_points import Around, hard_points
+from gradcli.repair.look import (
+    FULL,
+    Look,
+    Word,
+    digits_of,
+    given_digits,
+    left_digits,
+    look,
+    moved,
+    right_digits,
+    right_gradient,
+)
+from gradcli.report import numbers
+from gradcli.report.check import CheckReport
+from gradcli.report.common import Finding, finding
+from gradcli.report.point_report import FewestDigits, StressReport
+from gradcli.request.point import Estimate, Point
+from gradcli.targets.derived import is_target, root_of
+from gradcli.targets.facts import dims_of_values, facts_of
+from gradcli.targets.function import Function, of
+from gradcli.targets.python import PythonFunction
+from gradcli.tracing.closures import closure, codes, python_code
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
+from gradcli.words import Exit, Kind, Severity, Verdict, worst
+
+POINTS = 400  # that are looked at, unless the user asks for another number
+_MOST_CALLS = 15_000  # of f, after which no further point is looked at
+_WITHOUT = frozenset({"symbolic"})  # modes that a wrong point need not run
+_CONFIRMED = 3  # wrong points that are checked in full, before the search goes on without a verdict
+_LOST = 2.0  # digits that are lost beside those that the inputs leave open; fewer are no finding
+
+
+@dataclass(frozen=True, slots=True)
+class StressOptions:
+    """How many points are looked at, at which sizes, and how many digits must be right; None for no demand."""
+
+    points: int = POINTS
+    sizes: Mapping[str, tuple[int, ...]] | None = None
+    named: Mapping[str, int] | None = None
+    digits: float | None = None
+    assume: tuple[str, ...] = ()
+
+
+# The finding that names the point where the fewest digits are right, the line that loses them, and what to write instead.
+
+FEW_DIGITS = 6.0  # fewer are reported
+
+
+# What to write instead of a line that loses digits.
+
+_KNOWN = (  # a pattern of the line, what it does, what to write
+    (r"1(?:\.0)?\s*-\s*(?:\w+\.)*cos\((?P<x>.+)\)", "1 - cos(x) cancels near 0", "2*sin(x/2)**2"),
+    (r"(?:\w+\.)*exp\((?P<x>.+)\)\s*-\s*1", "exp(x) - 1 cancels near 0", "expm1(x)"),
+    (r"(?:\w+\.)*log\(\s*1(?:\.0)?\s*\+", "log(1 + x) cancels near 0", "log1p(x)"),
+    (r"1(?:\.0)?\s*-\s*(?:\w+\.)*tanh\(.+\)\s*\*\*\s*2", "1 - tanh(x)**2 cancels where x is large", "1/cosh(x)**2"),
+    (r"1(?:\.0)?\s*/\s*\(1(?:\.0)?\s*\+\s*(?:\w+\.)*exp\(.+\)\)\s*-\s*1", "sigmoid(x) - 1 cancels where x is large",
+     "-1/(1 + exp(x))"),
+    (r"mean\(.+\*\*\s*2.*\)\s*-\s*(?:\w+\.)*mean\(.+\)\s*\*\*\s*2", "mean(x**2) - mean(x)**2 cancels where x varies little",
+     "mean((x - mean(x))**2)"),
+    (r"sqrt\(.+\)\s*-\s*.*sqrt\(.+\)", "the difference of two roots cancels", "(a - b)/(sqrt(a) + sqrt(b))"),
+)  # fmt: skip
+_PATTERNS = tuple((re.compile(pattern), says, do) for pattern, says, do in _KNOWN)
+
+
+def advice(line: str, operation: str) -> tuple[str, str | None]:
+    """Return what a line loses its digits by, and what to write instead, None where nothing better is known."""
+    for pattern, says, do in _PATTERNS:
+        if pattern.search(line):
+            return says, do
+    if operation in ("sub", "subtract", "add", "sum", "-", "+"):
+        return "nearly equal numbers cancel", None
+    return "digits are lost", None
+
+
+def inaccurate(
+    what: str,
+    digits: float,
+    values: Mapping[str, Any],
+    function: Named | None,
+    wrt: tuple[str, ...],
+    wanted: float | None,
+) -> Finding:
+    """Return the finding that `what` keeps few right digits at a point, an error if more are `wanted`.
+
+    `function` computes it; its line that loses the digits is named where it can be traced.
+    """
+    says = f"{what} keeps {math.floor(digits * 10) / 10:.1f} right digits at {numbers.at_values(values)}"
+    lost = None if function is None else loss(function, wrt, values)
+    hint, where = None, None
+    if lost is not None:
+        where = lost.where
+        reason, better = advice(where.source if where is not None else "", lost.name)
+        says += f"; {reason}"
+        hint = None if better is None else f"write {better}"
+        if isinstance(where, Place) and where.operation != where.source:
+            says += f", in {where.operation}"
+    few = wanted is not None and digits < wanted
+    if few:
+        says += f"; --digits asks for {wanted:g}"
+    return finding(Kind.INACCURATE, Severity.ERROR if few else Severity.WARNING, says, at=where, hint=hint)
+
+
+def stressed(given: Verified, request: Request, options: StressOptions) -> Verified:
+    """Return the verdict with what was seen at hard points.
+
+    Of a claim that passed: the point where it is wrong, or where it keeps the fewest digits. Without a claim: where f and
+    its gradient by each mode keep the fewest.
+
+    Raises  BadOption where the claim is no gradient; BadClaim if the claim raises where f is smooth.
+    """
+    if not is_target(request.f) and request.own is None:
+        raise BadOption("--stress is for gradients and Jacobians", do="check the gradient: --grad")
+    report = given.report
+    if report.verdict == Verdict.FAIL:
+        return given
+    if request.claim is None:
+        return replace(given, report=_without_claim(report, request, options))
+    found = _searched(request, options)
+    report = replace(report, stress=found.report)
+    if found.wrong is not None:
+        failed = replace(found.wrong.report.points[0], name="hard point")
+        causes = {len(report.points): cause for cause in found.wrong.causes.values()}
+        points = (*report.points, failed)
+        report = replace(report, points=points, verdict=Verdict.FAIL, exit_status=int(Exit.WRONG))
+        return Verified(report, causes, calls=found.wrong.calls)
+    report = _with_fewest(report, request, found.fewest, options.digits)
+    if found.in_float32 is not None:
+        seen = found.in_float32
+        what = f"on float32 inputs the claim of {seen.name}"
+        report = _with_findings(report, [inaccurate(what, seen.digits, seen.values, None, request.wrt, None)])
+    return replace(given, report=report)
+
+
+def with_digits(report: CheckReport, request: Request, digits: float) -> CheckReport:
+    """Return the report, wrong if the claim keeps fewer digits at a given point than are asked for."""
+    if request.claim is None or not is_target(request.f):
+        raise BadOption("--digits counts the right digits of a claimed gradient", do="give one: --grad g")
+    looks = [look(request, point.values, conditioned=False) for point in request.points]
+    fewest = min(looks, key=lambda seen: seen.digits)
+    return _with_fewest(report, request, fewest if fewest.word is Word.RIGHT else None, digits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    report: StressReport
+    wrong: Verified | None
+    fewest: Look | None
+    in_float32: Look | None  # where the claim loses the most digits on float32 inputs
+
+
+# Points on the other side of the branches that f and its claim took, sought by following the margins of comparisons.
+
+_STEPS = 4  # of Newton's method towards a margin of zero
+_BEYOND = (1.01, 1.5)  # times the step that reaches it
+_MOST_MARGINS = 40  # comparisons
+_COMPARED = frozenset({"less", "less_equal", "greater", "greater_equal"})
+
+
+def beyond_branches(request: Request, point: Point) -> Iterator[dict[str, Any]]:
+    """Yield points where one comparison of f or of the claim goes the other way than at the given point."""
+    claim = function_of(request.claim)
+    functions = [of(request.f, point.values, request.wrt)]
+    if claim is not None:
+        functions.append(lambda *xs: claim({**point.values, **dict(zip(request.wrt, xs, strict=True))}))
+    for function in functions:
+        program = _recorded(function, [point.values[name] for name in request.wrt])
+        if program is not None:
+            yield from _crossings(request, point.values, function, program)
+
+
+def _recorded(function: Any, xs: list[Value]) -> Program | None:
+    try:
+        with np.errstate(all="ignore"):
+            return record(function, xs)
+    except (GradcliError, ValueError, TypeError, ArithmeticError, IndexError, np.linalg.LinAlgError):
+        return None
+
+
+def _crossings(
+    request: Request, values: Mapping[str, Any], function: Any, program: Program
+) -> Iterator[dict[str, Any]]:
+    number = 0
+    for k, (primitive, _, operands, _, _, _) in enumerate(program.tape.decisions):
+        if primitive is None or primitive.name not in _COMPARED or len(operands) < 2:
+            continue
+        margins = np.ravel(np.subtract(*(np.asarray(x, dtype=float) for x in operands[:2])))
+        for entry in np.argsort(np.abs(margins))[:3]:
+            number += 1
+            if number > _MOST_MARGINS:
+                return
+            for beyond in _BEYOND:
+                made = _followed(request, values, function, k, int(entry), beyond)
+                if made is not None:
+                    yield made
+
+
+def _followed(
+    request: Request, values: Mapping[str, Any], function: Any, k: int, entry: int, beyond: float
+) -> dict[str, Any] | None:
+    """Return a point a little beyond that where the k-th comparison changes, found by Newton's method on its margin."""
+    xs = [np.asarray(values[name], dtype=float) for name in request.wrt]
+    for _ in range(_STEPS):
+        program = _recorded(function, [x[()] for x in xs])
+        if program is None or k >= len(program.tape.decisions):
+            break
+        _, slots, operands, _, _, _ = program.tape.decisions[k]
+        margin = np.subtract(*(np.asarray(x, dtype=float) for x in operands[:2]))
+        if entry >= margin.size:
+            break
+        slopes = [np.zeros(np.shape(x)) for x in xs]
+        seed = np.zeros(margin.shape)
+        seed.flat[entry] = 1.0
+        for sign, slot, x in zip((1.0, -1.0), slots, operands, strict=False):
+            if slot == CONSTANT:
+                continue
+            own = seed if np.shape(x) == margin.shape else np.sum(seed).reshape(np.shape(x))
+            found = program.tape.sweep(slot, (sign * own)[()])
+            for n, recorded in enumerate(program.inputs):
+                if found[recorded.slot] is not None:
+                    slopes[n] = slopes[n] + found[recorded.slot]
+        square = sum(float(np.sum(np.square(s))) for s in slopes)
+        if not 0 < square < np.inf:
+            break
+        xs = [x - float(margin.flat[entry]) / square * s for x, s in zip(xs, slopes, strict=True)]
+    start = [np.asarray(values[name], dtype=float) for name in request.wrt]
+    xs = [a + beyond * (b - a) for a, b in zip(start, xs, strict=True)]
+    made = {name: x[()] for name, x in zip(request.wrt, xs, strict=True)}
+    return {**values, **made} if all(np.all(np.isfinite(x)) for x in made.values()) else None
+
+
+# Numbers near which a function may take another branch: the constants of its code, and of the user's functions it calls.
+
+_MOST_CRITICAL = 24  # numbers that are used
+_MOST_ENTRIES = 200  # of an array that holds such numbers
+_DEEP = 4  # calls from one function to the next
+_NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:[eE][-+]?\d+)?")
+
+
+def critical_numbers(f: Function, claim: Claimed | None) -> list[float]:
+    """Return numbers between and beyond the constants that a function and its claim hold, both signs, the smallest first."""
+    found = {x for function in _functions(f, claim) for x in _constants(function, _DEEP, set())}
+    if root_of(f).kind == "expression":
+        texts = (getattr(root_of(f), "text", ""), getattr(claim, "text", ""))
+        found |= {float(number) for text in texts for number in _NUMBER.findall(text)}
+    held = sorted({x for x in found if np.isfinite(x) and 0 < abs(x) < 1e6} | {0.0})
+    if len(held) > _MOST_CRITICAL:
+        held = [held[k] for k in np.linspace(0, len(held) - 1, _MOST_CRITICAL).astype(int)]
+    beyond = [held[0] - 1.0, held[-1] * 1.25 + 1.0]
+    between = [(a + b) / 2 for a, b in itertools.pairwise(held)]
+    beside = [x * (1 + side) for x in held if x for side in (-1e-3, 1e-3)]
+    both = {*beyond, *between, *beside}
+    return sorted(both | {-x for x in both}, key=abs)
+
+
+def _functions(f: Function, claim: Claimed | None) -> list[FunctionType]:
+    root = root_of(f)
+    found: list[Any] = [root.function] if isinstance(root, PythonFunction) else []
+    if isinstance(claim, ClaimedFunction) and isinstance(claim.compute, Called):
+        found.append(claim.compute.function.function)
+    return [x for x in map(python_code, found) if isinstance(x, FunctionType)]
+
+
+def _constants(function: FunctionType, deep: int, seen: set[int]) -> Iterator[float]:
+    if id(function) in seen or not deep:
+        return
+    seen.add(id(function))
+    names = {name for code in codes(function.__code__) for name in code.co_names}
+    own = [function.__globals__[name] for name in sorted(names) if name in function.__globals__]
+    for code in codes(function.__code__):
+        yield from (float(x) for x in code.co_consts if isinstance(x, int | float) and not isinstance(x, bool))
+    for x in map(python_code, (*closure(function).values(), *own, *(function.__defaults__ or ()))):
+        if isinstance(x, FunctionType):
+            if x.__module__ == function.__module__:
+                yield from _constants(x, deep - 1, seen)
+        elif isinstance(x, int | float) and not isinstance(x, bool):
+            yield float(x)
+        elif isinstance(x, np.ndarray) and x.dtype.kind in "fiu" and x.size <= _MOST_ENTRIES:
+            yield from map(float, x.reshape(-1))
+
+
+def _points(request: Request, options: StressOptions) -> Iterator[dict[str, Any]]:
+    """Yield hard points, as many as are wanted, until f was called too often."""
+    given = request.points[0]
+    around = Around(
+        given.values, request.wrt, request.stepping, critical_numbers(request.f, request.claim), request.seed, options.sizes,
+        options.named, facts_of(list(options.assume), dims_of_values(given.values)),
+    )  # fmt: skip
+    last = _calls(request) + _MOST_CALLS
+    for number, values in enumerate(hard_points(around, beyond_branches(request, given))):
+        if number >= options.points or _calls(request) > last:
+            return
+        yield values
+
+
+# A claim on float32 inputs: the digits that it keeps of those that float32 leaves.
+
+MOST = 60  # points at which float32 is tried
+DIGITS = float(-np.log10(np.finfo(np.float32).eps))
+_FEWEST_GIVEN = 3.0  # digits that float32 must leave of the right gradient
+_LOST_IN_FLOAT32 = 3.0  # digits that are lost beside those that float64 loses; fewer are no finding
+_SMALLEST, _LARGEST = 1e-30, 1e30  # numbers whose squares and products float32 may not have are left out, unless zero
+
+
+def takes_float32(request: Request) -> bool:
+    """Whether a claim can be called with float32 inputs: a Python function can."""
+    return isinstance(request.claim, ClaimedFunction) and isinstance(request.claim.compute, Called)
+
+
+def look_in_float32(request: Request, seen: Look) -> Look | None:
+    """Return what the claim keeps on float32 inputs, if it loses more digits than at the point seen in float64; else None.
+
+    The right gradient is that at the same numbers, in float64.
+    """
+    values = seen.values
+    narrow = {**values, **{name: np.asarray(values[name], dtype=np.float32)[()] for name in request.wrt}}
+    wide = {**values, **{name: np.asarray(narrow[name], dtype=float)[()] for name in request.wrt}}
+    if not all(_has_room(wide[name]) for name in request.wrt) or request.claim is None:
+        return None
+    q = request.question(Point(wide))
+    right = right_gradient(q)
+    if right is None or not all(map(_has_room, right.value.values())):
+        return None
+    given = DIGITS - (FULL - given_digits(q, right))
+    if given < _FEWEST_GIVEN:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            found = request.claim(narrow)
+            claimed = {n: in_shape(n, x, np.shape(q.value), shape(wide[n])) for n, x in found.items()}
+    except (GradcliError, WrongShape, ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError):
+        return None
+    digits = {
+        n: min(right_digits(x, right.value[n], right.bound[n]), DIGITS) for n, x in claimed.items() if n in right.value
+    }
+    name = min(digits, key=lambda n: digits[n])
+    narrowed = Look(Word.RIGHT, wide, digits[name], given, name)
+    return narrowed if narrowed.lost > seen.lost + _LOST_IN_FLOAT32 else None
+
+
+def _has_room(x: Any) -> bool:
+    x = np.abs(np.asarray(x))
+    return bool(np.all((x == 0) | ((x > _SMALLEST) & (x < _LARGEST))))
+
+
+def _searched(request: Request, options: StressOptions) -> _Found:
+    counts = dict.fromkeys(Word, 0)
+    fewest: Look | None = None
+    in_float32: Look | None = None
+    wrong: Verified | None = None
+    confirmed = 0
+    narrow = MOST if takes_float32(request) else 0
+    for values in _points(request, options):
+        seen = look(request, values)
+        counts[seen.word] += 1
+        if seen.word is Word.WRONG and confirmed < _CONFIRMED:
+            confirmed += 1
+            wrong = _confirmed(request, seen.values, request.points[0])
+            if wrong is not None:
+                break
+        if seen.word is Word.RIGHT and _fewer(seen, fewest):
+            fewest = seen
+        if seen.word is Word.RIGHT and narrow > 0:
+            narrow -= 1
+            other = look_in_float32(request, seen)
+            in_float32 = other if other is not None and _fewer(other, in_float32) else in_float32
+    report = StressReport(sum(counts.values()), counts[Word.RIGHT], counts[Word.SKIPPED], counts[Word.WRONG])
+    return _Found(report, wrong, fewest, in_float32)
+
+
+def _fewer(seen: Look, fewest: Look | None) -> bool:
+    return seen.lost > _LOST and (fewest is None or seen.digits < fewest.digits)
+
+
+# How many digits are right at a point without a claim: of the value of f, and of its gradient by each mode.
+
+VALUE = "value"
+BY_RULES = ("forward", "reverse")  # modes that lose digits by rounding alone
+MEASURED = (*BY_RULES, "finite-difference")
+
+
+def measured(request: Request, q: Question) -> dict[str, Look]:
+    """Return the right digits of the value of f and of its gradient by each mode; nothing where they cannot be known.
+
+    Shapes  digits are those of the worst entry.
+    """
+    if q.untraced is not None:
+        return {}
+    right = right_gradient(q)
+    if right is None:
+        return {}
+    found = dict(_gradients(request, q, right))
+    value = _value(request, q)
+    return found if value is None else {VALUE: value, **found}
+
+
+def _gradients(request: Request, q: Question, right: Estimate) -> Iterator[tuple[str, Look]]:
+    given: float | None = None
+    for mode in (name for name in MEASURED if name in request.modes):
+        try:
+            with np.errstate(all="ignore"):
+                found = MODES[mode].gradient(q)
+        except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+            continue
+        digits, name = digits_of(found, right)
+        if given is None and digits < FULL - 4:
+            given = given_digits(q, right)
+        yield mode, Look(Word.RIGHT, q.point.values, digits, FULL if given is None else given, name)
+
+
+def _value(request: Request, q: Question) -> Look | None:
+    values: Mapping[str, Any] = q.point.values
+    exact = both_ways(request.f, q.wrt, values)
+    if exact is None or shape(exact[1]) != shape(np.ravel(q.value)):
+        return None
+    digits = right_digits(np.ravel(q.value), exact[1])
+    given = FULL
+    if digits < FULL - 4:
+        other = both_ways(request.f, q.wrt, moved(q))
+        given = 0.0 if other is None else left_digits(exact[1], other[1])
+    return Look(Word.RIGHT, values, digits, given)
+
+
+def _without_claim(report: CheckReport, request: Request, options: StressOptions) -> CheckReport:
+    """Return the report with the points where f, and its gradient by each mode, keep the fewest digits."""
+    if request.question(request.points[0]).untraced is not None:
+        raise BadOption(
+            "--stress without a claim compares with certified values, and f is not traced",
+            do="give a claim, which needs values of f alone: --grad g",
+        )
+    tried = known = 0
+    fewest: dict[str, Look] = {}
+    for values in _points(request, options):
+        tried += 1
+        seen = measured(request, request.question(Point(values)))
+        known += bool(seen)
+        for what, each in seen.items():
+            if _fewer(each, fewest.get(what)):
+                fewest[what] = each
+    listed = tuple(FewestDigits(what, x.digits, dict(x.values)) for what, x in fewest.items())
+    report = replace(report, stress=StressReport(tried, known, tried - known, 0, listed))
+    found = []
+    for what, x in fewest.items():
+        if what in (VALUE, *BY_RULES) and x.digits < max(FEW_DIGITS, options.digits or 0.0):
+            name = "f" if what == VALUE else f"the gradient by {what}"
+            found.append(inaccurate(name, x.digits, x.values, request.f, request.wrt, options.digits))
+    return _with_findings(report, found)
+
+
+def _calls(request: Request) -> int:
+    """Return how often the function was called; 0 for an expression, whose calls cost little."""
+    root = root_of(request.f)
+    return root.calls if isinstance(root, PythonFunction) else 0
+
+
+# Shrink a point where a claim is wrong to the simplest one where it still is.
+
+_MOST = 120  # points that are tried
+_ROUNDED = (1, 2, 3)  # significant digits
+_FEW = 12  # entries that are made simpler one by one
+
+
+def shrunk(
+    values: Mapping[str, Any], given: Mapping[str, Any], wrt: tuple[str, ...], fails: Callable[[Any], bool]
+) -> dict[str, Any]:
+    """Return a point that still `fails`, with as many given values, and numbers as short, as were found.
+
+    Cost  at most 120 calls of `fails`.
+    """
+    best, left = dict(values), _MOST
+    progress = True
+    while progress and left > 0:
+        progress = False
+        for other in _simpler(best, given, wrt):
+            if left <= 0:
+                break
+            left -= 1
+            if fails(other):
+                best, progress = other, True
+                break
+    return best
+
+
+def _simpler(values: Mapping[str, Any], given: Mapping[str, Any], wrt: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """Yield simpler points: an input as it was given, all entries rounded, one entry as given or rounded."""
+    for name in values:
+        if not _same(values[name], given[name]) and np.shape(values[name]) == np.shape(given[name]):
+            yield {**values, name: given[name]}
+    for name in wrt:
+        x = np.asarray(values[name], dtype=float)
+        for digits in _ROUNDED:
+            rounded = _rounded(x, digits)
+            if not np.array_equal(rounded, x):
+                yield {**values, name: rounded[()]}
+                break
+        if 1 < x.size <= _FEW:
+            was = np.asarray(given[name], dtype=float)
+            for k in range(x.size):
+                for simple in (
+                    was.flat[k] if was.shape == x.shape else 1.0,
+                    *(_rounded(x.flat[k], d) for d in _ROUNDED),
+                ):
+                    if _cost(simple) < _cost(x.flat[k]):
+                        made = x.copy()
+                        made.flat[k] = simple
+                        yield {**values, name: made}
+                        break
+
+
+def _rounded(x: Any, digits: int) -> Any:
+    return np.vectorize(lambda number: float(f"{number:.{digits}g}"), otypes=[float])(x) if np.size(x) else x
+
+
+def _cost(x: Any) -> int:
+    return len(repr(float(x)))
+
+
+def _same(a: Any, b: Any) -> bool:
+    return np.shape(a) == np.shape(b) and bool(np.array_equal(np.asarray(a), np.asarray(b)))
+
+
+def _confirmed(request: Request, values: Mapping[str, Any], given: Point) -> Verified | None:
+    """Return the verdict at the simplest point near these values where the whole check says fail; None if it says otherwise."""
+    fails: Callable[[Any], bool] = lambda at: look(request, at, conditioned=False).word is Word.WRONG
+    for at in (shrunk(values, given.values, request.wrt, fails), values):
+        alone = replace(
+            request, points=(Point(dict(at), number=len(request.points)),), mutate=False, own=None,
+            modes=tuple(mode for mode in request.modes if mode not in _WITHOUT),
+        )  # fmt: skip
+        found = verify(alone)
+        if found.report.verdict == Verdict.FAIL:
+            return found
+    return None
+
+
+def _with_fewest(report: CheckReport, request: Request, fewest: Look | None, wanted: float | None) -> CheckReport:
+    if fewest is None or fewest.digits >= max(FEW_DIGITS, wanted or 0.0):
+        return report
+    what = f"the claim of {fewest.name}"
+    return _with_findings(
+        report, [inaccurate(what, fewest.digits, fewest.values, function_of(request.claim), request.wrt, wanted)]
+    )
+
+
+def _with_findings(report: CheckReport, found: list[Finding]) -> CheckReport:
+    """Return the report with some findings at its first point, which fails if one of them is an error."""
+    first = replace(report.points[0], findings=(*report.points[0].findings, *found))
+    if not any(each.severity == Severity.ERROR for each in found):
+        return replace(report, points=(first, *report.points[1:]))
+    points = (replace(first, verdict=Verdict.FAIL), *report.points[1:])
+    return replace(
+        report, points=points, verdict=Verdict.FAIL, exit_status=int(worst([Exit(report.exit_status), Exit.WRONG]))
+    )

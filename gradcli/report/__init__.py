@@ -1,0 +1,1 @@
+"""What was found, as frozen data, and every form of it: text, JSON, page, pictures, JUnit, SARIF."""

@@ -1,0 +1,448 @@
+"""The report of `compare-modes`: every mode side by side, as data, as blocks for people, and as pictures."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, Context, Decimal
+from typing import Any, Protocol
+
+import numpy as np
+
+from gradcli.report import numbers, shown_entries
+from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.blocks import (
+    WORDS,
+    Bars,
+    Block,
+    Cell,
+    Figure,
+    Heading,
+    Headline,
+    Paragraph,
+    Picture,
+    Piece,
+    Table,
+    Tone,
+)
+from gradcli.report.common import Finding, Printed, Target, seed_line
+from gradcli.report.compare_rows import EXACT, Accumulation, ModeRow, Precision, Product, RightDigits, SchemeSummary
+from gradcli.report.encode import Given, Status, Values
+from gradcli.report.error_maps import error_maps
+from gradcli.report.escape import cut
+from gradcli.report.growth import Growth
+from gradcli.report.tidy import entries
+from gradcli.words import Derivative, Exit, Kind, RanOn, Verdict
+
+# The pictures of `compare-modes`: bars of digits and cost, the errors of matrices, and growth.
+
+
+class Compared(Protocol):
+    """What pictures show of the whole report."""
+
+    @property
+    def value(self) -> Values: ...
+
+    @property
+    def reference(self) -> str | None: ...
+
+    @property
+    def modes(self) -> dict[str, ModeRow]: ...
+
+    @property
+    def precision(self) -> tuple[Precision, ...] | Absent: ...
+
+    @property
+    def growth(self) -> Growth | Absent: ...
+
+
+def pictures(report: Compared) -> tuple[Picture, ...]:
+    """Return bars of digits and cost, the errors of matrices as heat maps, and growth."""
+    ok = {mode: row for mode, row in report.modes.items() if row.status == "ok"}
+    digits = tuple(
+        (mode, row.right_digits.worst) for mode, row in ok.items() if isinstance(row.right_digits, RightDigits)
+    )
+    costs = tuple((mode, float(row.relative_time or 0.0)) for mode, row in ok.items())
+    found: list[Picture] = [
+        Bars("right digits of the worst entry", "digits", digits),
+        Bars("time of a gradient", "evaluations of f", costs, log=True),
+    ]
+    reference = report.modes[report.reference].values if report.reference else {}
+    for mode, row in ok.items():
+        if mode != report.reference:
+            found += error_maps(mode, row.values, reference, int(np.ndim(report.value)))
+    if report.precision:
+        ulps = tuple((p.dtype, p.ulps_worst) for p in report.precision)
+        found.append(Bars("worst error of a gradient in low precision", "ulps of that precision", ulps, log=True))
+    return (*found, *(report.growth.pictures() if report.growth else ()))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CompareReport(Printed):
+    """All modes at one point, and error against step size.
+
+    target        What was differentiated.
+    at            The value of every input by name.
+    drawn         The inputs whose values were drawn at random.
+    seed          The seed of everything that was drawn.
+    value         The value of f at the point.
+    f_seconds     The time of one evaluation of f, in seconds.
+    reference     The mode that the others are compared with; null where none answered.
+    modes         What each mode answered and what it cost, by its name; `claim` is the claimed gradient.
+    sweep         A summary of error against step size, one entry for each difference scheme.
+    findings      What is worth knowing of the function and the point.
+    exit_status   The exit status of this command.
+    environment   The versions of what the result depends on, by name, and the number of threads.
+    verdict       The verdict on the claim, as `check` gives it.
+    message       The verdict as a sentence.
+    function      What was differentiated, where it is not the target itself but its gradient or a product.
+    columns       The names of the columns that the text shows.
+    precision     The gradient in formats of low precision, one entry for each (--dtype).
+    accumulation  Gradients of micro-batches against that of the full batch (--accumulate).
+    products      The ways to a product of the Hessian with a vector (--order 2).
+    growth        How costs grow with a size (--sizes).
+    derivative    Which derivative was compared.
+    outputs       The names of the outputs, for a result that is no scalar.
+    no_sweep      Why error against step size is left out, as a sentence.
+    schema        The name of this schema, with its number.
+    line          The line of standard input that asked for it, counted from 1.
+    """
+
+    target: Target
+    at: dict[str, Given]
+    drawn: tuple[str, ...]
+    seed: int
+    value: Values
+    f_seconds: float
+    reference: str | None
+    modes: dict[str, ModeRow]
+    sweep: tuple[SchemeSummary, ...]
+    findings: tuple[Finding, ...]
+    exit_status: Status
+    environment: dict[str, str | int]
+    verdict: Verdict | Absent = ABSENT
+    message: str | Absent = ABSENT
+    function: str | Absent = ABSENT
+    columns: tuple[str, ...] | Absent = ABSENT
+    precision: tuple[Precision, ...] | Absent = ABSENT
+    accumulation: Accumulation | Absent = ABSENT
+    products: tuple[Product, ...] | Absent = ABSENT
+    growth: Growth | Absent = ABSENT
+    derivative: Derivative = "gradient"
+    outputs: tuple[str, ...] | Absent = ABSENT
+    no_sweep: str | Absent = ABSENT  # why there is no error against step size
+    schema: str = "gradcli.compare-modes/3"
+    line: int | Absent = ABSENT
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return the verdict on a claim, the value, the gradients, the costs, and what they say."""
+        return _blocks(self)
+
+    def gist(self) -> str:
+        """Return the verdict on a claim, the target, and the least and the most digits of the modes that answered."""
+        verdict = f"{_word(self)[0]}: " if isinstance(self.verdict, Verdict) else ""
+        answered = [row for row in self.modes.values() if row.status == "ok"]
+        digits = [row.right_digits.worst for row in answered if isinstance(row.right_digits, RightDigits)]
+        said = f", {_count(min(digits))} to {_count(max(digits))} right digits" if digits else ""
+        return f"{verdict}{cut(self.target.text)}: {len(answered)} modes{said}"
+
+    def pictures(self) -> tuple[Picture, ...]:
+        """Return bars of digits and cost, the errors of matrices as heat maps, and growth."""
+        return pictures(self)
+
+    def page_blocks(self) -> tuple[Block | Figure, ...]:
+        """Return the text, and the pictures below it."""
+        return (*self.blocks(), Heading("Charts"), *self.pictures())
+
+    def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return every entry of every mode as a row."""
+        rows: list[tuple[object, ...]] = []
+        for mode, row in self.modes.items():
+            for name, x in row.values.items():
+                rows += [
+                    (mode, name, index, g, b)
+                    for (index, g), (_, b) in zip(entries(x), entries((row.bound or {})[name]), strict=True)
+                ]
+        return ("mode", "input", "index", "value", "bound"), rows
+
+
+def _word(report: CompareReport) -> tuple[str, Tone]:
+    """Return the verdict on a claim as it is printed; ERROR where a mode that was named is not installed."""
+    assert isinstance(report.verdict, Verdict)
+    return ("ERROR", "bad") if report.exit_status == Exit.UNUSABLE else WORDS[report.verdict]
+
+
+def _blocks(report: CompareReport) -> tuple[Block, ...]:
+    """Return the verdict on a claim, the value, the gradients, the costs, and what they say."""
+    found: list[Block] = []
+    if isinstance(report.verdict, str) and isinstance(report.message, str):
+        found.append(Headline(*_word(report), f"{cut(report.target.text)}: {report.message}"))
+    place = numbers.at_values(report.at, report.drawn)
+    found.append(Paragraph(f"{report.function or f'f = {report.target.text}'} = {numbers.value(report.value)}", 0))
+    found += [Paragraph(f"at {place}", 0)] if place else []
+    found += [_gradients(report), _costs(report), Paragraph((Piece(_units(report), "dim"),))]
+    found += [Paragraph(where.says()) for where in _ran_on(report)]
+    found += [Paragraph(said) for said in _sentences(report)]
+    for f in report.findings:
+        install = f": {f.hint}" if f.kind == Kind.UNAVAILABLE else ""
+        found.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message + install))))
+    found += _products(report)
+    found += _precision(report.precision or ())
+    if report.accumulation:
+        found.append(Paragraph(f"{report.accumulation.says()}."))
+    if report.growth:
+        found += report.growth.blocks()
+    elif report.sweep:
+        found += [_steps(report.sweep), Paragraph(_steps_in_words(report.sweep))]
+    elif isinstance(report.no_sweep, str):
+        found.append(Paragraph(f"Error against step size is not shown: {report.no_sweep} (gradcli sweep shows it)."))
+    return (*found, *seed_line(report.seed))
+
+
+def _gradients(report: CompareReport) -> Table:
+    reference = report.modes[report.reference].values if report.reference else {}
+    entries = shown_entries.shown(reference, [row.values for row in report.modes.values() if row.status == "ok"])
+    columns = ["mode", *(_derivative(report, name, at) for name, at in entries)]
+    rows: list[tuple[Cell, ...]] = []
+    for mode, row in report.modes.items():
+        if row.status == "ok":
+            cells = [_entry(row.values, reference, name, at) for name, at in entries]
+            rows.append((mode, *cells))
+    return Table(tuple(columns), tuple(rows), title=shown_entries.title(reference, entries))
+
+
+def _derivative(report: CompareReport, name: str, at: tuple[int, ...]) -> str:
+    """Return how an entry is written: df/dx[0], df[1]/dx[0] for a vector result, d2f/dx[0]dy for a second derivative."""
+    of = (report.outputs or ()) if report.derivative == "Hessian" else ()
+    return shown_entries.named((name, at), np.ndim(report.value), of)
+
+
+def _entry(values: dict[str, Values], reference: dict[str, Values], name: str, at: tuple[int, ...]) -> Cell:
+    if name not in values:
+        return Piece("not claimed", "dim")
+    return numbers.compared(float(np.asarray(values[name])[at]), float(np.asarray(reference[name])[at]))
+
+
+def _known(x: Any, write: Callable[[Any], str]) -> str:
+    return "" if x is None or isinstance(x, Absent) else write(x)
+
+
+def _worst(row: ModeRow) -> Cell:
+    found = row.right_digits
+    return _count(found.worst, found.at_least) if isinstance(found, RightDigits) else "-"
+
+
+def _median(row: ModeRow) -> Cell:
+    found = row.right_digits
+    return _count(found.median, found.at_least) if isinstance(found, RightDigits) else "-"
+
+
+def _count(digits: float, at_least: bool | Absent = ABSENT) -> str:
+    if digits >= EXACT:
+        return "exact"
+    return f"{'>=' if at_least is True else ''}{digits:.1f}"
+
+
+def _bound(row: ModeRow) -> Cell:
+    return numbers.power(max((float(np.max(b, initial=0.0)) for b in (row.bound or {}).values()), default=0.0))
+
+
+def _held(row: ModeRow) -> Cell:
+    if row.proved and not isinstance(row.bound_held, Absent):
+        return Piece("proved", "good")
+    if isinstance(row.bound_held, Absent):
+        return Piece("reference" if row.reference else "-", "dim")
+    held: tuple[str, Tone] = ("yes", "good") if row.bound_held else ("NO", "bad")
+    return Piece(*held)
+
+
+COLUMNS: dict[str, tuple[Callable[[ModeRow], Cell], str]] = {
+    "digits": (_worst, "right in the worst entry"),
+    "median": (_median, "right in the median entry"),
+    "bound": (_bound, "the mode's own error bound"),
+    "held": (_held, "whether the error lies within it"),
+    "calls": (lambda row: numbers.two(row.evaluations or 0), "evaluations of f"),
+    "time/f": (lambda row: numbers.two(row.relative_time or 0.0), "time in evaluations of f"),
+    "seconds": (lambda row: _known(row.seconds, numbers.seconds), "time"),
+    "ops": (lambda row: _known(row.operations, numbers.two), "scalar operations"),
+    "adds": (lambda row: _known(row.additions, numbers.two), "additions"),
+    "mults": (lambda row: _known(row.multiplications, numbers.two), "multiplications"),
+    "fn": (lambda row: _known(row.transcendental, numbers.two), "transcendental functions"),
+    "memory": (lambda row: _known(row.peak_bytes, numbers.octets), "held at the peak of one run"),
+    "sweeps": (
+        lambda row: _known(row.sweeps, numbers.two),
+        "sweeps back for each output, or forward for each input entry",
+    ),
+    "device": (lambda row: row.ran_on.device if isinstance(row.ran_on, RanOn) else "cpu", "what it ran on"),
+}
+_DIGITS = 25  # of a float64 that are shown
+_DECIMAL = re.compile(r"(?<![\w.])(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])")
+USUAL = ("digits", "median", "bound", "held", "calls", "time/f")
+OF_JACOBIANS = ("digits", "median", "bound", "held", "calls", "sweeps", "time/f")
+COST = ("digits", "calls", "time/f", "adds", "mults", "fn", "memory")
+
+
+def _shown(report: CompareReport) -> tuple[str, ...]:
+    """Return the columns that were asked for, or the usual ones, with the device if a framework ran on one."""
+    usual = OF_JACOBIANS if np.ndim(report.value) else USUAL
+    return report.columns or (*usual, *(["device"] if _ran_on(report) else []))
+
+
+def _ran_on(report: CompareReport) -> list[RanOn]:
+    return [row.ran_on for row in report.modes.values() if isinstance(row.ran_on, RanOn)]
+
+
+def _costs(report: CompareReport) -> Table:
+    columns = _shown(report)
+    rows: list[tuple[Cell, ...]] = []
+    for mode, row in report.modes.items():
+        if row.status != "ok":
+            rows.append((mode, Piece(row.status if not row.message else f"{row.status}: {row.message}", "dim")))
+        else:
+            rows.append((mode, *(COLUMNS[name][0](row) for name in columns)))
+    right = frozenset(k + 1 for k, name in enumerate(columns) if name not in ("held", "device"))
+    return Table(("mode", *columns), tuple(rows), right)
+
+
+def _units(report: CompareReport) -> str:
+    said = "; ".join(f"{name}: {COLUMNS[name][1]}" for name in _shown(report))
+    return said.replace(" of f", " of the gradient") if report.derivative == "Hessian" else said
+
+
+def _sentences(report: CompareReport) -> list[str]:
+    """Return what one sweep buys, what the shape of a Jacobian decides, and how large the formula is."""
+    lines = []
+    ok = {name: row for name, row in report.modes.items() if row.status == "ok"}
+    entries = sum(int(np.size(x)) for row in list(ok.values())[:1] for x in row.values.values())
+    outputs = int(np.size(report.value))
+    unit = "gradients" if report.derivative == "Hessian" else "f"
+    reverse, forward, differences = (ok.get(name) for name in ("reverse", "forward", "finite-difference"))
+    if np.ndim(report.value) and (reverse or forward):
+        n = entries // max(1, outputs)
+        ways = [
+            (reverse, f"by rows it takes {_many(outputs, 'reverse sweep')}"),
+            (forward, f"by columns {_many(n, 'forward one')}"),
+        ]
+        said = ", ".join(f"{way} ({_times(row)} {unit})" for row, way in ways if row)
+        lines.append(f"The {report.derivative} is {outputs:,} by {n:,}: {said}{_fewer(reverse, forward)}.")
+    elif reverse and entries > 1:
+        others = [
+            f"{name} {numbers.two(row.evaluations or 0)}"
+            for name, row in (("differences", differences), ("forward", forward))
+            if row
+        ]
+        needs = f"; evaluations needed: {', '.join(others)}" if others else ""
+        again = "" if isinstance(reverse.recomputed, Absent) else ", what it recomputes included,"
+        lines.append(
+            f"One reverse sweep costs {_times(reverse)} evaluations of f{again} for {numbers.two(entries)} derivatives{needs}."
+        )
+    inexact = _DECIMAL.findall(report.target.text) if report.target.kind == "expression" else []
+    named = next((word for word in inexact if Decimal(word) != Decimal(float(word))), None)
+    if "certified" in ok and named is not None:
+        exact = Decimal(float(named))
+        shown = Context(prec=_DIGITS, rounding=ROUND_DOWN).plus(exact)
+        digits = f"{shown}{'' if shown == exact else '...'}"
+        lines.append(f"Certified digits are those of the float64 that a number names: {named} is {digits}")
+    symbolic = ok.get("symbolic")
+    if symbolic and isinstance(symbolic.formula, int):
+        program = f", {numbers.two(reverse.operations)} as a program" if reverse and reverse.operations else ""
+        lines.append(
+            f"The derivative as a formula has {_many(symbolic.formula, 'operation')}, "
+            f"{_known(symbolic.formula_shared, '{:,}'.format)} with common subexpressions named{program}."
+        )
+    return lines
+
+
+def _fewer(reverse: ModeRow | None, forward: ModeRow | None) -> str:
+    """Return which of two ways to a Jacobian takes fewer operations, where both were counted."""
+    if not reverse or not forward or not reverse.operations or not forward.operations:
+        return ""
+    return f": {'rows' if reverse.operations <= forward.operations else 'columns'} take fewer operations here"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _times(row: ModeRow) -> str:
+    return numbers.two(row.relative_time or 0.0)
+
+
+def _products(report: CompareReport) -> list[Block]:
+    if not report.products:
+        return []
+    rows = tuple(
+        (
+            p.name,
+            "" if p.digits is None else _count(p.digits, p.at_least),
+            str(p.evaluations),
+            numbers.two(p.relative_time),
+        )
+        for p in report.products
+    )
+    columns = ("one product H v", "digits", "gradients", "time, in gradients")
+    return [Table(columns, rows, frozenset({1, 2, 3}))]
+
+
+def _precision(found: tuple[Precision, ...]) -> list[Block]:
+    if not found:
+        return []
+    columns = ("gradient in", "ulps worst", "median", "lost as 0", "underflow", "overflow", "not finite")
+    rows: list[tuple[Cell, ...]] = []
+    for p in found:
+        rows.append((
+            p.dtype, numbers.two(p.ulps_worst), numbers.two(p.ulps_median), f"{p.zeros:,}",
+            f"{p.underflows:,}", f"{p.overflows:,}", f"{p.not_finite:,}",
+        ))  # fmt: skip
+    says = [said for p in found for said in _precision_in_words(p)]
+    return [Table(columns, tuple(rows), frozenset(range(1, len(columns)))), *map(Paragraph, says)]
+
+
+def _precision_in_words(p: Precision) -> Iterator[str]:
+    """Yield what a scaled loss changes, and why entries are zero though nothing underflowed."""
+    if p.loss_scale is not None:
+        restored, infinite = p.restored or 0, p.scaled_not_finite or 0
+        yield (
+            f"{p.dtype} with the loss scaled by 2^{p.loss_scale}: {restored:,} of {p.zeros:,} lost entries {_be(restored)} "
+            f"restored, the worst is {numbers.two(p.scaled_ulps_worst)} ulps off (median "
+            f"{numbers.two(p.scaled_ulps_median)}), {_many(p.scaled_overflows or 0, 'overflow')}"
+            f"{f', {_entries(infinite)} {_be(infinite)} not finite' if infinite else ''}."
+        )
+    if p.zeros and not p.underflows:
+        cause = (
+            f"0 after {_many(p.overflows, 'overflow')} (1 / inf is 0)"
+            if p.overflows
+            else "lost to saturation or cancellation (1 - y where y rounds to 1)"
+        )
+        yield (
+            f"{p.dtype}: {_entries(p.zeros)} {_be(p.zeros)} 0 although nothing underflowed: a slope is {cause}, which no "
+            "loss scale restores."
+        )
+
+
+def _entries(count: int) -> str:
+    return f"{count:,} {'entry' if count == 1 else 'entries'}"
+
+
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _steps(sweep: tuple[SchemeSummary, ...]) -> Table:
+    columns = ("scheme", "order", "best h", "error", "digits", "predicted h", "error")
+    rows = tuple(_step_row(s) for s in sweep)
+    return Table(columns, rows, frozenset(range(1, 7)), title="error against step size (gradcli sweep shows all of it)")
+
+
+def _step_row(s: SchemeSummary) -> tuple[Cell, ...]:
+    order = "-" if s.order is None else f"{s.order:.2f}"
+    observed = (numbers.short(s.best_h, 2), numbers.short(s.relative_error, 2), f"{s.digits:.1f}")
+    predicted = ("-" if x is None else numbers.short(x, 2) for x in (s.predicted_h, s.predicted_error))
+    return s.scheme, order, *observed, *predicted
+
+
+def _steps_in_words(sweep: tuple[SchemeSummary, ...]) -> str:
+    best = max(sweep, key=lambda s: s.digits)
+    if best.digits < 1:
+        return "No step gives a right digit: gradcli sweep says why."
+    reached = f"{best.digits:.1f} digits at h = {numbers.short(best.best_h, 2)}"
+    return f"{best.scheme.capitalize()} is best: {reached} of the inputs' size."

@@ -1,0 +1,369 @@
+"""The report of `derive`: closed forms, how they were found, code, and how well they were checked."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gradcli.report import numbers
+from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.blocks import WORDS, Block, Cell, Code, Headline, Mathematics, Paragraph, Piece, Table
+from gradcli.report.common import ErrorDetail, Finding, Printed, Target, seed_line
+from gradcli.report.encode import TEXT_ONLY, Given, Status, Values
+from gradcli.report.escape import cut
+from gradcli.words import Verdict
+
+DerivedKind = Literal["gradient", "jacobian", "hessian"]
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A closed form in several notations; `expression` is gradcli's language.
+
+    expression  The formula in gradcli's own language, which it can read again.
+    unicode     The formula for people, with signs such as ᵀ.
+    latex       The formula in LaTeX.
+    mathml      The formula in MathML.
+    """
+
+    expression: str
+    unicode: str
+    latex: str
+    mathml: str
+
+    def lines(self) -> tuple[Mathematics, ...]:
+        """Return its statements, those of named parts first."""
+        rows = re.findall(r"<mtr><mtd>(.*?)</mtd></mtr>", self.mathml)
+        head, _, _ = self.mathml.partition(">")
+        mathml = [f"{head}>{row}</math>" for row in rows] or [self.mathml]
+        parts = zip(self.unicode.split("; "), self.latex.split(r" \\ "), mathml, strict=True)
+        return tuple(Mathematics(text, "strong", latex, element) for text, latex, element in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One move: its rule, what it was applied to, what came of it, where, and what it needs.
+
+    rule       The name of the rule.
+    before     What the rule was applied to; empty for a name that is introduced.
+    after      What came of it.
+    where      The file and line of the code, or the columns of the expression; null where it is not known.
+    condition  What has to hold for the rule; null where nothing has.
+    unicode    What came of it, for people, with signs such as ᵀ.
+    latex      What came of it in LaTeX.
+    mathml     What came of it in MathML.
+    """
+
+    rule: str
+    before: str
+    after: str
+    where: str | None = None
+    condition: str | None = None
+    unicode: str = ""
+    latex: str = ""
+    mathml: str = ""
+
+    @property
+    def formula(self) -> Piece:
+        """What came of it, as mathematics where that has a sign for everything."""
+        return Mathematics(self.unicode, "plain", self.latex, self.mathml) if self.mathml else Piece(self.unicode)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """How well a closed form was checked: against certified derivatives at random points of several sizes.
+
+    verdict             The outcome; what does not pass is refused, and is no result.
+    max_relative_error  The largest relative error of the formula and of the code over all points.
+    points              The number of random points.
+    sizes               The sizes by name at which it was checked.
+    """
+
+    verdict: Literal["pass"]
+    max_relative_error: float
+    points: int
+    sizes: tuple[dict[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What the program costs, as expressions of the sizes: operations, the leading ones, and numbers held at once.
+
+    operations  The number of operations, as an expression of the sizes.
+    leading     Its leading terms.
+    memory      The numbers held at once, as an expression of the sizes.
+    """
+
+    operations: str
+    leading: str
+    memory: str
+
+    def said(self) -> str:
+        """Return it as a line: 2 m n + 3 m operations, m + n numbers of memory; of many terms those that lead."""
+        long = len(self.operations.split(" ")) > 2 * _TERMS - 1
+        shown = f"about {_spaced(self.leading)}" if long else _spaced(self.operations)
+        held = "" if self.memory == "0" else f", {_spaced(self.memory)} numbers of memory"
+        return f"{shown} operations{held}"
+
+
+_TERMS = 3  # of a polynomial, that are all shown
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def _spaced(text: str) -> str:
+    raised = re.sub(r"\*\*(\d+)", lambda found: found[1].translate(_RAISED), text)
+    return raised.replace("*", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Whether a hand derivation is right, and how it was found out.
+
+    text     The hand derivation as it was given.
+    verdict  Whether the hand derivation is right.
+    how      Whether formulas or numbers decided it.
+    message  The same as a sentence, with the right result where it is wrong.
+    """
+
+    text: str
+    verdict: Literal["right", "wrong"]
+    how: Literal["formulas", "numbers"]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The derivative with respect to one input.
+
+    wrt          The input with respect to which the derivative is taken.
+    shape        The sizes of this input, by name or number; empty for a number.
+    kind         Which derivative it is.
+    formula      The closed form in several notations.
+    program      The parts that the formula names, each a name and an expression; empty where it names none.
+    steps        How it was found, in order.
+    code         The code by language.
+    operations   The operations of the function, of the program, and of the formula written out.
+    check        How well the closed form was checked.
+    index        The closed form with indices.
+    answer       Whether the hand derivation (--answer) is right.
+    uncoded      Why there is no code, by language.
+    cost         What the program costs, as expressions of the sizes.
+    value        The derivative at the point that was given.
+    value_error  The relative error of this value against the certified derivative, where there is one.
+    direction    What a Hessian is multiplied with, one more argument of the code.
+    """
+
+    wrt: str
+    shape: tuple[str, ...]
+    kind: DerivedKind
+    formula: Formula
+    program: tuple[tuple[str, str], ...]
+    steps: tuple[Step, ...]
+    code: dict[str, str]
+    operations: dict[str, int]
+    check: Check
+    index: str
+    answer: Answer | Absent = ABSENT
+    uncoded: dict[str, str] = field(default_factory=dict)  # why there is no code, by language
+    cost: Cost | Absent = ABSENT
+    value: Values | Absent = ABSENT  # at the point that was given
+    value_error: float | Absent = ABSENT  # relative, against the certified derivative there, where there is one
+    direction: str | Absent = (
+        ABSENT  # of a Hessian's product, what it is multiplied with: one more argument of the code
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DeriveReport(Printed):
+    """Closed forms of the derivatives of one function.
+
+    target       What was differentiated.
+    shapes       The sizes of every input by name; empty for a number.
+    assume       What is assumed of inputs, by name.
+    seed         The seed of everything that was drawn.
+    layout       How derivatives are laid out, in words.
+    results      The derivative with respect to each input, where it has a closed form.
+    findings     What is worth knowing of the function, and what was refused.
+    exit_status  The exit status of this command.
+    environment  The versions of what the result depends on, by name, and the number of threads.
+    schema       The name of this schema, with its number.
+    line         The line of standard input that asked for it, counted from 1.
+    at           The value of every input by name, where --at gives a point.
+    drawn        The inputs whose values were drawn at random, where --at gives a point.
+    sizes        The lengths at the point that got names, by name.
+    refused      Why there is no closed form, by the input.
+    function     What was differentiated, in LaTeX; empty where it has no formula.
+    """
+
+    target: Target
+    shapes: dict[str, tuple[str, ...]]
+    assume: dict[str, tuple[str, ...]]
+    seed: int
+    layout: str
+    results: tuple[Result, ...]
+    findings: tuple[Finding, ...]
+    exit_status: Status
+    environment: dict[str, str | int]
+    schema: str = "gradcli.derive/2"
+    line: int | Absent = ABSENT
+    at: dict[str, Given] | Absent = ABSENT
+    drawn: tuple[str, ...] | Absent = ABSENT
+    sizes: dict[str, int] | Absent = ABSENT  # the names that were given to lengths at the point
+    refused: dict[str, ErrorDetail] | Absent = ABSENT
+    function: str = ""
+    shown: tuple[str, ...] = field(default=("numpy",), metadata={TEXT_ONLY: True})  # the languages whose code is text
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return the variables, then for each input the steps, the result, the check and the code."""
+        rows: list[tuple[Cell, ...]] = [("f", self.target.text)]
+        rows.append(("variables", "; ".join(self._variable(name) for name in self.shapes)))
+        if not isinstance(self.at, Absent):
+            rows.append(("at", numbers.at_values(self.at, self.drawn or ())))
+        if not isinstance(self.sizes, Absent):
+            named = ", ".join(f"{n} = {k}" for n, k in self.sizes.items())
+            rows.append(("sizes", f"from --at: {named}; give --shapes if equal lengths are not the same size"))
+        rows.append(("layout", self.layout))
+        blocks: list[Block] = [Table(("", ""), tuple(rows))]
+        for f in self.findings:
+            place = "" if f.line is None else f" ({f.file}:{f.line}: {f.source})" if f.file else f" ({f.source})"
+            said = f"{f.message}{place}" + (f"; {f.hint}" if f.hint else "")
+            blocks.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(said))))
+        if shared := self.shared:
+            blocks.append(_steps(shared, "used below"))
+        for result in self.results:
+            title = f"{result.kind} by {result.wrt}:" if len(self.results) > 1 else ""
+            steps = [_steps(own, title=title)] if (own := self.own_steps(result)) else []
+            blocks += _blocks(result, steps, self.shown, self.said_of_direction(result))
+        return (*blocks, *seed_line(self.seed))
+
+    def gist(self) -> str:
+        """Return the target, what was derived, and what was refused."""
+        kinds = dict.fromkeys(result.kind for result in self.results)
+        said = [f"{kind} by {', '.join(r.wrt for r in self.results if r.kind == kind)}" for kind in kinds]
+        said += [f"none by {', '.join(self.refused)}"] if self.refused else []
+        return f"{cut(self.target.text)}: {'; '.join(said) or 'no closed form'}"
+
+    @property
+    def shared(self) -> tuple[Step, ...]:
+        """The named lines of the function that the steps of several results have, each once."""
+        found: dict[str, Step] = {}
+        several: set[str] = set()
+        for step in (step for result in self.results for step in result.steps if step.rule == "name"):
+            word = _name(step)
+            several |= {word} if word in found else set()
+            found.setdefault(word, step)
+        shared: dict[str, Step] = {}
+        for word, step in found.items():
+            used = set(_WORD.findall(step.after.partition(" = ")[2])) & found.keys()
+            if word in several and self._is_alike(word) and used <= shared.keys():
+                shared[word] = step
+        return tuple(shared.values())
+
+    def _is_alike(self, word: str) -> bool:
+        """Whether a name stands for the same in all results that have it."""
+        said = {s.unicode for result in self.results for s in result.steps if s.rule == "name" and _name(s) == word}
+        return len(said) == 1
+
+    def own_steps(self, result: Result) -> tuple[Step, ...]:
+        """Return the steps of a result that are not shared with others."""
+        shared = {step.unicode for step in self.shared}
+        return tuple(step for step in result.steps if step.rule != "name" or step.unicode not in shared)
+
+    def said_of_direction(self, result: Result) -> str:
+        """Return what the direction is of which a Hessian's product is a function; nothing where there is none."""
+        tied = " and is symmetric" if "tied" in self.assume.get(result.wrt, ()) else ""
+        return f"{result.direction} has the shape of {result.wrt}{tied}" if result.direction else ""
+
+    def _variable(self, name: str) -> str:
+        dims = self.shapes[name]
+        facts = f" ({', '.join(self.assume[name])})" if name in self.assume else ""
+        return f"{name} {' x '.join(dims) if dims else 'a number'}{facts}"
+
+
+def _name(step: Step) -> str:
+    """Return the name that a step gives."""
+    return step.after.partition(" = ")[0].partition("[")[0]
+
+
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def _steps(steps: tuple[Step, ...], head: str = "step", title: str = "") -> Table:
+    """Return steps, those of a program with its lines; its file is not said where it is the only one."""
+    places = [(s.where or "").rpartition(":") for s in steps]
+    files = {file for file, _, _ in places if file}
+    lines = [line if len(files) == 1 or not file else f"{file}:{line}" for file, _, line in places] if files else []
+    columns: dict[str, list[Cell]] = {
+        "": [str(k) for k in range(1, len(steps) + 1)],
+        head: [s.rule for s in steps],
+        "formula": [s.formula for s in steps],
+        "condition": [s.condition or "" for s in steps],
+        "line": [*lines],
+    }
+    kept = {name: cells for name, cells in columns.items() if any(cells)}
+    return Table(tuple(kept), tuple(zip(*kept.values(), strict=True)), frozenset({0}), title)
+
+
+def _blocks(result: Result, steps: list[Table], shown: tuple[str, ...], direction: str) -> list[Block]:
+    found: list[Block] = []
+    if isinstance(result.answer, Answer):
+        words = {"right": Verdict.PASS, "wrong": Verdict.FAIL}
+        found.append(Headline(*WORDS[words.get(result.answer.verdict, Verdict.INCONCLUSIVE)], result.answer.message))
+    found += steps
+    head = f"{result.kind} by {result.wrt}" + (f", {' x '.join(result.shape)}" if result.shape else "")
+    lines = result.formula.lines()
+    rows: list[tuple[Cell, ...]] = [(head if k == 0 else "", line) for k, line in enumerate(lines)]
+    if direction:
+        rows.append(("", direction))
+    if not isinstance(result.value, Absent):
+        rows.append(("at the point", numbers.listed(result.value) + _compared(result)))
+    rows.append(("with indices", result.index))
+    sizes = ", ".join(sorted({str(n) for s in result.check.sizes for n in s.values()}, key=int))
+    checked = f"{result.check.points} points, sizes {sizes}" if sizes else f"{result.check.points} points"
+    error = numbers.power(result.check.max_relative_error)
+    rows.append(("checked", f"{checked}: largest relative error {error} against certified values"))
+    rows.append(("operations", ", ".join(f"{k} {v:,}" for k, v in result.operations.items())))
+    if isinstance(result.cost, Cost):
+        rows.append(("cost", result.cost.said()))
+    rows.append(("code", _assured(result)))
+    found.append(Table(("", ""), tuple(rows)))
+    return found + _code(result, shown)
+
+
+def _compared(result: Result) -> str:
+    if isinstance(result.value_error, Absent):
+        return "; not checked: no derivative is known there"
+    return f"; relative error {numbers.power(result.value_error)} against the derivative there"
+
+
+_SPELLED = {"c": "C"}
+_TESTS = ("\n\nif __name__", "\n\n#include <stdio.h>")
+
+
+def _assured(result: Result) -> str:
+    """Return what is known of the code in each language."""
+    tested = [_SPELLED.get(name, name) for name, code in result.code.items() if name != "numpy" and bare(code) != code]
+    said = "the numpy code was run against certified values"
+    if not tested:
+        return said
+    names = " and ".join(filter(None, [", ".join(tested[:-1]), tested[-1]]))
+    return f"{said}; the {names} code {'carry' if len(tested) > 1 else 'carries'} a self-test"
+
+
+def _code(result: Result, shown: tuple[str, ...]) -> list[Block]:
+    """Return the code that is shown, its self-test left out: documents have that too; and why there is none."""
+    found: list[Block] = []
+    for name, why in result.uncoded.items():
+        if name in shown or name != "c":  # most derivatives are of arrays, for which nobody expects C
+            found.append(Paragraph(f"no {_SPELLED.get(name, name)} code: {why}"))
+    for name in shown:
+        if name in result.code:
+            if len(shown) > 1:
+                found.append(Paragraph(f"in {_SPELLED.get(name, name)}:"))
+            found.append(Code(bare(result.code[name]).rstrip(), "c" if name == "c" else "python"))
+    return found
+
+
+def bare(code: str) -> str:
+    for test in _TESTS:
+        code = code.partition(test)[0]
+    return code

@@ -1,0 +1,252 @@
+"""Charts, bars and matrices as SVG. Colours are classes of a style sheet; each series has a mark of its own besides."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradcli.report import numbers
+from gradcli.report.blocks import Bars, Chart, HeatMap, Series, drawable
+from gradcli.report.drawing.cells import LEVELS, coarse, ends, levels
+from gradcli.report.escape import in_markup
+
+COLORS = 7  # classes k0 to k6 of lines
+SWITCHED_NAMES, SWITCHED_STYLES = 16, 8  # lines that the style sheet of pages can switch off
+MARKS = (
+    "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z", "M-3-3h6v6h-6z", "M0-4l3.6 6.5h-7.2z", "M0-4l4 4-4 4-4-4z", "M0 4l3.6-6.5h-7.2z",
+    "M-1-4h2v3h3v2h-3v3h-2v-3h-3v-2h3z",
+)  # fmt: skip
+_WIDE, _HIGH = 900, 440
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 12, 44
+_MOST_TICKS = 9
+_STEPS = (1, 2, 5, 10, 20, 50, 100, 200)
+_MOST_CELLS = 40  # rows or columns of a matrix that are drawn one by one
+_DECADES = (-17.0, 0.0)  # of relative errors: the last bit, and no right digit
+_LARGEST_MAP = 400  # the width or height of a matrix
+_BAR = 22  # the height of a bar and the room below it
+_NAMES, _NUMBERS = 150, 80  # the widths of the words beside bars
+
+
+def chart(picture: Chart) -> str:
+    """Return lines on logarithmic axes, of which each point says its numbers; an empty text where no point can be drawn.
+
+    The page that shows it needs the `marks`, once.
+    """
+    spots = [point for series in picture.series for point in _points(series)]
+    if not spots:
+        return ""
+    x, y = (_Axis.over([math.log10(spot[k]) for spot in spots]) for k in (0, 1))
+    parts = [_frame(x, y, picture)]
+    looks = Looks.of(picture)
+    parts += [_series(series, looks, x, y) for series in picture.series]
+    words = f"{picture.title}: {', '.join(map(_named, picture.series))}"
+    return _svg("chart", words, _WIDE, _HIGH, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """The looks of the lines of a chart: a colour for each name and, where there are several, a mark and dashes for each style.
+
+    Where all lines have one style, each name has a mark as well.
+    """
+
+    names: tuple[str, ...]
+    styles: tuple[str, ...]
+
+    @classmethod
+    def of(cls, picture: Chart) -> "Looks":
+        """Return the looks of a chart; guides are names, too, without a mark."""
+        styles = tuple(dict.fromkeys(series.style for series in picture.series if not series.guide))
+        return cls(tuple(dict.fromkeys(series.name for series in picture.series)), styles)
+
+    def classes(self, series: Series) -> str:
+        """Return the classes of a line, by which a style sheet finds it: n0 its name, y0 its style, k0 its colour."""
+        name = self.names.index(series.name)
+        if series.guide:
+            return f"n{name} guide"
+        return f"n{name} y{self.styles.index(series.style)} k{name % COLORS}"
+
+    def mark(self, name: int, style: int) -> str:
+        """Return the name of the mark of a line."""
+        return f"m{(style if len(self.styles) > 1 else name) % len(MARKS)}"
+
+    def of_name(self, picture: Chart, name: int) -> str:
+        """Return a line of this name as a legend shows it."""
+        guide = any(series.guide and series.name == self.names[name] for series in picture.series)
+        dot = "" if guide or len(self.styles) > 1 else _use(self.mark(name, 0), 14, 8)
+        look = "guide" if guide else f"k{name % COLORS}"
+        return _legend(look, f'<path class="line" d="M0 8h28"/>{dot}')
+
+    def of_style(self, style: int) -> str:
+        """Return a line of this style as a legend shows it."""
+        return _legend(f"y{style}", f'<path class="line" d="M0 8h28"/>{_use(self.mark(0, style), 14, 8)}')
+
+
+def _legend(look: str, content: str) -> str:
+    return f'<svg width="28" height="16" aria-hidden="true"><g class="{look}">{content}</g></svg>'
+
+
+def _use(mark: str, x: float, y: float, says: str = "") -> str:
+    title = f"<title>{in_markup(says)}</title>" if says else ""
+    return f'<use href="#{mark}" x="{x:g}" y="{y:g}">{title}</use>'
+
+
+def marks() -> str:
+    """Return the marks of all charts of a page, to be drawn by their names."""
+    paths = "".join(f'<path id="m{k}" d="{path}"/>' for k, path in enumerate(MARKS))
+    return f'<svg width="0" height="0" aria-hidden="true"><defs>{paths}</defs></svg>'
+
+
+class _Axis:
+    """A logarithmic axis between two powers of ten."""
+
+    def __init__(self, low: int, high: int) -> None:
+        self.low, self.high = low, high
+
+    @classmethod
+    def over(cls, decades: Sequence[float]) -> "_Axis":
+        low, high = math.floor(min(decades)), math.ceil(max(decades))
+        return cls(low, max(high, low + 1))
+
+    def share(self, number: float) -> float:
+        """Return where a number lies, from 0 to 1."""
+        return self.of_decade(math.log10(number))
+
+    def of_decade(self, decade: float) -> float:
+        """Return where a power of ten lies, from 0 to 1, also beyond the range of float64."""
+        return (decade - self.low) / (self.high - self.low)
+
+    def ticks(self) -> list[int]:
+        step = next((step for step in _STEPS if (self.high - self.low) / step <= _MOST_TICKS), _STEPS[-1])
+        return [k for k in range(self.low, self.high + 1) if k % step == 0]
+
+
+def _named(series: Series) -> str:
+    return " ".join(filter(None, (series.name, series.style)))
+
+
+def _points(series: Series) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in series.points if drawable(x) and drawable(y)]
+
+
+def _place(x: _Axis, y: _Axis, point: tuple[float, float]) -> tuple[float, float]:
+    return _inside(x.share(point[0]), y.share(point[1]))
+
+
+def _inside(across: float, up: float) -> tuple[float, float]:
+    return _LEFT + across * (_WIDE - _LEFT - _RIGHT), _HIGH - _BOTTOM - up * (_HIGH - _TOP - _BOTTOM)
+
+
+def _frame(x: _Axis, y: _Axis, picture: Chart) -> str:
+    grid, words = "", ""
+    for k in x.ticks():
+        at, _ = _inside(x.of_decade(k), 0)
+        grid += f"M{at:.1f} {_TOP}V{_HIGH - _BOTTOM}"
+        words += f'<text x="{at:.1f}" y="{_HIGH - _BOTTOM + 16}">{_power(k)}</text>'
+    for k in y.ticks():
+        _, at = _inside(0, y.of_decade(k))
+        grid += f"M{_LEFT} {at:.1f}H{_WIDE - _RIGHT}"
+        words += f'<text class="left" x="{_LEFT - 6}" y="{at + 4:.1f}">{_power(k)}</text>'
+    middle, half = (_LEFT + _WIDE - _RIGHT) / 2, (_TOP + _HIGH - _BOTTOM) / 2
+    words += f'<text x="{middle:.0f}" y="{_HIGH - 8}">{in_markup(picture.x)}</text>'
+    words += f'<text transform="translate(13 {half:.0f}) rotate(-90)">{in_markup(picture.y)}</text>'
+    return f'<path class="grid" d="{grid}"/>{words}'
+
+
+def _power(k: int) -> str:
+    return f"1e{k}" if k else "1"
+
+
+def _series(series: Series, looks: Looks, x: _Axis, y: _Axis) -> str:
+    name = looks.names.index(series.name)
+    mark = "" if series.guide else looks.mark(name, looks.styles.index(series.style))
+    path, gap, spots = "", True, ""
+    for point in series.points:
+        if not (drawable(point[0]) and drawable(point[1])):
+            gap = True
+            continue
+        across, up = map(round, _place(x, y, (float(point[0]), float(point[1]))))
+        path += f"{'M' if gap else 'L'}{across} {up}"
+        gap = False
+        says = f"{_named(series)}: {numbers.short(point[1], 3)} at {numbers.short(point[0], 3)}"
+        spots += _use(mark, across, up, says) if mark else ""
+    return f'<g class="{looks.classes(series)}"><path class="line" d="{path}"/>{spots}</g>'
+
+
+def bars(picture: Bars) -> str:
+    """Return named numbers as bars with their values; on a logarithmic axis, numbers that are not positive have no bar."""
+    known = [value for _, value in picture.bars if (drawable(value) if picture.log else math.isfinite(value))]
+    if not known:
+        return ""
+    room = _WIDE - _NAMES - _NUMBERS
+    low = math.floor(math.log10(min(known))) - 0.3 if picture.log else min(0.0, *known)
+    high = math.log10(max(known)) if picture.log else max(0.0, *known)
+    parts = []
+    for k, (name, value) in enumerate(picture.bars):
+        top = k * _BAR
+        length = 0.0
+        if value in known:
+            length = room * ((math.log10(value) if picture.log else value) - low) / ((high - low) or 1.0)
+        parts.append(
+            f'<text class="left" x="{_NAMES - 8}" y="{top + 14}">{in_markup(name)}</text>'
+            f'<rect class="bar" x="{_NAMES}" y="{top + 2}" width="{max(length, 0):.0f}" height="{_BAR - 6}"/>'
+            f'<text class="right" x="{_NAMES + length + 6:.0f}" y="{top + 14}">{in_markup(numbers.short(value, 3))}</text>'
+        )
+    scale = ", on a logarithmic scale" if picture.log else ""
+    words = (
+        f"{picture.title}, in {picture.unit}{scale}: {', '.join(f'{n} {numbers.short(v, 3)}' for n, v in picture.bars)}"
+    )
+    return _svg("bars", words, _WIDE, _BAR * len(picture.bars) + 4, parts)
+
+
+def heat_map(picture: HeatMap) -> str:
+    """Return a matrix in nine levels; of a large one, each square is the largest entry of several; marked entries are ringed.
+
+    Powers of ten have levels from 1e-17 to 1, so that what is right looks alike in every map, and are written as numbers.
+    """
+    values = np.asarray(picture.values, dtype=float)
+    cells, rows, columns = coarse(values, _MOST_CELLS, np.asarray)
+    decades = picture.unit == "power of ten"
+    low, high = _DECADES if decades else ends(cells)
+
+    def said(x: float) -> str:
+        return f"{10.0**x:.1g}" if decades else numbers.short(x, 3)
+
+    size = max(4, min(24, _LARGEST_MAP // max(cells.shape)))
+    paths: dict[str, str] = defaultdict(str)
+    for (r, c), level in np.ndenumerate(levels(cells, low, high)):
+        paths[look_of(level)] += f"M{c * size} {r * size}h{size}v{size}h-{size}z"
+    parts = [f'<path class="{look}" d="{path}"/>' for look, path in sorted(paths.items())]
+    parts += [
+        f'<circle class="ring" cx="{(c // columns + 0.5) * size:g}" cy="{(r // rows + 0.5) * size:g}" r="{size * 0.4:g}"/>'
+        for r, c in picture.marked
+    ]
+    high_at = cells.shape[0] * size
+    unit = "relative error" if decades else picture.unit
+    parts.append(_scale(high_at + 12, said(low), said(high), unit, not np.all(np.isfinite(cells))))
+    worst = "; ".join(f"[{r},{c}]: {said(values[r, c])}" for r, c in picture.marked)
+    words = f"{picture.title} (from {said(low)} to {said(high)}){': ' * bool(worst)}{worst}"
+    return _svg("heat", words, max(cells.shape[1] * size, 300), high_at + 44, parts)
+
+
+def look_of(level: int) -> str:
+    """Return the class of a cell: h0 to h8 by its level, hx where it is not finite."""
+    return f"h{level}" if level >= 0 else "hx"
+
+
+def _scale(top: int, low: str, high: str, unit: str, not_finite: bool) -> str:
+    squares = "".join(f'<rect class="h{k}" x="{16 * k}" y="{top}" width="16" height="10"/>' for k in range(LEVELS))
+    words = f'<text class="right" x="0" y="{top + 26}">{low}</text>'
+    words += f'<text class="left" x="{16 * LEVELS}" y="{top + 26}">{high}</text>'
+    words += f'<text class="right" x="{16 * LEVELS + 10}" y="{top + 10}">{in_markup(unit)}</text>'
+    if not_finite:
+        squares += f'<rect class="hx" x="{16 * LEVELS + 10}" y="{top + 17}" width="16" height="10"/>'
+        words += f'<text class="right" x="{16 * LEVELS + 32}" y="{top + 26}">not finite</text>'
+    return squares + words
+
+
+def _svg(look: str, words: str, wide: float, high: float, parts: Sequence[str]) -> str:
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="{look}" role="img" aria-label="{in_markup(words)}" '
+    return f'{head}viewBox="0 0 {wide:g} {high:g}" width="{wide:g}" height="{high:g}">{"".join(parts)}</svg>'

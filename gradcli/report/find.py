@@ -1,0 +1,122 @@
+"""The report of `find`: the hand-written gradients of a project, and the checks that cover each."""
+
+import itertools
+from dataclasses import dataclass
+
+from gradcli.report.blocks import Block, Code, Paragraph, Piece
+from gradcli.report.encode import Status
+from gradcli.words import DerivativeKind, FoundBy
+
+_UNCHECKED = "not checked"
+_WIDEST = 44  # columns of a name or of a kind; what is longer moves the rest of its line only
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGradient:
+    """One hand-written gradient, and the checks that cover it.
+
+    name        The name of the function or class with the names around it, such as `Poisson.score`.
+    file        The file that defines it, with forward slashes.
+    line        The line of the definition, counted from 1.
+    kind        Which derivative it is; a custom function of a framework has a backward pass, a vjp or a jvp.
+    of          The function that it is a gradient of; null where that is not known, or where it returns the value too.
+    found_by    What showed that it is a gradient: its name, a call of scipy, or a framework.
+    checked_by  The ids of the checks that cover it.
+    """
+
+    name: str
+    file: str
+    line: int
+    kind: DerivativeKind
+    of: str | None
+    found_by: FoundBy
+    checked_by: tuple[str, ...]
+
+    @property
+    def what(self) -> str:
+        """Which derivative of which function it is, in words."""
+        return self.kind if self.of is None or self.of == self.name else f"{self.kind} of {self.of}"
+
+    @property
+    def checks(self) -> str:
+        """The checks that cover it, in words."""
+        return ", ".join(self.checked_by) or _UNCHECKED
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableFile:
+    """A file that cannot be read.
+
+    file    The file, with forward slashes.
+    reason  Why it cannot be read.
+    """
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindCounts:
+    """How many gradients there are, and how many have a check.
+
+    found    How many hand-written gradients were found.
+    checked  How many of them at least one check covers.
+    """
+
+    found: int
+    checked: int
+
+    def __str__(self) -> str:
+        """Return the last line of the report."""
+        are = "gradient is" if self.found == 1 else "gradients are"
+        return f"{self.checked} of {self.found} hand-written {are} checked"
+
+    def percent(self) -> float:
+        """Return how many of a hundred are checked: 100 where none was found."""
+        return 100.0 * self.checked / self.found if self.found else 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class FindReport:
+    """The hand-written gradients of a project, and the checks that cover them.
+
+    paths        The files and folders that were read.
+    gradients    The hand-written gradients, by file and line.
+    unreadable   The files that cannot be read.
+    counts       How many gradients were found, and how many are checked.
+    environment  The versions of what the result depends on, by name, and the number of threads.
+    exit_status  The exit status of this command.
+    schema       The name of this schema, with its number.
+    """
+
+    paths: tuple[str, ...]
+    gradients: tuple[FoundGradient, ...]
+    unreadable: tuple[UnreadableFile, ...]
+    counts: FindCounts
+    environment: dict[str, str | int]
+    exit_status: Status = 0
+    schema: str = "gradcli.find/1"
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return the gradients under the names of their files, the files that cannot be read, and the counts."""
+        found: list[Block] = []
+        for file, group in itertools.groupby(self.gradients, key=lambda gradient: gradient.file):
+            found += [Paragraph(Piece(file, "strong"), 0), Code("\n".join(_lines(tuple(group))), "text")]
+        if self.unreadable:
+            lines = "\n".join(f"  {each.file}: {each.reason}" for each in self.unreadable)
+            found += [Paragraph("cannot be read", 0), Code(lines, "text")]
+        return (*found, Paragraph(Piece(str(self.counts), "strong"), 0))
+
+    def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the gradients as rows."""
+        return ("file", "line", "name", "kind", "of", "found_by", "checked_by"), [
+            (g.file, g.line, g.name, g.kind, g.of, g.found_by, " ".join(g.checked_by)) for g in self.gradients
+        ]
+
+
+def _lines(gradients: tuple[FoundGradient, ...]) -> list[str]:
+    """Return a line for each gradient, its parts under those of the others."""
+    line = max(len(str(g.line)) for g in gradients)
+    name = min(_WIDEST, max(len(g.name) for g in gradients))
+    what = min(_WIDEST, max(len(g.what) for g in gradients))
+    return [f"  {g.line:>{line}}  {g.name:<{name}}  {g.what:<{what}}  {g.checks}" for g in gradients]

@@ -1,0 +1,96 @@
+"""Output forms of reports, such as text, JSON and SVG: one module for each form, loaded when it is used.
+
+The modules of forms do not import each other. `chart`, `picture` and `figure` draw for the
+forms that show pictures, and `elements` writes blocks for those in HTML.
+"""
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from gradcli.report.common import Printed, Shown
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The properties of the output: columns, colour and encoding of text; size of pictures in inches, and dots per inch.
+
+    `folder` is the one that paths in reports are relative to, and `workspace` the repository's where no `.git` says which.
+    """
+
+    width: int = 80
+    color: bool = False
+    encoding: str = "utf-8"
+    size: tuple[float, float] | None = None
+    dpi: int | None = None
+    folder: str = ""
+    workspace: str = ""
+
+
+ENDINGS = {
+    ".json": "json", ".ndjson": "ndjson", ".md": "markdown", ".csv": "csv", ".xml": "junit", ".sarif": "sarif",
+    ".tex": "latex", ".html": "html", ".mmd": "mermaid", ".txt": "text",
+    ".svg": "svg", ".png": "png", ".pdf": "pdf",
+}  # fmt: skip
+PICTURES = ("svg", "png", "pdf")  # forms for files only
+
+
+def rendered(form: str, report: Any, page: Page | None = None) -> str:
+    """Return a report as text in one form, ending in a newline."""
+    return cast(str, _module(form).render(report, page or Page()))
+
+
+def in_repository(file: str, page: Page) -> str:
+    """Return the path of a file relative to the root of its repository, as GitHub wants it; as it is if there is none."""
+    path = Path(page.folder, file).resolve()
+    with_git = (folder for folder in path.parents if (folder / ".git").exists())
+    root = next(with_git, Path(page.workspace).resolve() if page.workspace else None)
+    if root is None or not path.is_file() or not path.is_relative_to(root):
+        return file.replace("\\", "/")
+    return path.relative_to(root).as_posix()
+
+
+def reports_show_themselves() -> None:
+    """Let reports show themselves to `print`, rich and notebooks; they cannot import the forms, which are a layer above."""
+    Printed.in_form = staticmethod(_shown)
+
+
+def _shown(form: Shown, report: Any) -> Any:
+    if form == "rich":
+        return _module("text").renderable(report)
+    return _module(form).render(report, Page())
+
+
+def as_file(form: str, report: Any, page: Page | None = None) -> bytes:
+    """Return the content of a file in one form: text in UTF-8, or a picture."""
+    content = _module(form).render(report, page or Page())
+    return content if isinstance(content, bytes) else cast(str, content).encode()
+
+
+def _module(form: str) -> ModuleType:
+    return importlib.import_module(f"gradcli.report.forms.{form}")
+
+
+_ASCII = {"±": "+/-", "ᵀ": "^T", "…": "...", "−": "-", "×": "x", "·": "*"}
+
+
+def encodable(text: str, encoding: str) -> str:
+    """Return text that the encoding can write; if it cannot, known signs become ASCII and others question marks."""
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        for sign, spelled in _ASCII.items():
+            text = text.replace(sign, spelled)
+        return text.encode("ascii", "replace").decode()
+    return text
+
+
+def writes_braille(encoding: str) -> bool:
+    """Whether the encoding can write braille and box-drawing characters."""
+    try:
+        "⠿│─┤┬└".encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

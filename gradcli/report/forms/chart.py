@@ -1,0 +1,239 @@
+"""Draw a chart in characters on logarithmic axes: lines in braille with marks, or only marks without braille."""
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gradcli.report.blocks import Chart, Series, drawable
+from gradcli.report.escape import visible
+
+Ink = int | Literal["plain", "dim", "strong"]  # a number is that of a series, from 0
+Line = tuple[tuple[str, Ink], ...]
+Spot = tuple[float, float]
+
+WIDEST = 100
+_NARROWEST = 24
+_ROWS = 17
+_APART = (8, 3)  # minimum columns and rows between two tick labels
+_BETWEEN_MARKS = (4, 2)  # columns or rows between two marks of one series
+_STEPS = (1, 2, 4, 8, 10, 20, 40, 50, 100, 200, 400)
+_SPARE_MARKS = "ox+*#%@&=~^"
+_GUIDES = {True: ("⠤", "⡇"), False: (".", ":")}  # horizontal and vertical, with and without braille
+_GAP = "   "  # between two names in the legend
+_NOTHING = "nothing to draw: no value is positive and finite"
+
+
+def lines(chart: Chart, width: int, braille: bool = True) -> tuple[Line, ...]:
+    """Return a chart with its legend as lines of at most `width` columns, each in runs of one ink."""
+    width = max(_NARROWEST, min(width, WIDEST))
+    title = _titled(chart.title, width, "strong")
+    runs = [_runs(one) for one in chart.series]
+    spots = [spot for run in runs for part in run for spot in part]
+    if not spots:
+        return *title, ((_cut(_NOTHING, width), "plain"),)
+    y = _Axis.over([spot[1] for spot in spots], _ROWS)
+    labels = dict(y.ticks(_APART[1]))
+    gutter = max(map(len, labels.values()), default=0)
+    x = _Axis.over([spot[0] for spot in spots], width - gutter - 2)
+    marks = _marks(chart.series, braille)
+    sheet = _sheet(chart.series, runs, marks, x, y, braille)
+    rows = (_row(sheet, row, labels.get(y.cells - 1 - row, ""), gutter, x, braille) for row in range(y.cells))
+    return (
+        *title,
+        *_titled(chart.y, width, "dim"),
+        *rows,
+        *_below(x, gutter, braille),
+        *_titled(_centred(chart.x, gutter + 2, x.cells), width, "dim"),
+        *_legend(chart.series, runs, marks, width, braille),
+    )
+
+
+def text(chart: Chart, width: int, braille: bool = True) -> str:
+    """Return a chart as plain text, without inks."""
+    return "\n".join("".join(part for part, _ in line).rstrip() for line in lines(chart, width, braille))
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A logarithmic axis from `low` to `high`, in decades, over a number of cells; whole decades are centred in cells."""
+
+    low: float
+    high: float
+    cells: int
+
+    @classmethod
+    def over(cls, decades: Sequence[float], cells: int) -> "_Axis":
+        """Return the axis that shows these values and ends at whole decades."""
+        first, last = math.floor(min(decades)), math.ceil(max(decades))
+        last = max(last, first + 1)
+        half = (last - first) / (cells - 1) / 2
+        return cls(first - half, last + half, cells)
+
+    def cell(self, decade: float) -> int:
+        """Return the cell a value lies in."""
+        return max(0, min(self.cells - 1, int((decade - self.low) / (self.high - self.low) * self.cells)))
+
+    def ticks(self, apart: int) -> Iterator[tuple[int, str]]:
+        """Yield the cells with a label, and the labels, at least `apart` cells from one another."""
+        each = self.cells / (self.high - self.low)
+        step = next((step for step in _STEPS if step * each >= apart), _STEPS[-1])
+        for k in range(math.ceil(self.low), math.floor(self.high) + 1):
+            if k % step == 0:
+                yield self.cell(k), f"1e{k}" if k else "1"
+
+
+def _runs(series: Series) -> list[list[Spot]]:
+    """Return the runs of a series, in decades; a point that cannot be drawn ends a run."""
+    groups = itertools.groupby(series.points, key=lambda point: all(map(drawable, point)))
+    return [[(math.log10(px), math.log10(py)) for px, py in part] for kept, part in groups if kept]
+
+
+def _marks(series: Sequence[Series], braille: bool) -> list[str]:
+    """Return a different mark for each series: its own mark if it is free and can be written, else a spare one."""
+    marks: list[str] = []
+    for one in series:
+        usable = len(one.mark) == 1 and one.mark.isprintable() and not one.mark.isspace()
+        own = [one.mark] if usable and (braille or one.mark.isascii()) else []
+        taken = {mark for mark, other in zip(marks, series, strict=False) if not other.guide}
+        spare = [mark for mark in _SPARE_MARKS if mark not in taken]
+        marks.append(next((mark for mark in own if mark not in taken or one.guide), (spare or ["o"])[0]))
+    return marks
+
+
+def _sheet(
+    series: Sequence[Series], runs: list[list[list[Spot]]], marks: list[str], x: _Axis, y: _Axis, braille: bool
+) -> dict[tuple[int, int], tuple[str, Ink]]:
+    """Return the drawn characters by row and column, from the top; marks cover lines, and lines cover guides."""
+    sheet: dict[tuple[int, int], tuple[str, Ink]] = {}
+    for k in sorted(range(len(series)), key=lambda k: not series[k].guide):
+        ink: Ink = "dim" if series[k].guide else k
+        if braille:
+            _lay(sheet, _braille(runs[k], x, y), ink)
+        elif series[k].guide:
+            dot = _GUIDES[False][_upright(series[k])]
+            sheet.update(((y.cells - 1 - y.cell(py), x.cell(px)), (dot, ink)) for px, py in _steps(runs[k], x, y))
+    sheet.update((cell, (marks[k], k)) for cell, k in _marked(series, runs, x, y, every=not braille))
+    return sheet
+
+
+def _braille(runs: list[list[Spot]], x: _Axis, y: _Axis) -> list[str]:
+    """Return the lines through the runs in braille, row by row."""
+    from plotille import Canvas
+
+    canvas: Any = Canvas(x.cells, y.cells, x.low, y.low, x.high, y.high)
+    for run in runs:
+        for spot, after in zip(run, [*run[1:], run[-1]], strict=True):
+            canvas.line(*spot, *after)
+    drawn: str = canvas.plot(linesep="\n")
+    return drawn.split("\n")
+
+
+_BLANK = 0x2800  # the braille pattern without a dot; a dot is a bit
+
+
+def _lay(sheet: dict[tuple[int, int], tuple[str, Ink]], rows: list[str], ink: Ink) -> None:
+    """Add a drawing to the sheet: cells hold the dots of both, in the ink of the new one."""
+    for row, drawn in enumerate(rows):
+        for column, sign in enumerate(drawn):
+            if ord(sign) > _BLANK:
+                under = ord(sheet.get((row, column), (chr(_BLANK), ink))[0])
+                sheet[row, column] = (chr(under | ord(sign)), ink)
+
+
+def _steps(runs: list[list[Spot]], x: _Axis, y: _Axis) -> Iterator[Spot]:
+    """Yield points along the lines through the runs, at least one for each cell."""
+    for run in runs:
+        for (px, py), (qx, qy) in zip(run, [*run[1:], run[-1]], strict=True):
+            count = 1 + max(abs(x.cell(px) - x.cell(qx)), abs(y.cell(py) - y.cell(qy)))
+            yield from ((px + (qx - px) * k / count, py + (qy - py) * k / count) for k in range(count + 1))
+
+
+def _marked(
+    series: Sequence[Series], runs: list[list[list[Spot]]], x: _Axis, y: _Axis, every: bool
+) -> Iterator[tuple[tuple[int, int], int]]:
+    """Yield the cells with a mark and the series of each; where several meet, the series with the fewest marks gets it."""
+    wanted: dict[tuple[int, int], list[int]] = {}
+    for k, one in enumerate(series):
+        last = (-9, -9)
+        for px, py in itertools.chain(*runs[k]) if not one.guide else ():
+            cell = (y.cells - 1 - y.cell(py), x.cell(px))
+            far = abs(cell[1] - last[1]) >= _BETWEEN_MARKS[0] or abs(cell[0] - last[0]) >= _BETWEEN_MARKS[1]
+            if every or far:
+                wanted.setdefault(cell, []).append(k)
+                last = cell
+    had = [0] * len(series)
+    for cell in sorted(wanted, key=lambda cell: cell[::-1]):
+        whose = min(wanted[cell], key=lambda k: had[k])
+        had[whose] += 1
+        yield cell, whose
+
+
+def _upright(series: Series) -> bool:
+    return len({x for x, _ in series.points}) == 1
+
+
+def _row(
+    sheet: dict[tuple[int, int], tuple[str, Ink]], row: int, label: str, gutter: int, x: _Axis, braille: bool
+) -> Line:
+    """Return one line of the drawing, with its tick label."""
+    axis = ("┤" if label else "│") if braille else ("+" if label else "|")
+    cells: Iterable[tuple[str, Ink]] = (sheet.get((row, column), (" ", "plain")) for column in range(x.cells))
+    grouped = itertools.groupby(cells, key=lambda cell: cell[1])
+    return (
+        (f"{label:>{gutter}} {axis}", "plain"),
+        *(("".join(sign for sign, _ in part), ink) for ink, part in grouped),
+    )
+
+
+def _below(x: _Axis, gutter: int, braille: bool) -> tuple[Line, Line]:
+    """Return the horizontal axis and the line with its labels."""
+    ticks = dict(x.ticks(_APART[0]))
+    rule, tick, corner = ("─", "┬", "└") if braille else ("-", "+", "+")
+    axis = "".join(tick if cell in ticks else rule for cell in range(x.cells))
+    labels = [" "] * (gutter + 2 + x.cells)
+    for cell, label in ticks.items():
+        start = min(gutter + 2 + cell - len(label) // 2, len(labels) - len(label))
+        labels[start : start + len(label)] = label
+    return ((" " * gutter + " " + corner + axis, "plain"),), (("".join(labels).rstrip(), "plain"),)
+
+
+def _legend(
+    series: Sequence[Series], runs: list[list[list[Spot]]], marks: list[str], width: int, braille: bool
+) -> list[Line]:
+    """Return the lines of the legend, with as many entries on each line as fit."""
+    from rich.cells import cell_len
+
+    found: list[list[tuple[str, Ink]]] = []
+    used = width
+    for k, one in enumerate(series):
+        if not runs[k]:
+            continue
+        mark = _GUIDES[braille][_upright(one)] if one.guide else marks[k]
+        name = _cut(one.name, width - len(mark) - 1)
+        size = len(mark) + 1 + cell_len(name)
+        if used + len(_GAP) + size > width:
+            found.append([])
+            used = size
+        else:
+            found[-1].append((_GAP, "plain"))
+            used += len(_GAP) + size
+        found[-1] += [(f"{mark} ", "dim" if one.guide else k), (name, "dim" if one.guide else "plain")]
+    return [tuple(line) for line in found]
+
+
+def _titled(title: str, width: int, ink: Ink) -> tuple[Line, ...]:
+    return (((_cut(title, width), ink),),) if title.strip() else ()
+
+
+def _centred(title: str, start: int, width: int) -> str:
+    return " " * (start + max(0, (width - len(title)) // 2)) + title if title else ""
+
+
+def _cut(title: str, width: int) -> str:
+    """Return text on one line of at most `width` columns, without control characters."""
+    from rich.cells import cell_len, set_cell_size
+
+    shown = visible(title).replace("\n", " ").replace("\t", " ")
+    return shown if cell_len(shown) <= width else set_cell_size(shown, width - 3) + "..."

@@ -1,0 +1,158 @@
+"""Reports of derivations as a complete LaTeX document."""
+
+from typing import Any
+
+from gradcli.report.blocks import Block, Code, Heading, Headline, Paragraph, Table, text_of
+from gradcli.report.derive import bare
+from gradcli.report.escape import visible
+from gradcli.report.forms import Page
+from gradcli.report.forms.equations import BREAK, aligned
+from gradcli.report.lecture import Lecture
+from gradcli.report.names import GREEK, latex_name
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+}  # fmt: skip
+_SIGNS = {
+    "ᵀ": r"\(^{\top}\)", "∘": r"\(\circ\)", "∂": r"\(\partial\)",
+    "²": r"\(^2\)", "³": r"\(^3\)", "·": r"\(\cdot\)", "×": r"\(\times\)",
+    "±": r"\(\pm\)", "≤": r"\(\leq\)", "≥": r"\(\geq\)", "→": r"\(\to\)",
+    "…": r"\dots{}", "−": "-", "√": r"\(\surd\)", "‖": r"\(\|\)",
+    **{sign: rf"\({latex_name(sign)}\)" for sign in GREEK.values()},
+}  # fmt: skip
+_WIDE = 40  # characters of a cell that count for the width of its column
+_HEAD = r"""\documentclass{article}
+\usepackage[margin=25mm]{geometry}
+\usepackage{amsmath}
+\usepackage{amssymb}
+\usepackage{graphicx}
+\usepackage{textcomp}
+\usepackage{listings}
+\lstset{basicstyle=\ttfamily\small, breaklines=true, columns=fullflexible, keepspaces=true, showstringspaces=false, upquote=true}
+\setlength{\parindent}{0pt}
+\raggedright
+\allowdisplaybreaks
+\newsavebox{\formula}
+\newcommand{\fitted}[1]{% a formula, made smaller where it is wider than the line
+  \sbox{\formula}{\(\displaystyle #1\)}%
+  \ifdim\wd\formula>\linewidth\resizebox{\linewidth}{!}{\usebox{\formula}}\else\usebox{\formula}\fi}
+\begin{document}
+"""
+_LAYOUTS = {
+    "denominator": r"a gradient has the shape of its input, \(\mathrm{d}f = \operatorname{tr}(G^{\top} \, \mathrm{d}X)\)",
+    "numerator": r"a gradient has the shape of the transpose of its input, \(\mathrm{d}f = \operatorname{tr}(G \, \mathrm{d}X)\)",
+}
+
+
+def render(report: Any, page: Page) -> str:
+    """Return the results of a derivation as a LaTeX document: the function, its variables, the steps, the results, the code.
+
+    A lecture has the walkthrough and the check after it, as tables.
+    """
+    below: list[str] = []
+    if isinstance(report, Lecture):
+        report, below = report.derivation, [_block(block) for block in report.at_the_point()]
+    lines = [_HEAD]
+    if report.function:
+        lines += [r"\[", f"  {_fitted(report.function)}", r"\]"]
+    lines.append(f"Variables: {'; '.join(_described(report, name) for name in report.shapes)}.\n")
+    lines.append(f"Layout: {_LAYOUTS[report.layout.partition(':')[0]]}; a Jacobian is indexed [output, input].\n")
+    if report.shared:
+        lines += [r"\section*{Used below}", *_steps(report.shared)]
+    for result in report.results:
+        lines += _result(report, result)
+    lines += [escaped(f"{f.kind}: {f.message}") + "\n" for f in report.findings]
+    return "\n".join([*lines, *filter(None, below), r"\end{document}", ""])
+
+
+def _fitted(formula: str) -> str:
+    """Return a formula that is no wider than the line; several lines stand under each other."""
+    return rf"\fitted{{{aligned(formula.split(BREAK)) if BREAK in formula else formula}}}"
+
+
+def _block(block: Block) -> str:
+    if isinstance(block, Heading):
+        return rf"\section*{{{escaped(block.text)}}}"
+    if isinstance(block, Headline):
+        return rf"\textbf{{{escaped(block.word)}}} {escaped(block.sentence)}" + "\n"
+    if isinstance(block, Paragraph):
+        return escaped(text_of(block.text)) + "\n"
+    if isinstance(block, Code):
+        return "\n".join(_listing(block.text))
+    return _table(block) if isinstance(block, Table) else ""
+
+
+def _table(table: Table) -> str:
+    """Return a table whose columns share the width of the page as their longest cells do."""
+    count = len(table.columns)
+    rows = [row for row in table.rows if len(row) == count]
+    longest = [
+        max([len(name), *(min(len(text_of(row[k])), _WIDE) for row in rows), 2]) for k, name in enumerate(table.columns)
+    ]
+    room = 0.92 - 0.02 * count
+    columns = "".join(rf"p{{{room * n / sum(longest):.3f}\linewidth}}" for n in longest)
+    shown = [[escaped(text_of(cell)) for cell in row] for row in ([table.columns] if any(table.columns) else []) + rows]
+    body = [("{}" if row[0].startswith("[") else "") + " & ".join(row) + r" \\" for row in shown]  # \\[ has a meaning
+    title = [escaped(table.title) + r"\par"] if table.title else []
+    head = [r"{\footnotesize\raggedright", *title, rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}"]
+    below = [escaped(" ".join(map(text_of, row))) + r"\par" for row in table.rows if len(row) < count]
+    return "\n".join([*head, *body, r"\end{tabular}", r"\par", *below, "}", ""])
+
+
+def _described(report: Any, name: str) -> str:
+    """Return what a variable is: its space, and what is assumed of it."""
+    sizes = r" \times ".join(d if d.isdecimal() else latex_name(d) for d in report.shapes[name])
+    space = rf"\mathbb{{R}}^{{{sizes}}}" if sizes else r"\mathbb{R}"
+    shown = rf"{latex_name(name)} \in {space}"
+    return rf"\({shown}\)" + (f" ({escaped(', '.join(report.assume[name]))})" if name in report.assume else "")
+
+
+def _steps(steps: Any) -> list[str]:
+    return [r"\begin{enumerate}", *(f"  \\item {_step(step)}" for step in steps), r"\end{enumerate}"]
+
+
+def _result(report: Any, result: Any) -> list[str]:
+    lines = [rf"\section*{{{escaped(f'{result.kind.capitalize()} by {result.wrt}')}}}"]
+    lines += _steps(steps) if (steps := report.own_steps(result)) else []
+    *parts, last = result.formula.latex.split(BREAK)
+    if result.direction:
+        parts = [_along(last, result), *parts]
+    boxed = aligned([*parts, rf"& \boxed{{{last}}}"])
+    lines += [r"\[", rf"  \fitted{{{boxed}}}", r"\]"]
+    if result.direction:
+        lines.append(escaped(f"{report.said_of_direction(result)}.") + "\n")
+    error = f"{result.check.max_relative_error:.0e}"
+    lines.append(escaped(f"Checked at {result.check.points} points: largest relative error {error}.") + "\n")
+    for language in report.shown:
+        if language in result.code:
+            lines += _listing(bare(result.code[language]))
+    return lines
+
+
+def _along(last: str, result: Any) -> str:
+    """Return what the product of a Hessian and a direction is, as a formula."""
+    x = latex_name(result.wrt)
+    moved = rf"{x} + t \, {latex_name(result.direction)}"
+    gradient = rf"\frac{{\partial f}}{{\partial {x}}}\left({moved}\right)"
+    return rf"{last.partition(' = ')[0]} = \left. \frac{{\mathrm{{d}}}}{{\mathrm{{d}} t}} {gradient} \right|_{{t = 0}}"
+
+
+def _step(step: Any) -> str:
+    condition = f" ({escaped(step.condition)})" if step.condition else ""
+    said = _fitted(step.latex) if step.latex else rf"\texttt{{{escaped(step.after)}}}"
+    return f"{escaped(step.rule)}{condition}: {said}"
+
+
+def _listing(code: str) -> list[str]:
+    """Return the lines of a listing, whose end no text can write."""
+    words = {sign: word for word, sign in GREEK.items() if word != "lambda"}
+    text = "".join(words.get(c, c) for c in visible(code.rstrip())).encode("ascii", "replace").decode()
+    return [r"\begin{lstlisting}", text.replace(r"\end{lstlisting}", r"\end {lstlisting}"), r"\end{lstlisting}"]
+
+
+def escaped(text: str) -> str:
+    """Return text escaped for LaTeX; characters beyond ASCII that have no sign here become question marks."""
+    shown = (_SPECIAL.get(c) or _SIGNS.get(c) or c.encode("ascii", "replace").decode() for c in visible(text))
+    return "".join(shown).replace("--", "-{}-")  # two hyphens would become a dash

@@ -1,0 +1,26 @@
+"""A report's pictures as one SVG file: the graph of a computation, or what matplotlib draws."""
+
+from typing import Any
+
+from gradcli.report.forms import Page
+from gradcli.report.forms.figure import drawn
+from gradcli.report.trace import TraceReport
+
+_STYLE = """
+text { font: 12px ui-monospace, monospace; fill: #1f2328; text-anchor: middle; }
+rect { fill: #fff; stroke: #8c959f; rx: 5px; }
+path { fill: none; stroke: #8c959f; stroke-width: 1.5; }
+.n { font-weight: 700; } .t, .edges text { font-size: 11px; } .edges text { text-anchor: end; }
+.v { fill: #0a5bb5; }
+.a { fill: #116329; } .c { fill: #b3261e; font-weight: 700; } .bad rect { stroke: #b3261e; stroke-width: 2; }
+.many rect { stroke-dasharray: 6 3; }
+"""
+
+
+def render(report: Any, page: Page) -> str:
+    """Return the graph of a computation, or the report's pictures, one below another, as SVG."""
+    if isinstance(report, TraceReport):
+        from gradcli.report.drawing.graph import draw
+
+        return f"{draw(report, _STYLE).svg}\n"
+    return drawn(report.pictures(), "svg", page.size, page.dpi).decode()

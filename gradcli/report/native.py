@@ -1,0 +1,170 @@
+"""What a check found of a function that is written in a framework: its other ways to differentiate, and its parts."""
+
+from dataclasses import dataclass
+
+from gradcli.report import numbers
+from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table, Tone
+from gradcli.words import AspectStatus, RanOn, Verdict
+
+_WORTH = 1e-3  # seconds: what runs quicker has no cost to speak of
+_TONES: dict[str, Tone] = {"agrees": "good", "wrong": "bad", "differs": "unsure"}
+
+
+@dataclass(frozen=True, slots=True)
+class Aspect:
+    """One more way in which the framework differentiates, and how far it is from what is right, relative to it.
+
+    name        The way to differentiate, such as `second run` or `forward mode`.
+    status      Whether it gives the right gradient, and if it did not run, why.
+    difference  The largest difference from what is right, relative to the largest entry.
+    allowed     The largest relative difference that rounding explains.
+    message     What is to be known of it, as a sentence.
+    """
+
+    name: str
+    status: AspectStatus
+    difference: float | Absent = ABSENT
+    allowed: float | Absent = ABSENT
+    message: str | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A custom gradient that was met on the way, checked alone at the values it really saw.
+
+    name     The name of the custom gradient.
+    verdict  The verdict on it alone.
+    detects  The smallest relative error that would have been seen.
+    message  Why it is not confirmed, as a sentence.
+    file     The file of its backward function.
+    line     The line of its backward function, counted from 1.
+    source   The text of this line.
+    reached  Whether the inputs of the function move its arguments in directions in which it is not the derivative.
+    ignores  Whether its backward returns the same for another cotangent.
+    """
+
+    name: str
+    verdict: Verdict
+    detects: float | Absent = ABSENT
+    message: str | Absent = ABSENT
+    file: str | Absent = ABSENT
+    line: int | Absent = ABSENT
+    source: str | Absent = ABSENT
+    reached: bool | Absent = ABSENT
+    ignores: bool | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class Exactness:
+    """How exact a gradient in a narrow format is: errors in ulps of each entry, and as a share of what is allowed.
+
+    `vanished` entries are zero in the format and not in truth.
+
+    median_ulps   The median error of an entry, in units in its last place.
+    largest_ulps  The largest error of an entry, in units in its last place.
+    share         The largest error as a share of what the format allows; above 1 is too inexact.
+    vanished      The number of entries that are zero in the format and not in truth.
+    ratio         The error over the typical error of the same formula in the format: a root mean square, of the worst input.
+    largest_ratio  The same of the entry where it is largest.
+    """
+
+    median_ulps: float
+    largest_ulps: float
+    share: float
+    vanished: int = 0
+    ratio: float | Absent = ABSENT
+    largest_ratio: float | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a gradient cost: seconds forward and backward, bytes kept in between, and at most on a GPU.
+
+    forward_seconds   The time of one evaluation, in seconds.
+    backward_seconds  The time of the backward pass, in seconds.
+    saved_bytes       The memory kept between the two, in bytes.
+    peak_bytes        The most memory taken on a GPU, in bytes.
+    """
+
+    forward_seconds: float
+    backward_seconds: float
+    saved_bytes: int
+    peak_bytes: int | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class NativeReport:
+    """The framework, where and in which format it ran, its other ways to differentiate, and the parts.
+
+    framework  The framework that the function is written in.
+    version    The version of the framework.
+    device     The device that it ran on, such as cpu or cuda:0.
+    dtype      The format whose gradient was checked, such as float32.
+    aspects    The framework's other ways to differentiate, each compared with what is right.
+    parts      The custom gradients met on the way, each checked alone.
+    exactness  How exact the gradient is in a narrow format.
+    cost       What the gradient cost.
+    declined   The inputs that are numbers, and that a custom backward returns None for: they are not differentiated.
+    """
+
+    framework: str
+    version: str
+    device: str
+    dtype: str
+    aspects: tuple[Aspect, ...] = ()
+    parts: tuple[Part, ...] = ()
+    exactness: Exactness | Absent = ABSENT
+    cost: Cost | Absent = ABSENT
+    declined: tuple[str, ...] | Absent = ABSENT
+
+    def blocks(self) -> list[Block]:
+        """Return what people read of it."""
+        blocks: list[Block] = [Paragraph(RanOn(self.framework, self.version, self.device, self.dtype).says())]
+        if isinstance(self.exactness, Exactness):
+            blocks.append(Paragraph(_exactly(self.exactness, self.dtype)))
+        if isinstance(self.cost, Cost) and (self.cost.forward_seconds >= _WORTH or self.device != "cpu"):
+            blocks.append(Paragraph(_costs(self.cost)))
+        rows = [(aspect.name, aspect_cell(aspect)) for aspect in self.aspects]
+        blocks += [Table(("also", ""), tuple(rows))] if rows else []
+        return blocks + [block for part in self.parts for block in _part_blocks(part)]
+
+
+def _exactly(found: Exactness, dtype: str) -> str:
+    count = f"{found.vanished:,} entr{'y is' if found.vanished == 1 else 'ies are'}"
+    vanished = f"; {count} 0 and should not be" if found.vanished else ""
+    says = f"off by {numbers.two(found.median_ulps)} ulps (median), {numbers.two(found.largest_ulps)} at most"
+    if isinstance(found.ratio, float) and isinstance(found.largest_ratio, float):
+        says += f": {numbers.two(found.ratio)} times the error of the same formula in {dtype}"
+        says += f" ({numbers.two(found.largest_ratio)} times in the worst entry)"
+    return f"{says}{vanished}"
+
+
+def _costs(cost: Cost) -> str:
+    times = f"forward {numbers.seconds(cost.forward_seconds)}, backward {numbers.seconds(cost.backward_seconds)}"
+    peak = f", {numbers.octets(cost.peak_bytes)} at the peak" if isinstance(cost.peak_bytes, int) else ""
+    return f"{times}; {numbers.octets(cost.saved_bytes)} kept in between{peak}"
+
+
+def aspect_cell(aspect: Aspect) -> Cell:
+    """Return how one way to differentiate turned out, in words."""
+    tone = _TONES.get(aspect.status, "dim")
+    size = (
+        f" ({numbers.power(aspect.difference)})" if isinstance(aspect.difference, float) and aspect.difference else ""
+    )
+    more = f": {aspect.message}" if aspect.message else ""
+    return Piece(f"{aspect.status}{size}{more}", tone)
+
+
+def _part_blocks(part: Part) -> list[Block]:
+    tones: dict[Verdict, Tone] = {Verdict.PASS: "good", Verdict.FAIL: "bad"}
+    tone = tones.get(part.verdict, "unsure")
+    word = {Verdict.PASS: "right", Verdict.FAIL: "wrong"}.get(part.verdict, "inconclusive")
+    better = f" to better than {numbers.power(part.detects)}" if part.verdict == Verdict.PASS and part.detects else ""
+    said = f": {part.message}" if part.message else ""
+    blocks: list[Block] = [
+        Paragraph((Piece(f"{part.name} ", "strong"), Piece("alone is "), Piece(word, tone), Piece(f"{better}{said}")))
+    ]
+    if part.verdict != Verdict.PASS and part.source and part.file:
+        blocks.append(Paragraph(Piece(f"{part.file}:{part.line}    {part.source}", "dim"), 4))
+    return blocks

@@ -1,0 +1,165 @@
+"""How numbers are written for people: enough digits, no more."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.report.blocks import Cell, Piece
+from gradcli.report.encode import Opaque
+
+_SHOWN = 4
+_COUNTED = 10**15  # the largest count that is written in full
+_YEAR = 365.25 * 24 * 3600  # seconds
+_LISTED = 16  # entries that are shown one by one
+
+
+def full(x: Any) -> str:
+    """Return a float64 with every digit that identifies it."""
+    return repr(float(x)) if math.isfinite(float(x)) else {"inf": "inf", "-inf": "-inf"}.get(str(float(x)), "nan")
+
+
+def short(x: Any, digits: int = 6) -> str:
+    """Return a number rounded to a few digits."""
+    return f"{float(x):.{digits}g}"
+
+
+def two(x: Any) -> str:
+    """Return a time, a count or a ratio rounded to two digits: 1,900 and 0.42."""
+    number = float(x)
+    if not math.isfinite(number):
+        return short(number)
+    if number >= 99.5:
+        scale = 10 ** (len(str(int(number))) - 2)
+        return f"{round(number / scale) * scale:,}"
+    return f"{number:.2g}"
+
+
+def count(x: Any) -> str:
+    """Return an integer in full, or rounded where it has more digits than anyone reads: 4,096 and 4.9e+21."""
+    return f"{int(x):,}" if x < _COUNTED else short(x, 2)
+
+
+def about(x: Any) -> str:
+    """Return a figure rounded to two digits, in powers of ten where it is long: 1,900 and 4.9e+21."""
+    return two(x) if x < _COUNTED else short(x, 2)
+
+
+def power(x: Any) -> str:
+    """Return a bound or an error in scientific notation with one digit, rounded up: 3e-13."""
+    number = float(x)
+    if number == 0 or not math.isfinite(number):
+        return "0" if number == 0 else short(number)
+    from decimal import ROUND_UP, Context, Decimal
+
+    up = Context(prec=1, rounding=ROUND_UP).create_decimal(Decimal(f"{number:.12g}"))
+    return f"{up:.0e}".replace("e-", "e-0" if up.adjusted() > -10 else "e-").replace(
+        "e+", "e+0" if up.adjusted() < 10 else "e+"
+    )
+
+
+def apart(x: float, y: float) -> tuple[str, str]:
+    """Return two numbers with enough digits to see how they differ: at least seven."""
+    largest = max(abs(x), abs(y))
+    if not math.isfinite(largest) or x == y:
+        return short(x, 7), short(y, 7)
+    digits = max(7, min(17, math.ceil(-math.log10(abs(x - y) / largest)) + 2))
+    return short(x, digits), short(y, digits)
+
+
+def ratio(x: float) -> str:
+    """Return a ratio; one that is nearly 1 as its distance from 1."""
+    return f"1{x - 1:+.0e}" if 0 < abs(x - 1) < 1e-3 else short(x, 3)
+
+
+def within(x: float, bound: float) -> str:
+    """Return an estimate with its bound, no more digits than the bound leaves: 0.21160195482 ±2e-11."""
+    if not math.isfinite(bound) or not math.isfinite(x):
+        return f"{short(x)} ±{power(bound)}"
+    digits = 16 if bound == 0 or x == 0 else max(1, min(16, math.ceil(math.log10(abs(x) / bound)) + 1))
+    return f"{x:.{digits}g} ±{power(bound)}"
+
+
+def value(x: Any) -> str:
+    """Return a value: a scalar in full, an array by its shape and first entries."""
+    if isinstance(x, bool | str | int) or x is None:
+        return repr(x)
+    if isinstance(x, Opaque):
+        return f"a value of type {x.type}"
+    array = np.asarray(x)
+    if array.dtype.kind not in "fiub":
+        return f"a value of type {type(x).__name__}"
+    if array.ndim == 0:
+        return full(array)
+    entries = array.reshape(-1)
+    listed = ", ".join(short(entry) for entry in entries[:_SHOWN])
+    more = f", ... {array.size} entries" if array.size > _SHOWN else ""
+    kind = f"{'x'.join(map(str, array.shape))} " if array.ndim > 1 else ""
+    return f"{kind}[{listed}{more}]"
+
+
+def at_values(at: Mapping[str, Any], drawn: Collection[str] = ()) -> str:
+    """Return the values of a point by name, with those that were drawn marked."""
+    return ", ".join(f"{name} = {value(x)}{' (drawn)' if name in drawn else ''}" for name, x in at.items())
+
+
+def listed(x: Any) -> str:
+    """Return a value with all its entries, where these are few: [[1, 2], [3, 4]]."""
+    array = np.asarray(x)
+    if array.size > _LISTED:
+        return value(array)
+    if not array.ndim:
+        return short(array)
+    return f"[{', '.join(listed(row) for row in array)}]"
+
+
+def compared(x: float, reference: float) -> Cell:
+    """Return a number whose digits that agree with the reference are bright and the rest dim."""
+    mine, right = full(x), full(reference)
+    same = 0
+    while same < min(len(mine), len(right)) and mine[same] == right[same]:
+        same += 1
+    if mine == right:
+        return Piece(mine, "strong")
+    return (Piece(mine[:same], "strong"), Piece(mine[same:], "dim"))
+
+
+def right_digits(x: Any, reference: Any, size: Any = 0.0) -> Any:
+    """Return how many decimal digits of each entry agree with the reference: 16 where the floats are equal.
+
+    They count from the entry's own size, or from `size` where that is not 0.
+    """
+    x, reference = np.asarray(x, dtype=float), np.asarray(reference, dtype=float)
+    scale = np.where(reference == 0, 1.0, np.abs(reference))
+    scale = np.where(np.equal(size, 0), scale, size)
+    with np.errstate(all="ignore"):
+        relative = np.abs(x - reference) / scale
+        digits = np.where(relative == 0, 16.0, -np.log10(relative))
+    return np.where(np.isfinite(digits), np.clip(digits, 0.0, 16.0) + 0.0, 0.0)
+
+
+def entry_name(name: str, index: tuple[int, ...], output: tuple[int, ...] = (), outputs: Sequence[str] = ()) -> str:
+    """Return how an entry is written: x, W[3,2], and f[0] by it for a vector result, or the output's own name."""
+    entry = name + (f"[{','.join(map(str, index))}]" if index else "")
+    if outputs and output:
+        return f"{outputs[output[0]]}/{entry}"
+    return f"f[{','.join(map(str, output))}]/{entry}" if output else entry
+
+
+def seconds(x: float) -> str:
+    """Return a time in the unit that suits it: 3.1 ms."""
+    if x >= _YEAR:
+        return f"{about(x / _YEAR)} years"
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if x >= size:
+            return f"{two(x / size)} {unit}"
+    return f"{two(x / 1e-9)} ns"
+
+
+def octets(x: float) -> str:
+    """Return an amount of memory in the unit that suits it: 64 KiB."""
+    for unit, size in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
+        if x >= size:
+            return f"{two(x / size)} {unit}"
+    return f"{two(x)} B"

@@ -1,0 +1,331 @@
+"""What a report of `check` says of one point."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradcli.report import numbers
+from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.common import Finding
+from gradcli.report.encode import Given, Values
+from gradcli.words import Agreement, DiagnosisKind, ModeStatus, RanOn, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class UnresolvedEntries:
+    """The entries that function values do not resolve, and that were accepted, as they are small beside the largest.
+
+    count           The number of entries that were not resolved.
+    compared        The number of entries that were compared.
+    below           The largest error that one of them may have, in units of the gradient.
+    at              The entry that may have it, such as `x[3]`.
+    told_from_zero  Whether one of them is larger than its bound; else all of them are smaller than `below`.
+    """
+
+    count: int
+    compared: int
+    below: float
+    at: str
+    told_from_zero: bool
+
+    def in_words(self) -> str:
+        """Return it as the end of a sentence: `4 of 40 entries not resolved (below 2e-05)`."""
+        which = self.at if self.count == 1 else f"{self.count:,} of {self.compared:,} entries"
+        return f"{which} not resolved ({self._limit()})"
+
+    def alone(self) -> str | None:
+        """Return it as an addition to the verdict if it is one entry; None for several."""
+        return f"{self.at} not resolved: {self._limit()}" if self.count == 1 else None
+
+    def _limit(self) -> str:
+        return f"{'errors ' if self.told_from_zero else ''}below {numbers.power(self.below)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Detects:
+    """The smallest relative error of an entry that the check would have seen, and the entry where it is largest.
+
+    Entries of 0 have no relative error, and those that were not resolved have none that was seen.
+
+    relative    The smallest relative error that would have been seen in each entry that is not 0 and was resolved; null
+                where no error was sure to be seen.
+    at          The entry in which only larger errors are seen, such as `x[3]`; null where there is none.
+    absolute    The smallest absolute error that would have been seen in the entries that are 0: where all entries are,
+                and beside `relative` where function values alone show it.
+    unresolved  The entries that function values did not resolve.
+    solvers     The solvers that the function calls, with their tolerances, where these set the limit: the claim is then
+                as exact as they allow.
+    """
+
+    relative: float | None
+    at: str | None
+    absolute: float | Absent = ABSENT
+    unresolved: UnresolvedEntries | Absent = ABSENT
+    solvers: tuple[str, ...] | Absent = ABSENT
+
+
+def as_exact_as(solvers: Sequence[str]) -> str:
+    """Say that something is as exact as solvers allow: `as exact as solve_ivp at rtol=1e-8 allows`."""
+    return f"as exact as {' and '.join(solvers)} {'allows' if len(solvers) == 1 else 'allow'}"
+
+
+NO_SIZE = Detects(None, None)  # no error is certain to be seen, or there is no verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """One entry of a claim that is wrong.
+
+    input       The input with respect to which the entry is a derivative.
+    index       The index of the entry in this input, counted from 0; empty for a number.
+    claimed     The claimed value, in units of f per unit of the input.
+    reference   The right value, in the same units.
+    difference  The claimed value minus the right one, in the same units.
+    bound       How far apart the two could be if the claim were right, in the same units.
+    ratio       The claimed value divided by the right one.
+    output      The index of the output, counted from 0, where the result is no scalar.
+    """
+
+    input: str
+    index: tuple[int, ...]
+    claimed: float
+    reference: float
+    difference: float
+    bound: float
+    ratio: float
+    output: tuple[int, ...] | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A mistake planted in the gradient under test: in how many entries, each alone, and how many would be caught.
+
+    For a mistake of a size: the smallest at which every entry would be caught, and the smallest for any.
+
+    mistake            The planted mistake, in words.
+    planted            The number of entries in which it was planted, one at a time.
+    caught             The number of these that the check would have found wrong.
+    smallest_in_every  The smallest relative size of the mistake that is caught in every entry; null where there is
+                       none.
+    smallest_in_any    The smallest relative size that is caught in at least one entry; null where the mistake has no
+                       size.
+    """
+
+    mistake: str
+    planted: int
+    caught: int
+    smallest_in_every: float | None
+    smallest_in_any: float | None
+
+    @property
+    def sizeless(self) -> bool:
+        """Whether the mistake has no size that could be smaller."""
+        return self.smallest_in_any is None
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """How many entries were compared, and how that went.
+
+    compared   The number of entries that were compared.
+    wrong      The number of these that are wrong.
+    undecided  The number of these of which nothing could be said.
+    """
+
+    compared: int
+    wrong: int
+    undecided: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEdit:
+    """One edit of a claim's source.
+
+    kind    What is changed: sign, operator, factor, term, exponent, constant, name, function, index, axis, transpose,
+            subscripts, sum, order, grouping, comparison, assignment or statement.
+    line    The line, counted from 1; 1 for a claim that is an expression.
+    before  The text of the line as it is; the whole claim where this is an expression.
+    after   The same with the edit; empty where the line is left out.
+    """
+
+    kind: str
+    line: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The likely mistake behind a wrong claim, and the smallest edit of the claim that makes it right.
+
+    kind       The name of the mistake, such as sign, factor or shape; `unknown` where none explains the claim.
+    message    The mistake, as a sentence.
+    file       The file of the code with the mistake; null where it is not known.
+    line       The line of the mistake, counted from 1; null where it is not known.
+    source     The text of this line, null where it is not known.
+    corrected  What the worst entry should be, or the line as it should be; null where this is not known.
+    patch      The edit as a unified diff, with the path relative to the project; null where none was found.
+    replacement  The corrected claim, where it is an expression.
+    edits      The edits of the patch or the replacement.
+    alternatives  Further patches or replacements that are right wherever they were tried.
+    no_patch   Why there is no patch or replacement, where one was sought.
+    right_here_only  Edits that make the claim right at this point and beside it, and wrong where all inputs are drawn anew or
+               have other sizes: they are no repair.
+    closed_form  The right gradient by each wrong input as code, where there is no patch or replacement and a closed form
+               was found: an expression, or a function in the language of f.
+    closed_form_shapes  The sizes that an expression in `closed_form` names, as --shapes takes them.
+    """
+
+    kind: DiagnosisKind
+    message: str
+    file: str | None = None
+    line: int | None = None
+    source: str | None = None
+    corrected: str | None = None
+    patch: str | None = None
+    replacement: str | Absent = ABSENT
+    edits: tuple[SourceEdit, ...] | Absent = ABSENT
+    alternatives: tuple[str, ...] | Absent = ABSENT
+    no_patch: str | Absent = ABSENT
+    right_here_only: tuple[SourceEdit, ...] | Absent = ABSENT
+    closed_form: dict[str, str] | Absent = ABSENT
+    closed_form_shapes: str | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class ModeResult:
+    """What one mode answered, or why it did not.
+
+    status       Whether the mode answered, and if not, why.
+    gradient     The gradient with respect to each input, shaped as the input, for a scalar result.
+    jacobian     The Jacobian with respect to each input, indexed [output, input], for a result that is no scalar.
+    bound        A bound on the error of each entry by input, shaped as the gradient or Jacobian.
+    decimals     The entries as decimal strings by input, where more digits are known than float64 holds.
+                 In an expression pi and e are exact; any other number is the float64 that it names.
+    proved       Whether the bound is proved, not estimated.
+    verdict      Whether the mode agrees with the reference.
+    evaluations  The number of evaluations of f that the mode took.
+    seconds      The time that the mode took, in seconds.
+    rests_on     What the answer depends on; two modes confirm each other only where they share none of it.
+    ran_on       Where a framework computed it: the framework, its version, the device and the format.
+    message      Why there is no answer, as a sentence.
+    hint         What to do to get an answer, null where nothing is known to help.
+    """
+
+    status: ModeStatus
+    gradient: dict[str, Values] | Absent = ABSENT
+    jacobian: dict[str, Values] | Absent = ABSENT
+    bound: dict[str, Values] | Absent = ABSENT
+    decimals: dict[str, Values] | Absent = ABSENT
+    proved: bool | Absent = ABSENT
+    verdict: Agreement | Absent = ABSENT
+    evaluations: int | Absent = ABSENT
+    seconds: float | Absent = ABSENT
+    rests_on: tuple[str, ...] | Absent = ABSENT
+    ran_on: RanOn | Absent = ABSENT
+    message: str | Absent = ABSENT
+    hint: str | Absent | None = ABSENT
+
+    @property
+    def values(self) -> dict[str, Values]:
+        """The gradient or Jacobian, by input."""
+        return self.gradient or self.jacobian or {}
+
+
+@dataclass(frozen=True, slots=True)
+class TraceReport:
+    """Whether the recorded program gives the function's values beside the point; None where this could not be compared.
+
+    `detects` is the smallest term that would have been seen to be lost, relative to all contributions of the gradient.
+
+    agrees       Whether the two agree; null where they could not be compared.
+    detects      The smallest lost term that would have been seen, relative to all contributions; null where nothing was
+                 compared.
+    evaluations  The number of evaluations of f that the test took.
+    message      Why they could not be compared, as a sentence.
+    """
+
+    agrees: bool | None
+    detects: float | None
+    evaluations: int
+    message: str | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class FewestDigits:
+    """The hard point where a value or a gradient keeps the fewest right digits.
+
+    of      What keeps these digits: `value`, the value of f, or the mode that computed the gradient.
+    digits  The right digits of the worst entry there, 16 at most.
+    at      The value of every input by name.
+    """
+
+    of: str
+    digits: float
+    at: dict[str, Given]
+
+
+@dataclass(frozen=True, slots=True)
+class StressReport:
+    """How many hard points were looked at, and what was seen there (--stress).
+
+    points   The number of points that were looked at.
+    right    The number of these where the claim is right; it may lose digits there, which a finding says. Without a
+             claim: the number where the right value and gradient are known.
+    skipped  The number of these where f raises, is not smooth or not finite, or is too costly to know.
+    wrong    The number of these where the claim seemed wrong; the check of the simplest one decides.
+    fewest   Without a claim: where f, and its gradient by each mode, keep the fewest right digits.
+    """
+
+    points: int
+    right: int
+    skipped: int
+    wrong: int
+    fewest: tuple[FewestDigits, ...] | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class PointReport:
+    """One point: the value, every mode, and the verdict.
+
+    at              The value of every input by name.
+    drawn           The inputs whose values were drawn at random.
+    differentiated  The inputs whose derivatives were compared.
+    constant        The inputs with respect to which no derivative is taken.
+    value           The value of f at the point, left out where there is none.
+    verdict         The verdict at this point.
+    reference       The mode that the others are compared with; null where none answered.
+    gradient        The gradient of the reference with respect to each input, shaped as the input.
+    jacobian        The Jacobian of the reference with respect to each input, indexed [output, input].
+    entries         How many entries were compared, and how many are wrong or open.
+    mismatches      The wrong entries of the claim, the worst first, at most 1000 of each input.
+    modes           What each mode answered, by its name; `claim` is the claimed gradient.
+    findings        What is worth knowing of the function, the point and the claim.
+    diagnosis       The likely mistake behind a wrong claim; null where nothing is wrong.
+    detects         How small an error would have been seen at this point.
+    outputs         The names of the outputs, for a result that is no scalar.
+    mutants         What became of planted mistakes (--mutate).
+    trace_test      Whether the recorded program is the function, compared beside the point.
+    not_claimed     The inputs that the claim leaves out.
+    name            The name of the point among several of a suite.
+    """
+
+    at: dict[str, Given]
+    drawn: tuple[str, ...]
+    differentiated: tuple[str, ...]
+    constant: tuple[str, ...]
+    value: Values | Absent
+    verdict: Verdict
+    reference: str | None
+    gradient: dict[str, Values] | Absent
+    jacobian: dict[str, Values] | Absent
+    entries: Entries
+    mismatches: tuple[Mismatch, ...]
+    modes: dict[str, ModeResult]
+    findings: tuple[Finding, ...]
+    diagnosis: Diagnosis | None
+    detects: Detects
+    outputs: tuple[str, ...] | Absent = ABSENT
+    mutants: tuple[Mutant, ...] | Absent = ABSENT
+    trace_test: TraceReport | Absent = ABSENT
+    not_claimed: tuple[str, ...] | Absent = ABSENT
+    name: str | Absent = ABSENT

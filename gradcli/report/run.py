@@ -1,0 +1,200 @@
+"""The report of `run`: the hand-written gradients that a program used, each checked at values that it had."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table
+from gradcli.report.check import COLUMNS
+from gradcli.report.common import seed_line
+from gradcli.report.encode import TEXT_ONLY, Status
+from gradcli.report.escape import visible
+from gradcli.report.suite import CheckRow, Word
+from gradcli.words import DerivativeKind, Exit, Kind, worst
+
+_PLACE, _NAME = 20, 18  # columns of a place and of a name in the table
+WORST: tuple[Word, ...] = ("fail", "error", "inconclusive", "pass")
+_STATUS = {"pass": Exit.CONFIRMED, "fail": Exit.WRONG, "inconclusive": Exit.INCONCLUSIVE, "error": Exit.UNUSABLE}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCall:
+    """One call of a gradient that was checked.
+
+    call     The number of the call, counted from 1.
+    at       Where the user's code began it, as FILE:LINE; null where that is not known.
+    process  The number of the child process that made the call; null for the program's own process.
+    drawn    Whether the values were drawn at the shapes of the call, because the call itself had none to show.
+    check    The check of this call.
+    """
+
+    call: int
+    at: str | None
+    process: int | None
+    drawn: bool
+    check: CheckRow
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the bounds alone are too wide for a verdict, as where all of a gradient cancels at an optimum."""
+        return self.check.verdict == "inconclusive" and set(self.check.prevented_by()) == {Kind.NOISE}
+
+
+@dataclass(frozen=True, slots=True)
+class UsedGradient:
+    """A hand-written gradient that the program used.
+
+    name     The name of the function or class, with the names around it.
+    file     The file that defines it.
+    line     The first line of the definition, counted from 1.
+    kind     Which derivative it is.
+    of       The function that it is a gradient of; null where it returns the value too.
+    calls    How often it was called.
+    checked  How many of the calls were checked.
+    verdict  The worst verdict on a call.
+    notes    What is to be known of its calls: that some were not kept, or not counted.
+    points   The calls that were checked, in their order.
+    """
+
+    name: str
+    file: str
+    line: int
+    kind: DerivativeKind
+    of: str | None
+    calls: int
+    checked: int
+    verdict: Word
+    notes: tuple[str, ...]
+    points: tuple[CheckedCall, ...]
+
+    @property
+    def place(self) -> str:
+        """Where it is defined, as FILE:LINE."""
+        return f"{self.file}:{self.line}"
+
+    @property
+    def worst(self) -> CheckRow | None:
+        """The check of the verdict; None if no call was checked."""
+        return next((p.check for p in self.points if p.check.verdict == self.verdict), None)
+
+    @property
+    def undecided(self) -> str:
+        """Which calls decided nothing, in words, where others did; empty if all decided."""
+        numbers = ", ".join(f"{p.call:,}" for p in self.points if p.is_undecided)
+        return (
+            f"undecided at call {numbers}: the bounds are too wide, as where a gradient cancels at an optimum"
+            if (numbers and self.verdict == "pass")
+            else ""
+        )
+
+    def row(self) -> tuple[Cell, ...]:
+        """Return it as a row of the table."""
+        check = self.worst
+        word: Cell = Piece(*check.word) if check is not None else Piece("NOT CHECKED", "unsure")
+        checked = f"{self.checked} of {self.calls:,}"
+        said = "" if check is None else _short(check)
+        return word, _tail(self.place, _PLACE), _tail(self.name, _NAME), checked, said
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The program that was run.
+
+    status       Its exit status.
+    interrupted  Whether an interrupt ended it.
+    """
+
+    status: int
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """The hand-written gradients that a program used, each checked at values that it had.
+
+    command      The words of the command.
+    seed         The seed of everything that was drawn.
+    program      How the program ended; null where recorded calls were read from a file.
+    exit_status  The exit status of gradcli: the program's if it is not 0, else that of the worst check.
+    gradients    The gradients, the worst first, then by file and line.
+    environment  The versions of what the results depend on, by name, and the number of threads.
+    schema       The name of this schema, with its number.
+    """
+
+    command: tuple[str, ...]
+    seed: int
+    program: Program | None
+    exit_status: Status
+    gradients: tuple[UsedGradient, ...]
+    environment: dict[str, str | int]
+    schema: str = "gradcli.run/1"
+    full: bool = field(default=False, metadata={TEXT_ONLY: True})  # calls that passed too
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return a table of the gradients, the checks that did not pass in full, and the counts."""
+        if not self.gradients:
+            return (*seed_line(self.seed, 0), Paragraph(Piece(self.counted(), "strong"), 0))
+        header = ("verdict", "defined at", "gradient", "checked", "")
+        blocks: list[Block] = [Table(header, tuple(each.row() for each in self.gradients), frozenset({3}))]
+        for each in self.gradients:
+            notes = (*each.notes, *filter(None, [each.undecided]))
+            blocks += [Paragraph(f"{each.name}, {each.place}: {note}", 0) for note in notes]
+            wrong = [p for p in each.points if p.check.status is not Exit.CONFIRMED and not each.undecided]
+            shown = [*each.points] if self.full else wrong
+            for point in shown if self.full else shown[:1]:
+                at = f", from {point.at}" if point.at else ""
+                drawn = ", at drawn values" if point.drawn else ""
+                said = f"{each.name}, {each.place}: call {point.call:,} of {each.calls:,}{at}{drawn}"
+                blocks += [Paragraph(Piece(said, "strong"), 0), *point.check.blocks(self.full)]
+            rest = [f"{p.call:,} ({p.check.word[0]})" for p in shown[1:]] if not self.full else []
+            blocks += [Paragraph(f"Also call {', '.join(rest)}; --verbose shows them in full.")] if rest else []
+        return (*blocks, *seed_line(self.seed, 0), Paragraph(Piece(self.counted(), "strong"), 0))
+
+    def counted(self) -> str:
+        """Return the last line: how many gradients there are of each verdict."""
+        if not self.gradients:
+            return "no hand-written gradient was used"
+        words = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", "error": "not checked"}
+        counts = ((said, sum(g.verdict == word for g in self.gradients)) for word, said in words.items())
+        many = f"{len(self.gradients)} gradient{'s' * (len(self.gradients) > 1)}"
+        return f"{many}: " + ", ".join(f"{count} {word}" for word, count in counts if count)
+
+    def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the rows of every check under the place of its gradient."""
+        columns = ("file", "line", "name", "call", *COLUMNS)
+        rows: list[tuple[object, ...]] = []
+        for gradient, point in itertools.chain.from_iterable(((g, p) for p in g.points) for g in self.gradients):
+            found = [] if point.check.report is None else point.check.report.records()[1]
+            begun = (gradient.file, gradient.line, gradient.name, point.call)
+            empty = [("",) * (len(COLUMNS) - 1) + (point.check.verdict,)]
+            rows += [(*begun, *row) for row in found or empty]
+        return columns, rows
+
+
+def _tail(text: str, width: int) -> str:
+    """Return text without its beginning, if it is wider than so many columns."""
+    return visible(text if len(text) <= width else f"...{text[3 - width :]}")
+
+
+def _short(check: CheckRow) -> str:
+    """Return the least that says what was found, for the table."""
+    if check.verdict == "inconclusive" and check.prevented_by():
+        return check.prevented_by()[0]
+    return check.said().replace("right to better than", "right to").replace(" entries wrong", " wrong")
+
+
+def worst_of(points: Sequence[CheckedCall]) -> Word:
+    """Return the worst verdict on calls; it is inconclusive if none was checked.
+
+    A call whose bounds are too wide to decide, as where all of a gradient cancels at an optimum, counts only if no other
+    call passes.
+    """
+    words = [point.check.verdict for point in points if not point.is_undecided]
+    decided = words if "pass" in words else [point.check.verdict for point in points]
+    return min(decided, key=WORST.index, default="inconclusive")
+
+
+def status_of(gradients: Sequence[UsedGradient]) -> Exit:
+    """Return the exit status of all checks of a run."""
+    left = [Exit.INCONCLUSIVE for gradient in gradients if "were not checked" in "".join(gradient.notes)]
+    return worst([*left, *(_STATUS[gradient.verdict] for gradient in gradients)])

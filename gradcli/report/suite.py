@@ -1,0 +1,333 @@
+"""The report of several checks: a line for each, the details of those that did not pass, and the counts."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from gradcli.report import numbers
+from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.blocks import WORDS, Block, Cell, Code, Heading, Headline, Link, Paragraph, Piece, Table, Tone
+from gradcli.report.check import COLUMNS, CheckReport, limit_of, replay
+from gradcli.report.common import ErrorReport, Printed, seed_line
+from gradcli.report.decode import Summarised, decoded
+from gradcli.report.encode import TEXT_ONLY, Status
+from gradcli.report.escape import cut
+from gradcli.report.point_report import Detects
+from gradcli.words import Exit, Severity, Verdict, worst
+
+Word = Literal["pass", "fail", "inconclusive", "error"]  # the verdict on one check
+_WORDS: dict[Word, tuple[str, Tone]] = {**{v.value: WORDS[v] for v in Verdict}, "error": ("ERROR", "bad")}
+_COUNTED: dict[Word, str] = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", "error": "errors"}
+_STATUS = {"pass": Exit.CONFIRMED, "fail": Exit.WRONG, "inconclusive": Exit.INCONCLUSIVE, "error": Exit.UNUSABLE}
+_WORD, _SECONDS, _SAID = 14, 8, 34  # columns of a line
+_SHORTEST = 0.01  # seconds that are written
+_LEAST = 12  # columns of a name
+_TIMED = 72  # columns from which on the time has its place
+_NAMED = 10  # checks that were not reached, by name
+_PAGED = 200  # checks with details on a page, if so many passed
+_WRONG_ENTRIES = 10  # shown of a check whose arrays are too large for its document
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """One of several checks.
+
+    id        The name of the check.
+    target    What was checked, as it was written.
+    verdict   The verdict on the check; what `--allow` accepts has passed.
+    cached    Always false: every check runs.
+    known     Whether the baseline lists all that is wrong with it.
+    seconds   The time that the check took, in seconds.
+    document  The document of the check, or of the error that there is instead.
+    """
+
+    id: str
+    target: str
+    verdict: Word
+    cached: bool
+    known: bool
+    seconds: float
+    document: dict[str, Any]
+
+    @cached_property
+    def report(self) -> CheckReport | None:
+        """The report of the check; None for an error, and if its document has summaries of large arrays."""
+        if "error" in self.document:
+            return None
+        try:
+            return decoded(CheckReport, self.document)
+        except Summarised:
+            return None
+
+    @cached_property
+    def error(self) -> ErrorReport | None:
+        """The error that there is instead of a verdict."""
+        return decoded(ErrorReport, self.document) if "error" in self.document else None
+
+    @property
+    def status(self) -> Exit:
+        """The exit status that this check alone would have."""
+        if self.known:
+            return Exit.CONFIRMED
+        internal = self.error is not None and self.error.error.kind == "internal"
+        return Exit.INTERNAL if internal else _STATUS[self.verdict]
+
+    @property
+    def word(self) -> tuple[str, Tone]:
+        """The verdict as it is printed, and its tone; what `--allow` accepts has passed."""
+        said, tone = _WORDS[self.verdict]
+        if self.known:
+            return f"{said} (known)", "unsure"
+        if self.verdict == "pass" and self.document.get("verdict") == Verdict.INCONCLUSIVE:
+            return f"{said} (allowed: {', '.join(self.prevented_by())})", tone
+        return self.document.get("headline", said), tone
+
+    def prevented_by(self) -> tuple[str, ...]:
+        """Return the kinds of findings that prevented a verdict."""
+        found = (f for point in self.document.get("points", ()) for f in point["findings"])
+        return tuple(dict.fromkeys(f["kind"] for f in found if f["severity"] == Severity.INCONCLUSIVE))
+
+    @property
+    def counted(self) -> str:
+        """Under which word it is counted."""
+        return "known" if self.known else _COUNTED[self.verdict]
+
+    def said(self) -> str:
+        """Return the least that says why: how far off it could be, how many entries are wrong, or what is in the way."""
+        if self.error is not None:
+            return self.error.error.message
+        if self.document["verdict"] == Verdict.PASS and self.document.get("exit_status") != Exit.UNUSABLE:
+            narrow = (self.document.get("native") or {}).get("dtype", "float64") != "float64"
+            if narrow and self.report is not None and (exactness := self.report.exactness()):
+                return exactness
+            limit = limit_of(decoded(Detects, self.document["detects"]))
+            return f"right {limit.replace(': every entry is 0', '')}" if limit else ""
+        report = self.report
+        if report is None:
+            wrong = sum(point["entries"]["wrong"] for point in self.document["points"])
+            return f"{wrong:,} entries wrong" if wrong else str(self.document["verdict"])
+        return report.short()
+
+    def line(self, width: int) -> Paragraph:
+        """Return the check on one line of `width` columns."""
+        said, tone = self.word
+        word, limit = (said, "") if len(said) <= _WORD else (said.partition(" ")[0], said.partition(" ")[2])
+        text = limit if limit.startswith("(allowed") else f"{limit} {self.said()}".strip()
+        timed = width >= _TIMED
+        room = width - _WORD - 2 - (_SECONDS if timed else 0)
+        name = max(_LEAST, room - _SAID)
+        shown = cut(self.id, name).ljust(name) + "  " + cut(text, room - name).ljust(room - name)
+        time = _seconds(self.seconds).rjust(_SECONDS) if timed else ""
+        return Paragraph((Piece(f"{word} ".ljust(_WORD), tone), Piece((shown + time).rstrip())), 0)
+
+    def blocks(self, full: bool = False) -> tuple[Block, ...]:
+        """Return the check's report; if `full`, with every point in full."""
+        if self.report is not None:
+            return replace(self.report, full=full).blocks()
+        word, tone = self.word
+        blocks: list[Block] = [Headline(word, tone, f"{cut(self.target)}: {self.said()}")]
+        if self.error is not None:
+            detail = self.error.error
+            return (*blocks, *(Paragraph(text) for text in (detail.where, detail.hint) if text))
+        for point in self.document["points"]:
+            rows = [_wrong_entry(entry) for entry in point["mismatches"][:_WRONG_ENTRIES]]
+            blocks += [Table(("entry", "claimed", "right"), tuple(rows), frozenset({1, 2}))] if rows else []
+            blocks += [Paragraph(f"{f['kind']}: {f['message']}") for f in point["findings"]]
+            blocks += [Paragraph(f"Likely mistake: {point['diagnosis']['message']}")] if point["diagnosis"] else []
+        return (*blocks, Paragraph("Again:"), Code(self.replay()))
+
+    def replay(self) -> str:
+        """Return the command that repeats the check; an empty text if it is not known."""
+        return replay(tuple(self.document.get("command") or ()))
+
+
+def _wrong_entry(entry: Mapping[str, Any]) -> tuple[Cell, ...]:
+    name = numbers.entry_name(entry["input"], tuple(entry["index"]), tuple(entry.get("output", ())), ())
+    return name, str(entry["claimed"]), str(entry["reference"])
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Which part of the checks was run.
+
+    index  The number of the part, counted from 1.
+    of     The number of parts.
+    """
+
+    index: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many checks came to which verdict.
+
+    passed        Those whose gradients were confirmed, or accepted by `--allow`.
+    failed        Those with a gradient that was shown to be wrong.
+    inconclusive  Those without a verdict.
+    errors        Those that could not be carried out.
+    known         Those that fail or are inconclusive as the baseline says.
+    """
+
+    passed: int = 0
+    failed: int = 0
+    inconclusive: int = 0
+    errors: int = 0
+    known: int = 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SuiteReport(Printed):
+    """Several checks, in the order in which they are declared.
+
+    command      The words of the command.
+    seed         The seed of everything that was drawn, where no check says otherwise.
+    config       The file that declares the checks; null for targets on the command line.
+    profile      The profile in use, null where there is none.
+    shard        Which part of the checks was run; null for all.
+    declared     The ids of all declared checks, in this order, also of those that were not selected.
+    digest       A digest of what all declared checks ask for: their targets, points, claims and options.
+    counts       How many checks came to which verdict.
+    exit_status  The exit status of the command.
+    seconds      The time that all of it took, in seconds.
+    checks       The checks that were run.
+    environment  The versions of what the results depend on, by name, and the number of threads.
+    selected     The ids of the checks that were selected, before a shard of them was taken; absent if all were.
+    not_reached  The ids of checks that were to be run, and were not: the run was interrupted, or --exitfirst ended it.
+    stale        The ids that the baseline lists and that no longer fail.
+    no_point     The gradients found in a folder that were not checked, because no point is known for them.
+    schema       The name of this schema, with its number.
+    """
+
+    command: tuple[str, ...]
+    seed: int
+    config: str | None
+    profile: str | None
+    shard: Shard | None
+    declared: tuple[str, ...]
+    digest: str
+    counts: Counts
+    exit_status: Status
+    seconds: float
+    checks: tuple[CheckRow, ...]
+    environment: dict[str, str | int]
+    selected: tuple[str, ...] | Absent = ABSENT
+    not_reached: tuple[str, ...] | Absent = ABSENT
+    stale: tuple[str, ...] | Absent = ABSENT
+    no_point: tuple[str, ...] | Absent = ABSENT
+    schema: str = "gradcli.suite/1"
+    full: bool = field(default=False, metadata={TEXT_ONLY: True})  # those that passed too
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return a table of all checks, the details of those that did not pass, and the counts."""
+        rows: list[tuple[Cell, ...]] = [
+            (Piece(*check.word), check.id, check.said(), _seconds(check.seconds)) for check in self.checks
+        ]
+        return (Table(("verdict", "check", "", "time"), tuple(rows), frozenset({3})), *self.details())
+
+    def page_blocks(self) -> tuple[Block, ...]:
+        """Return the counts, a table of all checks with links, and the details that they lead to."""
+        shown = [k for k, check in enumerate(self.checks) if check.status is not Exit.CONFIRMED]
+        shown += [k for k in range(len(self.checks)) if k not in shown][: max(0, _PAGED - len(shown))]
+        rows: list[tuple[Cell, ...]] = []
+        found: list[Block] = []
+        for k, check in enumerate(self.checks):
+            name = Link(check.id, to=f"check-{k + 1}") if k in shown else check.id
+            rows.append((Piece(*check.word), name, check.said(), _seconds(check.seconds)))
+        for k in sorted(shown):
+            found += [Heading(self.checks[k].id, name=f"check-{k + 1}"), *self.checks[k].blocks(full=True)]
+            found.append(Paragraph(Link("back to all checks", to="checks")))
+        left = len(self.checks) - len(shown)
+        more = [Paragraph(f"{left:,} more checks passed; their details are in --json.")] * bool(left)
+        table = Table(("verdict", "check", "what was found", "time"), tuple(rows), frozenset({3}))
+        return (*self.last(), Heading("All checks", name="checks"), table, *more, *found)
+
+    def gist(self) -> str:
+        """Return the counts."""
+        return self.counted()
+
+    def details(self) -> tuple[Block, ...]:
+        """Return the reports that did not pass in full, and the counts."""
+        found: list[Block] = []
+        for check in self.checks:
+            if check.error is None and (self.full or check.status is not Exit.CONFIRMED):
+                found += [Paragraph(Piece(check.id, "strong"), 0)] if check.id != check.target else []
+                found += check.blocks(self.full)
+        return (*found, *self.last())
+
+    def last(self) -> tuple[Block, ...]:
+        """Return what stands at the end: what lacks a point, entries of the baseline that are out of date, and the counts."""
+        stale = self.stale or ()
+        said = f"{', '.join(stale)}: listed in the baseline, and fails no longer; --update-baseline removes it"
+        without = [Paragraph(f"no point  {name}", 0) for name in self.no_point or ()]
+        without += [Paragraph("They lack a point: gradcli init writes their checks, with what to fill in.", 0)] * bool(
+            without
+        )
+        left = self.not_reached or ()
+        names = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED:,} more" if len(left) > _NAMED else "")
+        found = [f"not reached: {names}"] * bool(left) + [said] * bool(stale)
+        counted = Paragraph(Piece(self.counted(), "strong"), 0)
+        return (*without, *(Paragraph(text, 0) for text in found), *self._seed_line(), counted)
+
+    def _seed_line(self) -> tuple[Block, ...]:
+        """Return the line of a seed that was drawn, which repeats the checks unless one of them has a seed of its own."""
+        return seed_line(self.seed, 0, repeats="--seed" in self.command)
+
+    def counted(self) -> str:
+        """Return the last line: how many passed, failed, are inconclusive, and are errors; zeros are left out."""
+        every = ", ".join(
+            f"{count:,} {'error' if (word, count) == ('errors', 1) else word}"
+            for word in ("passed", "failed", "inconclusive", "errors", "known")
+            if (count := getattr(self.counts, word))
+        )
+        left = f", {len(self.not_reached):,} not reached" if self.not_reached else ""
+        return f"{every or 'nothing checked'}{left} in {_seconds(self.seconds)}"
+
+    def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the rows of every check under its id."""
+        columns = ("id", *COLUMNS)
+        rows: list[tuple[object, ...]] = []
+        for check in self.checks:
+            found = [] if check.report is None else check.report.records()[1]
+            rows += [(check.id, *row) for row in found] or [(check.id, *[""] * (len(columns) - 2), check.verdict)]
+        return columns, rows
+
+
+def row_of(name: str, target: str, document: dict[str, Any], seconds: float) -> CheckRow:
+    """Return the row of a check whose document is known."""
+    verdict: Word = "error" if "error" in document else document["verdict"]
+    if document.get("exit_status") == Exit.CONFIRMED:
+        verdict = "pass"
+    elif document.get("exit_status") == Exit.UNUSABLE:
+        verdict = "error"
+    return CheckRow(name, target, verdict, cached=False, known=False, seconds=seconds, document=document)
+
+
+def counts_of(rows: Sequence[CheckRow]) -> Counts:
+    """Return how many checks came to which verdict."""
+    words = [row.counted for row in rows]
+    return Counts(*(words.count(word) for word in ("passed", "failed", "inconclusive", "errors", "known")))
+
+
+def status_of(rows: Sequence[CheckRow], *others: Exit) -> Exit:
+    """Return the exit status of several checks."""
+    return worst([*(row.status for row in rows), *others])
+
+
+def _seconds(seconds: float) -> str:
+    return f"{numbers.two(max(seconds, _SHORTEST))} s"
+
+
+class Names:
+    """Names of checks that are all different: the second one of the same text ends in #2."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._counts = Counter(taken)
+
+    def of(self, text: str) -> str:
+        """Return a name for one more check of this text."""
+        self._counts[text] += 1
+        name = text if self._counts[text] == 1 else f"{text}#{self._counts[text]}"
+        return name if name == text or not self._counts[name] else self.of(text)

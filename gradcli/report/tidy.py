@@ -1,0 +1,38 @@
+"""Arrays in short: as rows of a table, one entry each, and by their norm; a sequence by the turn that it repeats."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+_SQUARES = (1e-140, 1e140)  # norms whose squares float64 holds with all digits
+
+
+def entries(x: Any) -> Iterator[tuple[str, float]]:
+    """Yield each entry's index, as text, and its value."""
+    array = np.asarray(x, dtype=float)
+    for at in np.ndindex(array.shape):
+        yield ",".join(map(str, at)), float(array[at])
+
+
+def norm(x: Any) -> float:
+    """Return the Euclidean norm of all entries, also where their squares are beyond float64."""
+    size = np.abs(np.ravel(np.asarray(x)))
+    with np.errstate(over="ignore", under="ignore"):
+        found = float(np.linalg.norm(size))
+    largest = float(np.max(size, initial=0.0))
+    if _SQUARES[0] < found < _SQUARES[1] or not np.isfinite(largest) or largest == 0:
+        return found
+    return largest * float(np.linalg.norm(size / largest))
+
+
+def turns(items: Sequence[Any], kinds: Sequence[Any]) -> list[Sequence[Any]]:
+    """Split items by the shortest sequence of kinds that all of them repeat; one part where they repeat none.
+
+    >>> turns("abcdef", [1, 2, 1, 2, 1, 2])
+    ['ab', 'cd', 'ef']
+    """
+    size = len(kinds)
+    fits = (n for n in range(1, size + 1) if size % n == 0 and all(kinds[k] == kinds[k % n] for k in range(size)))
+    length = next(fits, 1)
+    return [items[k : k + length] for k in range(0, size, length)]

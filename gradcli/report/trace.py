@@ -1,0 +1,222 @@
+"""The report of `trace`: the computation as a walkthrough, forward and back."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gradcli.report import numbers
+from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.blocks import Block, Cell, Figure, Graph, Paragraph, Piece, Table, Walk
+from gradcli.report.common import Finding, Printed, SourceLine, Target, seed_line
+from gradcli.report.encode import TEXT_ONLY, Given, Status, Values
+from gradcli.report.escape import cut
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one use of a node adds to its adjoint: the using node's adjoint times the local partial.
+
+    from_    The name of the node that uses this one.
+    adjoint  The adjoint of the node that uses this one, shaped as its value.
+    partial  The local partial, or `transpose of NAME` for a linear operation on arrays.
+    product  What this use adds to the adjoint, shaped as the value of this node.
+    formula  The same as a product of matrices, such as `(dL/dz) xᵀ`.
+    rule     The local partial as a formula, such as `1 - y*y`, where the operation is elementwise.
+    """
+
+    from_: str
+    adjoint: Values
+    partial: Values | str
+    product: Values
+    formula: str | Absent = ABSENT
+    rule: str | Absent = ABSENT
+
+    @property
+    def of_numbers(self) -> bool:
+        """Whether it is the product of two numbers."""
+        return not isinstance(self.partial, str) and not np.ndim(self.partial) and not np.ndim(self.adjoint)
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """What ball arithmetic proves of a value and its adjoint.
+
+    value           The value to 30 digits, where it is a number; null for an array.
+    adjoint         The adjoint to 30 digits, where it is a number; null for an array.
+    value_digits    The right digits of the float64 value, in the worst entry; 17 at most.
+    adjoint_digits  The right digits of the float64 adjoint, in the worst entry; 17 at most.
+    """
+
+    value: str | None
+    adjoint: str | None
+    value_digits: float
+    adjoint_digits: float
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One step: its name, operation, operands, value, adjoint, and the local partials by operand.
+
+    id             The number of the node in the recorded program, counted from 0.
+    name           The name of the node: an input, a variable of the user's, `result`, or `t` and a number; a repeated name
+                   gets `#2`, `#3`.
+    operation      The operation, `input` for an input.
+    inputs         The operands: names of nodes, and constants as text.
+    value          The forward value.
+    adjoint        The derivative of the sum of all outputs with respect to this node, shaped as its value.
+    partials       The local partial by operand, or `transpose of NAME` for a linear operation on arrays.
+    contributions  What each use of the node adds to its adjoint.
+    line           The line of the code, counted from 1; null where it is not known.
+    text           The operation as the user wrote it.
+    file           The file of the code; absent for an expression and where it is not known.
+    proved         What ball arithmetic proves of the value and the adjoint, where it was asked for.
+    claimed        The adjoint that a wrong claim has, where it is another one: of an input, the claimed gradient; of another
+                   node, the adjoint that the mistake makes, where one line of the program explains the whole claim.
+    column         The column of the line where the operation begins, counted from 1; absent where it is not known.
+    """
+
+    id: int
+    name: str
+    operation: str
+    inputs: tuple[str, ...]
+    value: Values
+    adjoint: Values
+    partials: dict[str, Values | str]
+    contributions: tuple[Contribution, ...]
+    line: int | None
+    text: str | Absent = ABSENT
+    file: str | Absent = ABSENT
+    proved: Proved | Absent = ABSENT
+    claimed: Values | Absent = ABSENT
+    column: int | Absent = ABSENT
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TraceReport(Printed):
+    """The recorded program at one point, every node with its forward value and its adjoint.
+
+    target       What was recorded.
+    at           The value of every input by name.
+    drawn        The inputs whose values were drawn at random.
+    seed         The seed of everything that was drawn.
+    nodes        The nodes in the order in which they were computed.
+    findings     What is worth knowing of the function and the point.
+    environment  The versions of what the result depends on, by name, and the number of threads.
+    schema       The name of this schema, with its number.
+    exit_status  The exit status of this command.
+    line         The line of standard input that asked for it, counted from 1.
+    value        The value of f.
+    result       The name of the node whose value this is; absent where f does not depend on the inputs.
+    departs      The first node inside the computation, from the result backward, whose adjoint is not that of a wrong claim.
+    mistake      The line of code with the mistake that makes the claim depart there, where it is known.
+    """
+
+    target: Target
+    at: dict[str, Given]
+    drawn: tuple[str, ...]
+    seed: int
+    nodes: tuple[Node, ...]
+    findings: tuple[Finding, ...]
+    environment: dict[str, str | int]
+    schema: str = "gradcli.trace/2"
+    exit_status: Status = 0
+    line: int | Absent = ABSENT
+    value: Values | Absent = ABSENT
+    result: str | Absent = ABSENT
+    departs: str | Absent = ABSENT
+    mistake: SourceLine | Absent = ABSENT
+    source: tuple[SourceLine, ...] = field(default=(), metadata={TEXT_ONLY: True})  # the code around the nodes
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return the forward table, the backward table, and the graph; for a constant, that it is one."""
+        constant = [Paragraph(self._value())] if isinstance(self.result, Absent) else []
+        if not self.nodes:
+            return (*constant, *seed_line(self.seed))
+        blocks: list[Block] = [
+            *constant,
+            self._forward(),
+            Paragraph((Piece(f"backward, last line first; L is {self.loss()}", "strong"),)),
+            self._backward(),
+        ]
+        blocks += [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
+        return (*blocks, self.graph(), *seed_line(self.seed))
+
+    def page_blocks(self) -> tuple[Block | Figure, ...]:
+        """Return the graph with its steps, and the findings."""
+        found = [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
+        place = numbers.at_values(self.at, self.drawn)
+        head = [Paragraph(self._value()), *([Paragraph(f"at {place}")] if place else [])]
+        return (*head, *([Walk(self)] if self.nodes else []), *found, *seed_line(self.seed))
+
+    def gist(self) -> str:
+        """Return the target, the number of nodes, and the value."""
+        return f"{cut(self.target.text)}: {len(self.nodes):,} nodes, {self._value()}"
+
+    def _value(self) -> str:
+        """Return the value of f, by the name of its node."""
+        if isinstance(self.result, Absent):
+            return f"f = {numbers.value(self.value)}, which does not depend on the inputs"
+        return f"{self.result} = {numbers.value(self.value)}"
+
+    def loss(self) -> str:
+        """Return what the adjoints are derivatives of, in words."""
+        name = "f" if isinstance(self.result, Absent) else self.result
+        return f"the sum of {name}" if not isinstance(self.value, Absent) and np.ndim(self.value) else name
+
+    def _forward(self) -> Table:
+        rows: list[tuple[Cell, ...]] = []
+        for node in self.nodes:
+            if node.operation == "input":
+                continue
+            text = node.text if isinstance(node.text, str) else node.operation
+            known = {name: p for name, p in node.partials.items() if not isinstance(p, str)}
+            partials = "   ".join(f"d{node.name}/d{name} = {shown(p)}" for name, p in known.items())
+            rows.append((str(len(rows) + 1), f"{node.name} = {text}", numbers.value(node.value), partials))
+        return Table(("", "forward", "value", "local partials"), tuple(rows), frozenset({0}))
+
+    def _backward(self) -> Table:
+        rows: list[tuple[Cell, ...]] = []
+        for node in reversed(self.nodes):
+            products = [_product(c) for c in node.contributions]
+            how = " + ".join(products)
+            if len(products) > 1:
+                how += ": used twice, summed" if len(products) == 2 else f": used {len(products)} times, summed"
+            rows.append((f"dL/d{node.name}", numbers.value(node.adjoint), f"= {how}" if how else ""))
+        return Table(("adjoint", "value", "from the operations that use it"), tuple(rows))
+
+    def graph(self) -> Graph:
+        """Return the nodes with their values, and the edges with their local partials."""
+        names = {node.name: str(node.id) for node in self.nodes}
+        nodes = tuple(
+            (str(n.id), f"{n.name}\n{n.operation}\n{numbers.value(n.value)}\nadjoint {numbers.value(n.adjoint)}")
+            for n in self.nodes
+        )
+        edges = tuple(
+            (names[operand], str(node.id), shown(partial))
+            for node in self.nodes
+            for operand, partial in node.partials.items()
+            if operand in names
+        )
+        return Graph(nodes, edges)
+
+    def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the nodes as rows."""
+        return ("id", "name", "operation", "inputs", "value", "adjoint"), [
+            (n.id, n.name, n.operation, " ".join(n.inputs), _record(n.value), _record(n.adjoint)) for n in self.nodes
+        ]
+
+
+def _product(c: Contribution) -> str:
+    """Return a contribution: a product of numbers, or of matrices where one of them is an array."""
+    numbered = f"{shown(c.adjoint)}*{shown(c.partial)} ({c.from_})"
+    return numbered if c.of_numbers or isinstance(c.formula, Absent) else c.formula
+
+
+def _record(x: Values) -> object:
+    """Return a scalar as a number, an array as a summary."""
+    return float(x) if getattr(x, "ndim", 0) == 0 else numbers.value(x)
+
+
+def shown(x: Values | str) -> str:
+    """Return a partial: a number, an array by its shape, or the words for a linear operation."""
+    return x if isinstance(x, str) else numbers.value(x) if getattr(x, "ndim", 0) else numbers.short(x, 8)

@@ -1,0 +1,1 @@
+"""What was asked: the options and their table, points, and the command that repeats a check."""

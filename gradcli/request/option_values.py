@@ -1,0 +1,249 @@
+"""Convert the strings of options to their values. The first argument, `flag`, is the option's name in messages."""
+
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+
+from gradcli.errors import BadOption
+from gradcli.request.pick import Pick
+from gradcli.request.target_text import folded
+from gradcli.words import ALLOWED, slug
+
+_DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?\s*")
+_INCHES = re.compile(r"\s*(\d{1,4}(?:\.\d{0,9})?|\.\d{1,9})\s*[x×]\s*(\d{1,4}(?:\.\d{0,9})?|\.\d{1,9})\s*", re.ASCII)
+_OCTETS = re.compile(r"\s*(\d{1,15}(?:\.\d{0,9})?)\s*(k?|[KMGkmg]?[Bb])\s*", re.ASCII)
+_BYTES = {"": 1, "b": 1, "k": 2**10, "kb": 2**10, "mb": 2**20, "gb": 2**30}
+_SHARE = re.compile(r"\s*(\d{1,5})\s*/\s*(\d{1,5})\s*")
+_WORKERS = 1024
+SEEDS = 2**64  # as many as numpy's, torch's and MLX's generators tell apart
+MOST_SHARDS = 99_999
+_SIDES = (1.0, 40.0)  # inches
+_DOTS = (50, 1200)
+_PARTS = ("value", "grad")
+_UNITS = {"ms": 1e-3, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def duration(flag: str, text: str) -> float:
+    """Return the number of seconds in `90s`, `2min` or `500ms`. Raises BadOption."""
+    match = _DURATION.fullmatch(text)
+    if match is None or float(match[1]) <= 0:
+        raise BadOption(f"{flag} takes a time, not '{text}'", do=f"write {flag} 10s, {flag} 2min")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+class RandomSeed(int):
+    """A seed that was drawn for one run (--seed random), so that no earlier result is that of this run."""
+
+
+def seed_words(seed: int) -> tuple[str, ...]:
+    """Return the option that repeats a run whose seed was drawn; no words for a seed that the user gave."""
+    return ("--seed", str(seed)) if isinstance(seed, RandomSeed) else ()
+
+
+def seed(flag: str, given: str | int) -> int:
+    """Return the seed in a string or an integer; a random one for `random`. Raises BadOption."""
+    if isinstance(given, RandomSeed):
+        return given
+    text = str(given).strip()
+    if text == "random":
+        return RandomSeed(secrets.randbelow(SEEDS))
+    written = f"{flag}0" if flag.endswith("=") else f"{flag} 0"
+    if not re.fullmatch("[0-9]+", text):
+        raise BadOption(f"{flag} takes a whole number or 'random', not '{text:.40}'", do=f"write {written}")
+    if len(text) > len(str(SEEDS)) or int(text) >= SEEDS:
+        raise BadOption(f"{flag} takes at most {SEEDS - 1} (64 bits), not '{text:.40}'", do=f"write {written}")
+    return int(text)
+
+
+def workers(flag: str, text: str) -> int:
+    """Return a number of workers; that of the processors that this process may use for `auto`. Raises BadOption."""
+    if text.strip() == "auto":
+        return processors()
+    if not text.strip().isdecimal() or not 0 < int(text.strip()[:6]) <= _WORKERS:
+        raise BadOption(f"{flag} takes a number from 1 to {_WORKERS}, or auto, not '{text}'", do=f"write {flag} auto")
+    return int(text)
+
+
+def processors() -> int:
+    """Return how many processors this process may use: the least of its affinity and of the limits of its control groups."""
+    import os
+    from pathlib import Path
+
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):
+        return max(1, count)
+    limited = int(quota) // int(period) if quota.isdecimal() else count
+    return max(1, min(count, limited))
+
+
+def octets(flag: str, text: str) -> int:
+    """Return the number of bytes in `256MB`, `2GB` or `100000`. Raises BadOption."""
+    match = _OCTETS.fullmatch(text)
+    if match is None:
+        raise BadOption(f"{flag} takes a size, not '{text}'", do=f"write {flag} 256MB, {flag} 2GB")
+    return int(float(match[1]) * _BYTES[match[2].lower()])
+
+
+def share(flag: str, text: str) -> tuple[int, int]:
+    """Return which part, and of how many, in `2/3`. Raises BadOption."""
+    match = _SHARE.fullmatch(text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise BadOption(
+            f"{flag} takes K/N, with K from 1 to N, not '{text}'", do=f"write {flag} 1/3, {flag} 2/3, {flag} 3/3"
+        )
+    return int(match[1]), int(match[2])
+
+
+def words_of(text: str | None) -> tuple[str, ...]:
+    """Return the words of a comma-separated list."""
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def formats(flag: str, text: str) -> tuple[str, ...]:
+    """Return the formats in a comma-separated list. Raises BadOption for an empty list."""
+    found = words_of(text)
+    if not found:
+        raise BadOption(f"{flag} names no format", do=f"write {flag} float16,bfloat16")
+    return found
+
+
+def whole_numbers(flag: str, text: str) -> tuple[int, ...]:
+    """Return the integers in a comma-separated list. Raises BadOption."""
+    words = words_of(text)
+    if not words or not all(word.isdecimal() and len(word) < 7 for word in words):
+        raise BadOption(f"{flag} takes whole numbers, not '{text}'", do=f"{flag} 113,400")
+    return tuple(map(int, words))
+
+
+def inches(flag: str, text: str) -> tuple[float, float]:
+    """Return the width and the height in `3.5x2.5`, in inches. Raises BadOption."""
+    match = _INCHES.fullmatch(text)
+    if match is None:
+        raise BadOption(f"{flag} takes WIDTHxHEIGHT in inches, not '{text}'", do=f"write {flag} 3.5x2.5")
+    size = float(match[1]), float(match[2])
+    if not (_SIDES[0] <= min(size) and max(size) <= _SIDES[1]):
+        raise BadOption(f"{flag} takes 1x1 to 40x40 inches, not '{text}'", do=f"write {flag} 3.5x2.5")
+    return size
+
+
+def dots(flag: str, text: str) -> int:
+    """Return the number of dots per inch in a string. Raises BadOption."""
+    if not re.fullmatch("[0-9]{1,9}", text.strip()) or not _DOTS[0] <= int(text) <= _DOTS[1]:
+        raise BadOption(f"{flag} takes {_DOTS[0]} to {_DOTS[1]} dots per inch, not '{text}'", do=f"write {flag} 300")
+    return int(text)
+
+
+def edges(flag: str, texts: Sequence[str]) -> Mapping[str, tuple[float, float]]:
+    """Return the lower and upper edge of each input in strings such as `k=0:inf`. Raises BadOption."""
+    found = {}
+    for name, text in _named(flag, texts, "k=0:inf"):
+        low, colon, high = text.partition(":")
+        found[name] = (_number(low, flag, -float("inf")), _number(high, flag, float("inf")))
+        if not colon:
+            raise BadOption(f"{flag} takes NAME=LOW:HIGH, not '{name}={text}'", do=f'write {flag} "k=0:inf"')
+    return found
+
+
+def scales(flag: str, texts: Sequence[str]) -> Mapping[str, float]:
+    """Return the typical size of each input in strings such as `x=1e-3`. Raises BadOption."""
+    return {name: _number(text, flag, 0.0) for name, text in _named(flag, texts, "x=1e-3")}
+
+
+def sizes_by_name(flag: str, text: str) -> Mapping[str, tuple[int, ...]]:
+    """Return the sizes of each name in a string such as `n=1,2,31; b=1,2`. Raises BadOption."""
+    found: dict[str, tuple[int, ...]] = {}
+    for part in (part.strip() for part in text.split(";") if part.strip()):
+        name, equals, sizes = part.partition("=")
+        numbers = [word.strip() for word in sizes.split(",") if word.strip()]
+        if not equals or not name.strip().isidentifier() or not numbers or not all(n.isdecimal() for n in numbers):
+            raise BadOption(f"{flag} takes NAME=N,N,...; ..., not '{part}'", do=f'write {flag} "n=1,2,31; b=1,2"')
+        found[name.strip()] = tuple(map(int, numbers))
+    if not found:
+        raise BadOption(f"{flag} names no size", do=f'write {flag} "n=1,2,31; b=1,2"')
+    return found
+
+
+def _named(flag: str, texts: Sequence[str], example: str) -> Iterator[tuple[str, str]]:
+    seen = set()
+    for part in (part.strip() for text in texts for part in text.split(",") if part.strip()):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise BadOption(f"{flag} takes NAME=..., not '{part}'", do=f'write {flag} "{example}"')
+        name = folded(name.strip())
+        if name in seen:
+            raise BadOption(f"{flag} names '{name}' twice", do="leave one out")
+        seen.add(name)
+        yield name, value.strip()
+
+
+def _number(text: str, flag: str, absent: float) -> float:
+    if not text.strip():
+        return absent
+    try:
+        return float(text)
+    except ValueError:
+        raise BadOption(
+            f"{flag} takes numbers, not '{text.strip()}'", do="write numbers such as 1e-3, -1, inf"
+        ) from None
+
+
+def kinds(flag: str, text: str | Sequence[str]) -> frozenset[str]:
+    """Return the allowed kinds of findings; strings may have blanks or hyphens in a kind. Raises BadOption."""
+    wanted = frozenset(map(slug, words_of(text) if isinstance(text, str) else text))
+    unknown = wanted - set(ALLOWED)
+    if unknown:
+        raise BadOption(f"{flag} does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(ALLOWED)}")
+    return wanted
+
+
+def pick(flag: str, given: "str | Mapping[str, int | str] | Pick | None") -> Pick | None:
+    """Return the parts in `value=2,grad=1` or `value=loss,grad=dw`; without a value, it is part 0. Raises BadOption."""
+    if given is None or isinstance(given, Pick):
+        return given
+    named = list(given.items()) if isinstance(given, Mapping) else [_part(flag, word) for word in words_of(given)]
+    parts = {name: _position(part) for name, part in named}
+    do = f"write {flag} grad=1, {flag} value=2,grad=1 or {flag} value=loss,grad=dw"
+    if "grad" not in parts or set(parts) - set(_PARTS) or len(parts) < len(named):
+        raise BadOption(f"{flag} takes value=... and grad=..., each once, not '{given}'", do=do)
+    if isinstance(parts["grad"], str) and "value" not in parts:
+        raise BadOption(
+            f"{flag} names the gradient by a key, and not the value", do=f"{flag} value=...,grad={parts['grad']}"
+        )
+    found = Pick(parts.get("value", 0), parts["grad"])
+    if found.value == found.grad:
+        raise BadOption(f"{flag} names part {found.value} as the value and as the gradient", do=do)
+    return found
+
+
+def _part(flag: str, word: str) -> tuple[str, str]:
+    name, _, part = word.partition("=")
+    name, part = name.strip(), part.strip().strip("'\"")
+    if not part or name not in _PARTS or not part.isprintable():
+        raise BadOption(f"{flag} takes value=... and grad=..., not '{word}'", do=f"write {flag} value=2,grad=1")
+    return name, part
+
+
+def _position(part: int | str) -> int | str:
+    return int(part) if isinstance(part, str) and re.fullmatch(r"-?[0-9]{1,4}", part) else part
+
+
+def names_in(flag: str, text: str | Sequence[str]) -> frozenset[str]:
+    """Return the names in a comma-separated list or a sequence."""
+    return frozenset(words_of(text) if isinstance(text, str) else text)
+
+
+def as_tuple(flag: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the strings of a repeated option."""
+    return tuple(texts)
+
+
+def as_texts(name: str, texts: str | Sequence[str]) -> tuple[str, ...]:
+    """Return one text, or several, as a tuple."""
+    return (texts,) if isinstance(texts, str) else tuple(texts)
+
+
+def joined(name: str, names: str | Sequence[str] | None) -> str | None:
+    """Return names as one comma-separated list, as on the command line."""
+    return names if names is None or isinstance(names, str) else ",".join(names)

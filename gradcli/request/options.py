@@ -1,0 +1,448 @@
+"""The table of options, from which the command line, Python's keywords, replayed commands and the reference are made.
+
+A row is a field of `Options`. It says how the option is written and read, and which commands have it; the field holds its
+value. To add an option, add a row and use its value.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gradcli.errors import BadOption
+from gradcli.request.option_rows import (
+    ROW,
+    Option,
+    all_of,
+    as_given,
+    first_or_second,
+    flag_alone,
+    in_seconds,
+    listed,
+    one,
+    row,
+    short,
+)  # fmt: skip
+from gradcli.request.option_values import (
+    RandomSeed,
+    as_texts,
+    as_tuple,
+    dots,
+    duration,
+    edges,
+    formats,
+    inches,
+    joined,
+    kinds,
+    names_in,
+    octets,
+    pick,
+    scales,
+    seed,
+    share,
+    sizes_by_name,
+    whole_numbers,
+    workers,
+)  # fmt: skip
+from gradcli.request.pick import PAIR, Pick
+
+POINT, CLAIM, HARD_POINTS, PRECISION = "Point", "Claim", "Hard points and repairs", "Precision and limits"
+FRAMEWORK, SUITE, PROGRAM, OUTPUT = "Frameworks", "Several checks", "Programs", "Output"
+GROUPS = (POINT, CLAIM, HARD_POINTS, PRECISION, FRAMEWORK, SUITE, PROGRAM, OUTPUT)  # as help shows them
+AT_ONE_POINT = ("compare-modes", "sweep", "grad", "trace")
+CLAIMS = ("check", "compare-modes", "sweep")
+WRITES = ("run",)  # whose standard output is the program's
+PRINTS = ("check", "merge", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops", "explain", "find")
+ALL = (*PRINTS, "init", *WRITES)
+PICTURED = ("compare-modes", "sweep")
+RUNS = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "ops")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The values of all options; those that a command does not have keep their defaults."""
+
+    # fmt: off
+    stress: bool = row(
+        "--stress", "",
+        "Also look at points that break gradients: branches, ties, zeros, magnitudes, tails, indices, sizes.",
+        on=("check",), group=HARD_POINTS, default=False, kind=bool, write=flag_alone, take=as_given)
+    stress_points: int | None = row(
+        "--stress-points", "N", "How many such points to look at; asks for --stress.  [default: 400]",
+        on=("check",), group=HARD_POINTS, kind=int, low=1, high=100_000, write=one, take=as_given)
+    sizes_check: Mapping[str, tuple[int, ...]] | None = row(
+        "--sizes-check", "SIZES", 'Sizes to look at, by the names of --shapes; asks for --stress: "n=1,2,31; b=1,2".',
+        on=("check",), group=HARD_POINTS, read=sizes_by_name, take=as_given,
+        write=lambda found: ["; ".join(f"{name}={','.join(map(str, sizes))}" for name, sizes in found.items())])
+    structure: bool = row(
+        "--structure", "", "With --stress, and in a suite: the check itself is on what --assume says, not its hard points alone.",
+        on=("check",), group=HARD_POINTS, default=False, kind=bool, write=flag_alone, take=as_given)
+    digits: float | None = row(
+        "--digits", "N", "Fewer right digits of the claim, at a point that is looked at, are a failure.",
+        on=("check",), group=HARD_POINTS, kind=float, low=0, high=16, write=one, take=as_given)
+    diagnose: float | None = row(
+        "--diagnose", "TIME", "Processor time for the cause of a FAIL, besides a limit that is counted: 10s.  [default: 30s]",
+        on=("check",), group=HARD_POINTS, read=duration, write=in_seconds, take=as_given)
+    no_diagnose: bool = row(
+        "--no-diagnose", "", "Look for no cause of a FAIL but what the wrong entries show at once.",
+        on=("check",), group=HARD_POINTS, default=False, kind=bool, write=flag_alone, take=as_given)
+    patch: str | None = row(
+        "--patch", "FILE", "Write the repair of a wrong claim, if one is found, as a diff that git apply takes.",
+        on=("check",), group=HARD_POINTS)
+    checking_time: float | None = row(
+        "--timeout", "TIME", "Time for the checks after the program: 90s, 5min; calls that are left are listed.",
+        on=("run",), group=PRECISION, read=duration)
+    keep: int = row(
+        "--keep", "N", "Calls of each gradient that are checked: the first, that of the largest input, others drawn evenly.",
+        on=("run",), group=PROGRAM, default=3, kind=int, low=1, high=100_000)
+    keep_bytes: int | None = row(
+        "--keep-bytes", "SIZE", "Memory for the values of these calls: 256MB, 2GB.  [default: 256MB]",
+        on=("run",), group=PROGRAM, read=octets)
+    source: tuple[str, ...] = row(
+        "--source", "FOLDER", "Only gradients defined in this folder; all: those of libraries too. Repeatable.",
+        on=("run",), group=PROGRAM, default=(), repeated=True, read=as_tuple)
+    exclude: tuple[str, ...] = row(
+        "--exclude", "NAME", "Leave out a gradient, by its name; globs allowed. Repeatable.",
+        on=("run",), group=PROGRAM, default=(), repeated=True, read=as_tuple)
+    save: str | None = row(
+        "--save", "FILE", "Keep the recorded calls in a file .npz, for gradcli check --recorded.", on=("run",), group=PROGRAM)
+    write_suite: str | None = row(
+        "--write-suite", "FILE", "Write a suite of checks at the recorded points: gradcli.toml.", on=("run",), group=PROGRAM)
+    recorded: str | None = row(
+        "--recorded", "FILE", "Check the calls that gradcli run --save FILE has kept.", on=("check",), group=PROGRAM)
+    at: tuple[str, ...] = row(
+        "--at -a", "POINT",
+        'Values: "x=0.5, W=randn(3,4), y=@y.npy, data=file.py:DATA", "params.A=1"; '
+        '@point.npz, file.py:name or START, a name beside the function, is a whole point.',
+        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of)
+    wrt: str | None = row(
+        "--wrt", "NAMES", "Inputs to differentiate: x,W; globs allowed.  [default: all]",
+        on=(*CLAIMS, "derive", "grad", "trace"), group=POINT, write=one, take=joined)
+    seed: int = row(
+        "--seed", "N|random", "Seed of everything drawn; random draws one, and the report names it.",
+        on=("check", *AT_ONE_POINT, "derive", "run"), group=POINT, default=0, read=seed, write=one, take=seed)
+    shapes: tuple[str, ...] = row(
+        "--shapes", "SHAPES", 'Shapes of drawn inputs: W:3,4 or "W: 3 4; x: 4".',
+        on=("check", *AT_ONE_POINT), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of)
+    sized_shapes: tuple[str, ...] = row(
+        "--shapes", "SHAPES", 'Sizes by name or number: "W: m n; x: n; lam:"; an input that is not named is a number.',
+        on=("derive",), group=POINT, default=(), repeated=True, read=as_tuple)
+    assume: tuple[str, ...] = row(
+        "--assume", "FACTS",
+        'What inputs are: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: symmetric, orthogonal, skew, lower, '
+        'upper, diagonal; v: unit; M: mask; c: index". A check is made on this set, along it; with --stress only its '
+        'points are, unless --structure is given.',
+        on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of, take=as_texts)
+    points: int | None = row(
+        "--points", "N", "How many points to draw when none is given.  [default: 3]",
+        on=("check",), group=POINT, kind=int, low=1, high=1000, write=one)
+    grad: Any = row(
+        "--grad", "CLAIM",
+        'Your gradient: a function (focal_grad, file.py:g) or "x=y*cos(x*y), y=..."; '
+        'shared statements first: "p=softmax(z); z=p-y".', on=CLAIMS, group=CLAIM, write=one, take=as_given)
+    jac: Any = row(
+        "--jac", "CLAIM", "Your Jacobian, indexed [output, input], for a vector result; its diagonal, if there is no more.",
+        on=CLAIMS, group=CLAIM, write=one, take=as_given)
+    hess: Any = row(
+        "--hess", "CLAIM", "Your Hessian, or its diagonal, if there is no more; --grad beside it is checked too.",
+        on=CLAIMS, group=CLAIM, write=one, take=as_given)
+    jvp: Any = row("--jvp", "NAME", "Your product J v: NAME(x, v).", on=CLAIMS, group=CLAIM, write=one, take=as_given)
+    vjp: Any = row("--vjp", "NAME", "Your product w J: NAME(x, w).", on=CLAIMS, group=CLAIM, write=one, take=as_given)
+    hvp: Any = row("--hvp", "NAME", "Your product H v: NAME(x, v).", on=CLAIMS, group=CLAIM, write=one, take=as_given)
+    value_and_grad: bool = row(
+        "--value-and-grad", "", "The target returns its value and its gradient, which is checked.",
+        on=CLAIMS, group=CLAIM, default=False, kind=bool, write=flag_alone, take=as_given)
+    pick: Pick | None = row(
+        "--pick", "PARTS",
+        "The target returns its value and its gradient among others: grad=1, value=2,grad=1 by position, "
+        "value=loss,grad=dw by key.", on=CLAIMS, group=CLAIM, read=pick, write=lambda found: [found.text], take=pick)
+    require_claim: bool = row(
+        "--require-claim", "", "Without a claim, exit with status 2.",
+        on=CLAIMS, group=CLAIM, default=False, kind=bool, write=flag_alone)
+    order: int = row(
+        "--order", "N", "Order of the derivative: 2 is the Hessian.",
+        on=(*CLAIMS, "derive"), group=CLAIM, default=1, kind=int, low=1, high=2, write=one, take=first_or_second)
+    allow_python: bool = row(
+        "--allow-python", "", "Lines of standard input may name Python code, which is run.",
+        on=("check",), group=POINT, default=False, kind=bool)
+    answer: str | None = row("--answer", "EXPR", "Your derivative, to check: 2*X.T@(X@w - y).", on=("derive",), group=CLAIM)
+    layout: str = row(
+        "--layout", "KIND", "denominator: shaped as the input; numerator: transposed.",
+        on=("derive",), group=OUTPUT, default="denominator")
+    style: str = row(
+        "--style", "KIND", "Steps by differential, graph (adjoints) or index.",
+        on=("derive",), group=OUTPUT, default="differential")
+    no_steps: bool = row(
+        "--no-steps", "", "Only the result, not how it is found.", on=("derive",), group=OUTPUT, default=False, kind=bool)
+    code: str = row(
+        "--code", "LIST", "Languages of the code: numpy, torch, jax, c, all; --json has all.",
+        on=("derive",), group=OUTPUT, default="numpy")
+    jacobian: bool = row(
+        "--jacobian", "", "Insist on a vector result, and compare its Jacobian.",
+        on=("compare-modes",), group=PRECISION, default=False, kind=bool)
+    modes: str | None = row(
+        "--modes", "LIST",
+        "Modes to run: names, unique prefixes, fd cs fwd rev, all; torch, jax, tensorflow, mlx where named.  "
+        "[default: all, certified if quick]", on=("check", "compare-modes"), group=PRECISION, write=one, take=joined)
+    cost: bool = row(
+        "--cost", "", "Show operations by kind, and memory, of each mode.",
+        on=("compare-modes",), group=OUTPUT, default=False, kind=bool)
+    columns: str | None = row(
+        "--columns", "LIST",
+        "Columns: digits, median, bound, held, calls, time/f, seconds, ops, adds, mults, fn, memory, sweeps, device.",
+        on=("compare-modes",), group=OUTPUT)
+    sizes: str | None = row(
+        "--sizes", "NAME=N,N,...",
+        "Show how cost grows: sizes of a name used in --at or --shapes, or of a parameter (depth).",
+        on=("compare-modes",), group=OUTPUT)
+    schemes: str | None = row(
+        "--schemes", "LIST",
+        "Schemes: forward, backward, central, 5-point, 7-point, richardson, complex.  [default: all but backward]",
+        on=("sweep",), group=PRECISION)
+    formats: tuple[str, ...] = row(
+        "--dtype", "LIST",
+        "Formats to compute in: float16, bfloat16, float32, float64, longdouble, float8_e4m3fn, float8_e5m2.",
+        on=("compare-modes", "sweep"), group=PRECISION, default=(), read=formats)
+    loss_scale: int | None = row(
+        "--loss-scale", "K",
+        "With --dtype: scale the loss by 2^K.  [default: the largest that fits, where anything underflows]",
+        on=("compare-modes",), group=PRECISION, kind=int, low=0, high=120)
+    accumulate: int | None = row(
+        "--accumulate", "N", "Compare the gradients of N micro-batches with that of the full batch.",
+        on=("compare-modes",), group=PRECISION, kind=int, low=2)
+    bits: tuple[int, ...] = row(
+        "--bits", "LIST", "Also compute with this many bits, rounded to nearest: 113, 400.",
+        on=("sweep",), group=PRECISION, default=(), read=whole_numbers)
+    each: bool = row(
+        "--each", "", "Sweep along every entry, not along all inputs at once.",
+        on=("sweep",), group=PRECISION, default=False, kind=bool)
+    samples: int | None = row(
+        "--samples", "N", "A random function: take the step from the spread of so many values.",
+        on=("sweep",), group=PRECISION, kind=int, low=3, high=10_000)
+    rtol: float | None = row(
+        "--rtol", "R", "Accept this relative error of the claim, too: it only loosens the computed bounds.",
+        on=("check",), group=PRECISION, kind=float, low=0, write=one, take=as_given)
+    atol: float | None = row(
+        "--atol", "A", "Accept this absolute error of the claim, too: it only loosens the computed bounds.",
+        on=("check",), group=PRECISION, kind=float, low=0, write=one, take=as_given)
+    h: float | None = row(
+        "--h", "H", "A fixed step for differences.  [default: gradcli chooses]",
+        on=("check", "sweep"), group=PRECISION, kind=float, write=one, take=as_given)
+    bounds: Mapping[str, tuple[float, float]] | None = row(
+        "--bounds", "NAME=LOW:HIGH", 'Edges of the domain: "k=0:inf"; no step leaves it.',
+        on=("check", "sweep"), group=PRECISION, repeated=True, read=edges, take=as_given,
+        write=lambda found: [f"{name}={short(low)}:{short(high)}" for name, (low, high) in found.items()])
+    scale: Mapping[str, float] | None = row(
+        "--scale", "NAME=SIZE", 'Typical size of an input, for its steps: "x=1e-3".',
+        on=("check", "sweep"), group=PRECISION, repeated=True, read=scales, take=as_given,
+        write=lambda found: [f"{name}={size!r}" for name, size in found.items()])
+    budget: int | None = row(
+        "--budget", "N", "Evaluations of f that differences may take.",
+        on=(*CLAIMS, "run"), group=PRECISION, kind=int, low=1, write=one, take=as_given)
+    mutate: bool = row(
+        "--mutate", "", "Plant mistakes in the gradient under test; report the smallest caught.",
+        on=("check",), group=CLAIM, default=False, kind=bool, write=flag_alone, take=as_given)
+    save_point: str | None = row(
+        "--save-point", "FILE", "Keep the first point that does not pass (or the first): .npz, .json.",
+        on=("check",), group=OUTPUT)
+    check: bool = row(
+        "--check", "", "Does nothing: every check verifies the rules that its function uses.",
+        on=("ops",), group=PRECISION, default=False, kind=bool, hidden=True)
+    timeout: float | None = row(
+        "--timeout", "TIME", "Time for all of it: 90s, 5min; what is finished by then is shown.",
+        on=("check",), group=PRECISION, read=duration, write=in_seconds)
+    time_limit: float | None = row(
+        "--timeout", "TIME",
+        "Time for all of it: 90s, 5min; if it runs out, nothing is shown and the status is 3.",
+        on=(*AT_ONE_POINT, "derive", "ops"), group=PRECISION, read=duration)
+    mode_timeout: float | None = row(
+        "--mode-timeout", "TIME", "Stop a mode after this time: 10s, 2min (no limit).",
+        on=CLAIMS, group=PRECISION, read=duration, write=in_seconds, take=as_given)
+    threads: int = row(
+        "--threads", "N", "Threads of numerical libraries: BLAS, OpenMP. Sums over threads differ in the last digits.",
+        on=RUNS, group=PRECISION, default=1, kind=int, low=1, high=1024, write=one)
+    framework: str | None = row(
+        "--framework", "NAME",
+        "What a target is written in: torch, jax, tensorflow, mlx, numpy.  [default: recognised from the code]",
+        on=("check",), group=FRAMEWORK, write=one, take=as_given)
+    reference: Any = row(
+        "--reference", "TARGET",
+        "Another implementation of the same function, with which values and gradients of the target are compared: a name in "
+        "its file, or file.py:name.",
+        on=("check",), group=FRAMEWORK, write=one, take=as_given)
+    device: str | None = row(
+        "--device", "NAME",
+        "Device that frameworks run on: cpu, cuda, cuda:1, mps; for expressions and numpy functions too, in torch or jax.",
+        on=("check", "compare-modes"), group=FRAMEWORK, write=one, take=as_given)
+    dtype: str | None = row(
+        "--dtype", "NAME", "The format whose gradient is checked: float32, tf32, bfloat16, float16.  [default: float64]",
+        on=("check",), group=FRAMEWORK, write=one, take=as_given)
+    autocast: str | None = row(
+        "--autocast", "NAME", "Check the gradient under torch.autocast: bfloat16, or float16, with a GradScaler too.",
+        on=("check",), group=FRAMEWORK, write=one, take=as_given)
+    compile: bool = row(
+        "--compile", "", "Check the gradient under torch.compile, jax.jit, ...",
+        on=("check",), group=FRAMEWORK, default=False, kind=bool, write=flag_alone, take=as_given)
+    same_as: frozenset[str] = row(
+        "--same-as", "LIST", "Obtain the same gradient in other ways: eager,compile,checkpoint,vmap,autocast.",
+        on=("check",), group=FRAMEWORK, default=frozenset(), read=names_in, write=listed, take=names_in)
+    localise: bool = row(
+        "--localise", "", "Check each module inside the target alone, too.",
+        on=("check",), group=FRAMEWORK, default=False, kind=bool, write=flag_alone, take=as_given)
+    expect: frozenset[str] = row(
+        "--expect", "KINDS",
+        "What is deliberate: straight-through (the surrogate is checked), stop-gradient (it is held constant).",
+        on=("check",), group=FRAMEWORK, default=frozenset(), read=names_in, write=listed, take=names_in)
+    allow: frozenset[str] = row(
+        "--allow", "KINDS", "Findings that count as success: kink,staircase,noise,...",
+        on=("check",), group=OUTPUT, default=frozenset(), read=kinds, write=listed, take=kinds)
+    allow_inconclusive: bool = row(
+        "--allow-inconclusive", "", "Every inconclusive verdict but timeout counts as success.",
+        on=("check",), group=OUTPUT, default=False, kind=bool, write=flag_alone)
+    select: str | None = row(
+        "--select -k", "EXPR", 'Only checks whose id or target contains these names: "focal and not (huber or lost)".',
+        on=("check",), group=SUITE)
+    last_failed: bool = row(
+        "--last-failed --lf", "", "Only checks that did not pass last time, or were not reached.",
+        on=("check",), group=SUITE, default=False, kind=bool)
+    changed: bool = row(
+        "--changed", "", "Only checks whose modules, data or declaration differ from git's HEAD.",
+        on=("check",), group=SUITE, default=False, kind=bool)
+    changed_since: str | None = row(
+        "--changed-since", "REF",
+        "Only checks whose modules, data or declaration differ from where this branch left REF.",
+        on=("check",), group=SUITE)
+    profile: str | None = row(
+        "--profile", "NAME", "Use the options of [tool.gradcli.profile.NAME] too.", on=("check",), group=SUITE)
+    list_only: bool = row(
+        "--list", "", "List the selected checks and run none.", on=("check",), group=SUITE, default=False, kind=bool)
+    exit_first: bool = row(
+        "--exitfirst -x", "", "Stop at the first check that fails.", on=("check",), group=SUITE, default=False, kind=bool)
+    workers: int = row(
+        "--workers -n", "N", "Run so many checks at a time, each in a process of its own; auto: one for each processor.",
+        on=("check",), group=SUITE, default=1, read=workers)
+    executor: str | None = row(
+        "--executor", "URL", "Run the checks elsewhere: dask://HOST:PORT.", on=("check",), group=SUITE)
+    shard: tuple[int, int] | None = row(
+        "--shard", "K/N", "Only the K-th of N parts of the checks; gradcli merge joins their documents.",
+        on=("check",), group=SUITE, read=share)
+    cache: bool | None = row(
+        "--cache/--no-cache", "", "Does nothing: a check always runs, and is never answered from an earlier run.",
+        on=("check",), group=SUITE, kind=bool, hidden=True)
+    baseline: str | None = row(
+        "--baseline", "FILE", "Checks that this file lists as failing count apart.", on=("check",), group=SUITE)
+    update_baseline: bool = row(
+        "--update-baseline", "", "Write what fails now to the file of --baseline.",
+        on=("check",), group=SUITE, default=False, kind=bool)
+    fail_under: float | None = row(
+        "--fail-under", "PERCENT", "Exit with status 2 if less of what is found is checked.",
+        on=("find",), group=OUTPUT, kind=float, low=0, high=100)
+    github: bool = row(
+        "--github", "", "Also write .github/workflows/gradcli.yml.", on=("init",), group=OUTPUT, default=False, kind=bool)
+    format: str | None = row("--format", "FORM", "Format of standard output.  [default: text]", on=PRINTS, group=OUTPUT)
+    json: bool = row("--json", "", "The same as --format json.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
+    out: tuple[str, ...] = row(
+        "--out -o", "FILE", "Also write a file; its ending chooses the format. Repeatable.",
+        on=(*PRINTS, *WRITES), group=OUTPUT, default=(), repeated=True, read=as_tuple)
+    plot: tuple[str, ...] = row(
+        "--plot", "FILE", "Draw it: a file .pdf, .svg or .png (matplotlib). Repeatable.",
+        on=PICTURED, group=OUTPUT, default=(), repeated=True, read=as_tuple)
+    size: tuple[float, float] | None = row(
+        "--size", "WxH", "Inches of a picture file: 3.5x2.5.  [default: 8 wide, as high as its pictures need]",
+        on=PICTURED, group=OUTPUT, read=inches)
+    dpi: int | None = row(
+        "--dpi", "N", "Dots per inch of a .png.  [default: 150]", on=PICTURED, group=OUTPUT, read=dots)
+    quiet: bool = row(
+        "--quiet -q", "", "Print nothing, or the last line where there are several checks.",
+        on=ALL, group=OUTPUT, default=False, kind=bool)
+    verbose: bool = row(
+        "--verbose -v", "", "Show every point, and every one of several checks, in full.", on=("check", "run"), group=OUTPUT,
+        default=False, kind=bool)
+    color: bool | None = row(
+        "--color/--no-color", "", "Colour, whatever the stream is.  [default: on a terminal]", on=ALL, group=OUTPUT, kind=bool)
+    traceback: bool = row(
+        "--traceback", "", "Show Python's traceback with an error.", on=ALL, group=OUTPUT, default=False, kind=bool)
+    # fmt: on
+    given: frozenset[str] = frozenset()  # the names of the options that the command line gave
+
+    @property
+    def picked(self) -> Pick | None:
+        """Which parts of the target's result are its value and its gradient, None if it returns no gradient."""
+        if self.pick is not None and self.value_and_grad:
+            raise BadOption("--value-and-grad and --pick both say what the target returns", do="drop --value-and-grad")
+        return PAIR if self.value_and_grad else self.pick
+
+    @property
+    def looks_at_hard_points(self) -> bool:
+        """Whether hard points are asked for."""
+        return self.stress or self.stress_points is not None or self.sizes_check is not None
+
+    @property
+    def checks_on_sets(self) -> bool:
+        """Whether the check itself is on the sets that `assume` names, and not the hard points alone."""
+        return bool(self.assume) and (self.structure or not self.looks_at_hard_points)
+
+    @property
+    def seed_is_random(self) -> bool:
+        """Whether the seed was drawn for this run (--seed random)."""
+        return isinstance(self.seed, RandomSeed)
+
+
+ROWS: tuple[Option, ...] = tuple(
+    dataclasses.replace(field.metadata[ROW], name=field.name)
+    for field in dataclasses.fields(Options)
+    if ROW in field.metadata
+)
+DEFAULTS = Options()
+CLAIM_KINDS = ("grad", "jac", "hess", "jvp", "vjp", "hvp")
+SECOND_ORDER = ("hess", "hvp")
+
+
+def claim_of(options: Options) -> tuple[str, Any] | None:
+    """Return the kind of the one claim in the options, and the claim, or None; of a gradient and a Hessian, the Hessian.
+
+    Raises  BadOption for any other two claims, of which --value-and-grad and --pick are one.
+    """
+    given = _claims({kind: getattr(options, kind) for kind in CLAIM_KINDS})
+    if len(given) > 1:
+        raise BadOption(f"--{given[0]} and --{given[1]} are two claims", do="check one at a time")
+    if given and options.picked is not None:
+        flag = "--pick" if options.pick is not None else "--value-and-grad"
+        raise BadOption(f"{flag} is itself a claim, and --{given[0]} is another", do="drop one of them")
+    return (given[0], getattr(options, given[0])) if given else None
+
+
+def _claims(given: Mapping[str, Any]) -> list[str]:
+    """Return the kinds of claims that are given; a gradient beside a second derivative does not count."""
+    kinds = [kind for kind in CLAIM_KINDS if given.get(kind) is not None]
+    return kinds[1:] if kinds[:1] == ["grad"] and kinds[1:] and kinds[1] in SECOND_ORDER else kinds
+
+
+def with_claim(options: Options, claim: tuple[str, Any] | None) -> Options:
+    """Return the options with this claim, or with none, in place of their own."""
+    second = claim is not None and claim[0] in SECOND_ORDER
+    claims: dict[str, Any] = {kind: None for kind in CLAIM_KINDS if not (second and kind == "grad")}
+    return dataclasses.replace(options, **(claims | dict([] if claim is None else [claim])))
+
+
+def rows_of(command: str) -> tuple[Option, ...]:
+    """Return the options of a command."""
+    return tuple(option for option in ROWS if command in option.on)
+
+
+def keywords() -> tuple[Option, ...]:
+    """Return the options that `gradcli.check` takes as keywords."""
+    return tuple(option for option in ROWS if option.take is not None)
+
+
+def from_keywords(given: Mapping[str, Any]) -> Options:
+    """Return the options from Python's keywords. Raises TypeError for an unknown keyword or two claims, BadOption."""
+    known = {option.name: option for option in keywords()}
+    for name in given:
+        if name not in known:
+            raise TypeError(f"check() got an unexpected keyword argument '{name}'; it takes {', '.join(known)}")
+    claims = _claims(given)
+    if len(claims) > 1:
+        raise TypeError(f"{claims[0]}= and {claims[1]}= are two claims: check one at a time")
+    taken = {name: known[name].take for name in given}
+    return Options(**{name: take(f"{name}=", given[name]) for name, take in taken.items() if take is not None})

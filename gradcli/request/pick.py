@@ -1,0 +1,108 @@
+"""Which parts of what a function returns are its value and its gradient."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gradcli.errors import FunctionFailed
+
+Part = int | str  # a position in a tuple, or a key
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """The parts of a result, each by its position in a tuple or by its key; with `pair`, the tuple has two parts."""
+
+    value: Part = 0
+    grad: Part = 1
+    pair: bool = False
+
+    @property
+    def text(self) -> str:
+        """How the option is written."""
+        return f"value={self.value},grad={self.grad}"
+
+    @property
+    def named(self) -> str:
+        """How messages name the gradient."""
+        if self.pair:
+            return "its second result"
+        return f"part {self.grad} of its result" if isinstance(self.grad, int) else f"'{self.grad}' of its result"
+
+    def value_of(self, y: Any, text: str) -> Any:
+        """Return the value in the result `y` of the function `text`. Raises FunctionFailed."""
+        return self._part(y, self.value, text)
+
+    def gradient_of(self, y: Any, text: str) -> Any:
+        """Return the gradient in a result. Raises FunctionFailed."""
+        return self._part(y, self.grad, text)
+
+    def _part(self, y: Any, part: Part, text: str) -> Any:
+        if self.pair and (not isinstance(y, tuple | list) or len(y) != 2):
+            says = f"{text} does not return a pair of its value and its gradient"
+            longer = isinstance(y, tuple | list) and len(y) > 2 and not isinstance(y[0], list | tuple)
+            raise FunctionFailed(says, do=_which_of(y) if longer or isinstance(y, Mapping) else "drop --value-and-grad")
+        if isinstance(y, Mapping):
+            for key in (part, str(part)):
+                if key in y:
+                    return y[key]
+            raise _no_key(text, part, [str(key) for key in y])
+        if isinstance(part, str):
+            return _field(y, part, text)
+        if not isinstance(y, tuple | list):
+            says = f"{text} returns {_described(y)}, not a tuple or a dict"
+            raise FunctionFailed(says, do="drop --pick, or return the value and the gradient")
+        if not -len(y) <= part < len(y):
+            count = f"{len(y)} part{'' if len(y) == 1 else 's'}"
+            do = f"positions are 0 to {len(y) - 1}" if len(y) > 1 else "return the value and the gradient"
+            raise FunctionFailed(f"{text} returns {count}, and --pick names part {part}", do=do)
+        return y[part]
+
+
+PAIR = Pick(pair=True)
+
+
+def _which_of(y: Any) -> str:
+    if isinstance(y, Mapping):
+        keys = [str(key) for key in y]
+        return (
+            f"name the two parts: --pick value={keys[0]},grad={keys[1]}" if len(keys) > 1 else "drop --value-and-grad"
+        )
+    return "name the two parts by position: --pick value=0,grad=1"
+
+
+def _field(y: Any, name: str, text: str) -> Any:
+    """Return a field of a named tuple or a dataclass. Raises FunctionFailed."""
+    fields = getattr(y, "_fields", ()) if isinstance(y, tuple) else ()
+    if dataclasses.is_dataclass(y) and not isinstance(y, type):
+        fields = tuple(field.name for field in dataclasses.fields(y))
+    if name in fields:
+        return getattr(y, name)
+    if fields:
+        raise _no_key(text, name, fields)
+    if isinstance(y, tuple | list):
+        says = f"{text} returns a {type(y).__name__} of {len(y)} parts, which have no names, and --pick names '{name}'"
+        raise FunctionFailed(says, do="positions count from 0: --pick value=0,grad=1")
+    says = f"{text} returns {_described(y)}, not a tuple or a dict"
+    raise FunctionFailed(says, do="drop --pick, or return the value and the gradient")
+
+
+def _no_key(text: str, part: Part, keys: Any) -> FunctionFailed:
+    from gradcli.errors import nearest
+
+    alike = [key for key in keys if key.lower() == str(part).lower()]
+    near = alike[0] if alike else nearest(str(part), keys)
+    listed = f"it has: {', '.join(keys)}" if keys else "it is empty"
+    says = f"what {text} returns has no '{part}', which --pick names"
+    return FunctionFailed(says, do=f"did you mean '{near}'? {listed}" if near else listed)
+
+
+def _described(y: Any) -> str:
+    if y is None:
+        return "None"
+    if isinstance(y, str):
+        return "a string"
+    if getattr(y, "ndim", 0):
+        return "an array"
+    return "a number" if isinstance(y, float | int) or hasattr(y, "ndim") else f"a value of type {type(y).__name__}"

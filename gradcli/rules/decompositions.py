@@ -1,0 +1,340 @@
+"""Matrix factorisations with their differentials; each reads the same triangle of a symmetric matrix as numpy does.
+
+The sign of an eigenvector or singular vector is arbitrary. numpy's value fixes it, and the derivative keeps this sign.
+"""
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from gradcli.errors import NoRule
+from gradcli.rules.kinds import constant, differential
+from gradcli.rules.linalg import T, solved, square
+from gradcli.rules.shaping import as_value
+from gradcli.tracing.bind import handles
+from gradcli.tracing.cost import factored
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import arithmetic, plain
+
+EighResult: Any = type(np.linalg.eigh(np.eye(1)))
+QRResult: Any = type(np.linalg.qr(np.eye(1)))
+SVDResult: Any = type(np.linalg.svd(np.eye(1)))
+_TRIANGLES: dict[str, Any] = {"L": "L", "U": "U"}
+ROUNDED = 8 * float(np.finfo(np.float64).eps)  # relative to the largest: closer eigenvalues may be equal
+
+
+def _cholesky_differential(sdot: Value, y: Value, s: Value) -> Value:
+    """Return L phi(L^-1 sdot L^-T), phi the lower triangle with half the diagonal (Murray 2016, arXiv 1602.07527)."""
+    n = shape(y)[-1]
+    inside = T(solved(y, T(solved(y, sdot))))
+    return np.matmul(y, np.tril(inside, -1) + np.where(np.eye(n, dtype=bool), inside / 2, 0.0))
+
+
+def _eigenvalues(s: Value, *, uplo: str) -> Value:
+    return np.linalg.eigvalsh(s, _TRIANGLES[uplo])
+
+
+def _eigenvectors(s: Value, *, uplo: str) -> Value:
+    """Return the eigenvectors in the columns; their signs depend on the triangle that LAPACK reads."""
+    return np.linalg.eigh(s, _TRIANGLES[uplo])[1]
+
+
+def _eigenvalues_differential(sdot: Value, y: Value, s: Value, *, uplo: str) -> Value:
+    v = EIGENVECTORS(s, uplo=uplo)
+    return np.sum(v * np.matmul(sdot, v), axis=-2)
+
+
+def _eigenvectors_differential(sdot: Value, y: Value, s: Value, *, uplo: str) -> Value:
+    inside = np.matmul(T(y), np.matmul(sdot, y))
+    return np.matmul(y, _apart(inside, _differences(EIGENVALUES(s, uplo=uplo))))
+
+
+def _differences(w: Value) -> Value:
+    """Return w[j] - w[i] at row i and column j."""
+    return np.expand_dims(w, -2) - np.expand_dims(w, -1)
+
+
+def _apart(a: Value, by: Value) -> Value:
+    """Return a / by off the diagonal, and 0 on it."""
+    eye = np.eye(shape(a)[-1], dtype=bool)
+    return np.where(eye, 0.0, a / np.where(eye, 1.0, by))
+
+
+def _singular_vectors(a: Value) -> Value:
+    """Return the left singular vectors stacked on top of the right ones, as columns of one matrix."""
+    u, _, vt = np.linalg.svd(a, full_matrices=False)
+    return np.concatenate([u, T(vt)], axis=-2)
+
+
+def _split(stacked: Value, rows: int) -> tuple[Value, Value]:
+    """Return the first `rows` rows of each matrix, and the others."""
+    return stacked[..., :rows, :], stacked[..., rows:, :]
+
+
+def _singular_values_differential(adot: Value, y: Value, a: Value) -> Value:
+    u, v = _split(SINGULAR_VECTORS(a), shape(a)[-2])
+    return np.sum(u * np.matmul(adot, v), axis=-2)
+
+
+def _singular_vectors_differential(adot: Value, y: Value, a: Value) -> Value:
+    """Return udot stacked on top of vdot; 1 / (sj^2 - si^2) is split so that nothing cancels.
+
+    Source  Giles (2008), Collected matrix derivative results, 3.3.
+    """
+    rows, columns = shape(a)[-2:]
+    u, v = _split(y, rows)
+    s = SINGULAR_VALUES(a)
+    inside = np.matmul(T(u), np.matmul(adot, v))
+    even = _apart(inside + T(inside), _differences(s)) / 2
+    odd = _apart(inside - T(inside), np.expand_dims(s, -2) + np.expand_dims(s, -1)) / 2
+    udot, vdot = np.matmul(u, even + odd), np.matmul(v, even - odd)
+    if rows > columns:
+        udot = udot + (np.matmul(adot, v) - np.matmul(u, inside)) / np.expand_dims(s, -2)
+    if columns > rows:
+        vdot = vdot + (np.matmul(T(adot), u) - np.matmul(v, T(inside))) / np.expand_dims(s, -2)
+    return np.concatenate([udot, vdot], axis=-2)
+
+
+def _pinv(a: Value, *, rcond: float) -> Value:
+    return np.linalg.pinv(a, rcond)
+
+
+def _pinv_differential(adot: Value, y: Value, a: Value, *, rcond: float) -> Value:
+    """Return the differential at full rank (Golub and Pereyra 1973)."""
+    rows, columns = shape(a)[-2:]
+    ydot = -np.matmul(np.matmul(y, adot), y)
+    if rows > columns:
+        ydot = ydot + np.matmul(np.matmul(y, T(y)), T(adot) - np.matmul(np.matmul(T(adot), a), y))
+    if columns > rows:
+        ydot = ydot + np.matmul(T(adot) - np.matmul(y, np.matmul(a, T(adot))), np.matmul(T(y), y))
+    return ydot
+
+
+def _qr(a: Value) -> Value:
+    """Return Q stacked on top of R, for a matrix with at least as many rows as columns."""
+    q, r = np.linalg.qr(a)
+    return np.concatenate([q, r], axis=-2)
+
+
+def _qr_differential(adot: Value, y: Value, a: Value) -> Value:
+    """Return Qdot stacked on top of Rdot (Walter, Lehmann and Lamour 2012, section 2)."""
+    rows, columns = shape(a)[-2:]
+    q, r = _split(y, rows)
+    b = T(solved(T(r), T(adot)))
+    c = np.matmul(T(q), b)
+    low = np.tril(c, -1)
+    turn = low - T(low)
+    qdot = np.matmul(q, turn)
+    if rows > columns:
+        qdot = qdot + b - np.matmul(q, c)
+    return np.concatenate([qdot, np.matmul(np.triu(c - turn), r)], axis=-2)
+
+
+def _equal_neighbours(w: Any) -> Any:
+    """Return which of the sorted values equal a neighbour, up to rounding."""
+    if not shape(w)[-1]:
+        return np.zeros(shape(w), dtype=bool)
+    gaps = np.diff(w, axis=-1)
+    tied = np.abs(gaps) <= ROUNDED * shape(w)[-1] * np.max(np.abs(w), axis=-1, keepdims=True)
+    none = np.zeros((*shape(w)[:-1], 1), dtype=bool)
+    return np.concatenate([tied, none], axis=-1) | np.concatenate([none, tied], axis=-1)
+
+
+def _eigenvectors_kink(y: Value, s: Value, *, uplo: str) -> Any:
+    return _equal_neighbours(np.linalg.eigvalsh(s))[..., None, :]
+
+
+def _vanishing(s: Any, length: int) -> Any:
+    """Return which singular values are zero up to rounding."""
+    return s <= ROUNDED * length * np.max(s, axis=-1, keepdims=True, initial=0.0)
+
+
+def _singular_kink(y: Value, a: Value) -> Any:
+    return _equal_neighbours(y) | _vanishing(y, max(shape(a)))
+
+
+def _vectors_kink(y: Value, a: Value) -> Any:
+    s = np.linalg.svd(a, compute_uv=False)
+    tied = _equal_neighbours(s)
+    if shape(a)[-1] != shape(a)[-2]:
+        tied = tied | _vanishing(s, max(shape(a)))
+    return tied[..., None, :]
+
+
+def _cut_off(y: Value, a: Value, *, rcond: float) -> Any:
+    s = np.linalg.svd(a, compute_uv=False)
+    small = s <= max(rcond, ROUNDED) * np.max(s, axis=-1, keepdims=True, initial=0.0)
+    return np.any(small, axis=-1)[..., None, None]
+
+
+def relative_signs(one: Any, other: Any) -> Any:
+    """Return, for each column, -1 where it has the other sign in the other matrix, else 1."""
+    return np.where(np.sum(one * other, axis=-2, keepdims=True) < 0, -1.0, 1.0)
+
+
+def _eigenvector_signs(s: Value, *, uplo: str) -> Value:
+    """Return the signs of scipy's eigenvectors relative to numpy's; the two use different routines."""
+    import scipy.linalg
+
+    return relative_signs(scipy.linalg.eigh(s, lower=uplo == "L")[1], _eigenvectors(s, uplo=uplo))
+
+
+def _singular_vector_signs(a: Value) -> Value:
+    """Return the signs of scipy's left singular vectors relative to numpy's."""
+    import scipy.linalg
+
+    found = (library.linalg.svd(a, full_matrices=False)[0] for library in (scipy, np))
+    return relative_signs(*found)
+
+
+DIRECT, ITERATED = factored(5), factored(30)
+# fmt: off
+#                               numpy                ydot, given the tangent, y and the argument
+CHOLESKY         = differential(np.linalg.cholesky,  _cholesky_differential,         name="cholesky", analytic=False, cost=DIRECT)
+EIGENVALUES      = differential(_eigenvalues,        _eigenvalues_differential,      name="eigvalsh", analytic=False,
+                                cost=ITERATED, kinks="two eigenvalues are equal", kink=lambda y, s, *, uplo: _equal_neighbours(y))
+EIGENVECTORS     = differential(_eigenvectors,       _eigenvectors_differential,     name="eigenvectors", analytic=False,
+                                cost=ITERATED, kinks="two eigenvalues are equal", kink=_eigenvectors_kink)
+SINGULAR_VALUES  = differential(np.linalg.svdvals,   _singular_values_differential,  name="svdvals", analytic=False,
+                                cost=ITERATED, kinks="two singular values are equal, or one is 0", kink=_singular_kink)
+SINGULAR_VECTORS = differential(_singular_vectors,   _singular_vectors_differential, name="singular_vectors", analytic=False,
+                                cost=ITERATED, kink=_vectors_kink,
+                                kinks="two singular values are equal, or one of a rectangular matrix is 0")
+PINV             = differential(_pinv,               _pinv_differential,             name="pinv", analytic=False, cost=DIRECT,
+                                kinks="the matrix has not full rank (jump)", kink=_cut_off)
+QR               = differential(_qr,                 _qr_differential,               name="qr", analytic=False, cost=DIRECT)
+# fmt: on
+EIGENVECTOR_SIGNS = constant(_eigenvector_signs, name="eigenvector_signs", cost=ITERATED)
+SINGULAR_VECTOR_SIGNS = constant(_singular_vector_signs, name="singular_vector_signs", cost=ITERATED)
+
+
+def symmetric(a: Value, name: str, uplo: str = "L") -> Value:
+    """Return the symmetric matrix that one triangle of `a` defines; the other triangle is not read.
+
+    In a formula, which is for symmetric matrices, it is the mean of `a` and its transpose.
+
+    Raises  ValueError if `a` is not square, or `uplo` is neither 'L' nor 'U'.
+    """
+    a = square(a, name)
+    if uplo not in _TRIANGLES:
+        raise ValueError("UPLO argument must be 'L' or 'U'")
+    system = arithmetic(a)
+    if system is not None and system.symbolic:
+        return (a + T(a)) / 2
+    return np.triu(a) + T(np.triu(a, 1)) if uplo == "U" else np.tril(a) + T(np.tril(a, -1))
+
+
+@handles(np.linalg.cholesky)
+def cholesky(a: Value, *, upper: bool = False) -> Value:
+    y = CHOLESKY(symmetric(a, "cholesky", "U" if upper else "L"))
+    return T(y) if upper else y
+
+
+@handles(np.linalg.eigvalsh)
+def eigvalsh(a: Value, UPLO: str = "L") -> Value:
+    return EIGENVALUES(symmetric(a, "eigvalsh", UPLO.upper()), uplo=UPLO.upper())
+
+
+@handles(np.linalg.eigh)
+def eigh(a: Value, UPLO: str = "L") -> Any:
+    uplo = UPLO.upper()
+    s = symmetric(a, "eigh", uplo)
+    return EighResult(EIGENVALUES(s, uplo=uplo), EIGENVECTORS(s, uplo=uplo))
+
+
+@handles(np.linalg.eig, np.linalg.eigvals)
+def eig(a: Value) -> NoReturn:
+    raise NoRule(
+        "eigenvalues of a matrix that is not symmetric may be complex or not differentiable: eig has no derivative rule",
+        do="np.linalg.eigh or np.linalg.eigvalsh of a symmetric matrix",
+    )
+
+
+@handles(np.linalg.svdvals)
+def svdvals(x: Value) -> Value:
+    return SINGULAR_VALUES(as_value(x))
+
+
+class Open:
+    """A placeholder for a factor that the matrix does not determine; every use of it raises NoRule."""
+
+    def __init__(self, what: str, do: str) -> None:
+        self._refusal = (what, do)
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NoRule(self._refusal[0], do=self._refusal[1])
+
+    __getattr__ = __getitem__ = __len__ = __iter__ = __neg__ = __array_ufunc__ = __array_function__ = __array__ = (
+        _refuse
+    )
+    __matmul__ = __rmatmul__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse
+
+
+@handles(np.linalg.svd)
+def svd(a: Value, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+    """Return singular vectors and values; vectors beyond the number of values are replaced by `Open`.
+
+    Raises  NoRule if `hermitian` is true.
+    """
+    a = as_value(a)
+    if hermitian:
+        raise NoRule("svd with hermitian=True has no derivative rule", do="np.linalg.eigh(a), or leave out hermitian=")
+    s = SINGULAR_VALUES(a)
+    if not compute_uv:
+        return s
+    rows, columns = shape(a)[-2:]
+    u, v = _split(SINGULAR_VECTORS(a), rows)
+    beyond = Open(
+        f"the singular vectors beyond the {min(rows, columns)} singular values are not determined by the matrix",
+        "np.linalg.svd(a, full_matrices=False)",
+    )
+    return SVDResult(
+        beyond if full_matrices and rows > columns else u, s, beyond if full_matrices and columns > rows else T(v)
+    )
+
+
+@handles(np.linalg.pinv)
+def pinv(a: Value, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Value:
+    """Return the pseudo-inverse; it has a derivative at full rank, and jumps elsewhere."""
+    a = as_value(a)
+    if hermitian:
+        raise NoRule("pinv with hermitian=True has no derivative rule", do="leave out hermitian=")
+    if rcond is None:
+        rcond = 1e-15 if rtol is np._NoValue else max(shape(a)[-2:]) * np.finfo(float).eps if rtol is None else rtol
+    return PINV(a, rcond=rcond)
+
+
+@handles(np.linalg.matrix_rank)
+def matrix_rank(A: Value, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    return np.linalg.matrix_rank(plain(A), tol, hermitian, rtol=rtol)
+
+
+@handles(np.linalg.qr)
+def qr(a: Value, mode: str = "reduced") -> Any:
+    """Return Q and R, or R alone (mode 'r'); in a wide matrix, columns beyond the square part are multiplied by Q.T."""
+    a = as_value(a)
+    rows, columns = shape(a)[-2:]
+    if mode not in ("reduced", "r") and not (mode == "complete" and rows <= columns):
+        raise NoRule(f"qr with mode={mode!r} has no derivative rule", do="mode='reduced'")
+    q, r = _split(QR(a[..., :rows] if columns > rows else a), rows)
+    if columns > rows:
+        r = np.concatenate([r, np.matmul(T(q), a[..., rows:])], axis=-1)
+    return r if mode == "r" else QRResult(q, r)
+
+
+@handles(np.linalg.lstsq)
+def lstsq(a: Value, b: Value, rcond: Any = None) -> Any:
+    """Return the least-squares solution, the squared residuals, the rank and the singular values.
+
+    Raises  NoRule if the matrix does not have full rank.
+    """
+    a, b = as_value(a), as_value(b)
+    rows, columns = shape(a)
+    _, residuals, rank, _ = np.linalg.lstsq(plain(a), plain(b), rcond)
+    if rank < min(rows, columns):
+        raise NoRule("lstsq of a matrix without full rank has no derivative", do="leave out dependent columns")
+    y = np.matmul(PINV(a, rcond=0.0), b)
+    if np.size(residuals):
+        residuals = np.reshape(np.sum(np.square(b - np.matmul(a, y)), axis=0), np.shape(residuals))
+    return y, residuals, rank, SINGULAR_VALUES(a)

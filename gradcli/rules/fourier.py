@@ -1,0 +1,232 @@
+"""Discrete Fourier transforms.
+
+The transform of a real vector x is C x - i S x, with symmetric matrices C and S of cosines and sines.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import NoRule
+from gradcli.rules.kinds import linear
+from gradcli.rules.pairs import REAL, Pair, is_complex, pair, parts
+from gradcli.rules.shaping import as_value
+from gradcli.tracing import shapes
+from gradcli.tracing.bind import handles
+from gradcli.tracing.cost import TRANSFORM
+from gradcli.tracing.primitive import Primitive, Value
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import exact
+
+Norm = str | None
+_SWAPPED = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+def _cosines(x: Value, *, axis: int) -> Value:
+    """Return the sums of x_k cos(2 pi j k / n)."""
+    y: Any = np.fft.fft(x, axis=axis)
+    return y.real
+
+
+def _sines(x: Value, *, axis: int) -> Value:
+    """Return the sums of x_k sin(2 pi j k / n)."""
+    y: Any = np.fft.fft(x, axis=axis)
+    return -y.imag
+
+
+# fmt: off
+#                            numpy     transpose: cotangent of y -> cotangent of x
+DFT_COS: Primitive = linear(_cosines,  lambda ybar, x, *, axis: DFT_COS(ybar, axis=axis),  name="dft_cos", cost=TRANSFORM)
+DFT_SIN: Primitive = linear(_sines,    lambda ybar, x, *, axis: DFT_SIN(ybar, axis=axis),  name="dft_sin", cost=TRANSFORM)
+# fmt: on
+
+
+def _factor(n: int, norm: Norm, inverse: bool, like: Value) -> Value:
+    """Return the normalisation factor of a transform of length n; the integer 1 if there is none."""
+    if norm not in _SWAPPED:
+        raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
+    if norm == "ortho":
+        return 1 / np.sqrt(exact(n, like))
+    return 1 / exact(n, like) if inverse == (norm != "forward") else 1
+
+
+def _scaled(x: Value, factor: Value) -> Value:
+    return x if type(factor) is int else x * factor
+
+
+def _fitted(x: Value, n: int, axis: int) -> Value:
+    """Return `x` truncated, or padded with zeros, to length n along an axis."""
+    if n < 1:
+        raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
+    have = shape(x)[axis]
+    if have == n:
+        return x
+    if have > n:
+        return x[(slice(None),) * axis + (slice(0, n),)]
+    zeros = np.zeros([n - have if k == axis else m for k, m in enumerate(shape(x))])
+    return np.concatenate([x, zeros], axis=axis)
+
+
+def _prepared(a: Value, n: int | None, axis: int) -> tuple[Value, int, int]:
+    x = as_value(a)
+    axis = shapes.axes(axis, len(shape(x)))[0]
+    n = shape(x)[axis] if n is None else int(n)
+    return _fitted(x, n, axis), n, axis
+
+
+def _transform(a: Value, n: int | None, axis: int, norm: Norm, inverse: bool) -> Pair:
+    """Return the transform of real or complex values along one axis."""
+    x, n, axis = _prepared(a, n, axis)
+    re, im = parts(x)
+    turn = 1 if inverse else -1
+    real: Value = None if re is None else DFT_COS(re, axis=axis)
+    imag: Value = None if re is None else turn * DFT_SIN(re, axis=axis)
+    if im is not None:
+        across, along = turn * DFT_SIN(im, axis=axis), DFT_COS(im, axis=axis)
+        real, imag = (-across, along) if re is None else (real - across, imag + along)
+    factor = _factor(n, norm, inverse, x if re is None else re)
+    return pair(_scaled(real, factor), _scaled(imag, factor))
+
+
+@handles(np.fft.fft)
+def fft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Pair:
+    return _transform(a, n, axis, norm, inverse=False)
+
+
+@handles(np.fft.ifft)
+def ifft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Pair:
+    return _transform(a, n, axis, norm, inverse=True)
+
+
+@handles(np.fft.rfft)
+def rfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Pair:
+    """Return the first half of the transform of real values; the other half is its conjugate.
+
+    Raises  NoRule for complex values.
+    """
+    x, n, axis = _prepared(a, n, axis)
+    if is_complex(x):
+        raise NoRule("rfft of complex values has no meaning", do="np.fft.fft, or rfft of .real")
+    half = (slice(None),) * axis + (slice(0, n // 2 + 1),)
+    y: Pair = _transform(x, n, axis, norm, inverse=False)[half]
+    return y
+
+
+@handles(np.fft.irfft)
+def irfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Value:
+    """Return the real values whose transform has `a` as its first half; imaginary parts that must be 0 are ignored."""
+    x = as_value(a)
+    axis = shapes.axes(axis, len(shape(x)))[0]
+    n = 2 * (shape(x)[axis] - 1) if n is None else int(n)
+    x = _fitted(x, n // 2 + 1, axis) if n > 0 else _fitted(x, n, axis)
+    re, im = parts(x)
+    total: Value = None
+    if re is not None:
+        total = DFT_COS(_mirrored(re, n, axis, np.positive), axis=axis)
+    if im is not None:
+        sines = DFT_SIN(_mirrored(im, n, axis, np.negative), axis=axis)
+        total = -sines if total is None else total - sines
+    return REAL(_scaled(total, _factor(n, norm, True, x if re is None else re)))
+
+
+def _mirrored(x: Value, n: int, axis: int, turned: Callable[[Value], Value]) -> Value:
+    """Return the values at the frequencies 0 to n // 2, followed by those at negative frequencies, changed by `turned`."""
+    inner = x[(slice(None),) * axis + (slice(1, (n + 1) // 2),)]
+    return np.concatenate([x, turned(np.flip(inner, axis))], axis=axis)
+
+
+@handles(np.fft.hfft)
+def hfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Value:
+    """Return the real transform of values whose first half is `a` and whose second half is its conjugate."""
+    return irfft(np.conjugate(as_value(a)), n, axis, _SWAPPED[norm])
+
+
+@handles(np.fft.ihfft)
+def ihfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Value:
+    return np.conjugate(rfft(a, n, axis, _SWAPPED[norm]))
+
+
+def _several(
+    a: Value, s: Sequence[int] | None, axes: Sequence[int] | None, last: int = 0
+) -> tuple[Value, list[tuple[int | None, int]]]:
+    """Return the values and `(length, axis)` for each axis to transform."""
+    x = as_value(a)
+    if axes is None:
+        axes = range(-len(s), 0) if s is not None else range(-len(shape(x)), 0)
+    lengths = [None] * len(axes) if s is None else [None if n == -1 else int(n) for n in s]
+    if len(lengths) != len(axes):
+        raise ValueError("Shape and axes have different lengths.")
+    return x, list(zip(lengths, (int(k) for k in axes), strict=True))
+
+
+def _over_axes(x: Value, steps: list[tuple[int | None, int]], norm: Norm, inverse: bool) -> Value:
+    for n, axis in reversed(steps):
+        x = _transform(x, n, axis, norm, inverse)
+    return x
+
+
+@handles(np.fft.fftn)
+def fftn(a: Value, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = None) -> Value:
+    return _over_axes(*_several(a, s, axes), norm, inverse=False)
+
+
+@handles(np.fft.ifftn)
+def ifftn(a: Value, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = None) -> Value:
+    return _over_axes(*_several(a, s, axes), norm, inverse=True)
+
+
+@handles(np.fft.rfftn)
+def rfftn(a: Value, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = None) -> Value:
+    x, steps = _several(a, s, axes)
+    *others, (n, axis) = steps
+    return _over_axes(rfft(x, n, axis, norm), others, norm, inverse=False)
+
+
+@handles(np.fft.irfftn)
+def irfftn(a: Value, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = None) -> Value:
+    x, steps = _several(a, s, axes)
+    *others, (n, axis) = steps
+    for length, other in others:
+        x = _transform(x, length, other, norm, inverse=True)
+    return irfft(x, n, axis, norm)
+
+
+@handles(np.fft.fft2)
+def fft2(a: Value, s: Any = None, axes: Any = (-2, -1), norm: Norm = None, out: Any = None) -> Value:
+    return fftn(a, s, axes, norm)
+
+
+@handles(np.fft.ifft2)
+def ifft2(a: Value, s: Any = None, axes: Any = (-2, -1), norm: Norm = None, out: Any = None) -> Value:
+    return ifftn(a, s, axes, norm)
+
+
+@handles(np.fft.rfft2)
+def rfft2(a: Value, s: Any = None, axes: Any = (-2, -1), norm: Norm = None, out: Any = None) -> Value:
+    return rfftn(a, s, axes, norm)
+
+
+@handles(np.fft.irfft2)
+def irfft2(a: Value, s: Any = None, axes: Any = (-2, -1), norm: Norm = None, out: Any = None) -> Value:
+    return irfftn(a, s, axes, norm)
+
+
+def _rolled(x: Value, axes: Any, shift: Callable[[int], int]) -> Value:
+    """Return `x` rolled along each axis by `shift(n)`, where n is the length of the axis."""
+    x = as_value(x)
+    for axis in shapes.axes(axes, len(shape(x))):
+        n = shape(x)[axis]
+        x = x[(slice(None),) * axis + (np.roll(np.arange(n), shift(n)),)]
+    return x
+
+
+@handles(np.fft.fftshift)
+def fftshift(x: Value, axes: Any = None) -> Value:
+    """Return frequencies in ascending order."""
+    return _rolled(x, axes, lambda n: n // 2)
+
+
+@handles(np.fft.ifftshift)
+def ifftshift(x: Value, axes: Any = None) -> Value:
+    return _rolled(x, axes, lambda n: -(n // 2))

@@ -1,0 +1,245 @@
+"""The kinds of derivative rule, and the functions that declare primitives with them.
+
+Each argument of a primitive has one rule, from which both its jvp (`push`) and its vjp (`pull`) are derived.
+"""
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import GradcliError, TraceEnded
+from gradcli.tracing.bind import HANDLERS
+from gradcli.tracing.domain import REAL, Domain
+from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, declare
+from gradcli.tracing.shapes import Forgotten, is_number, is_plain, unbroadcast, zeros_like
+from gradcli.tracing.tracer import arithmetic
+
+Function = Callable[..., Value]
+
+
+KERNELS: ContextVar[bool] = ContextVar("kernels", default=False)  # run kernels in other arithmetics, to round alike
+
+
+CAREFUL: ContextVar[bool] = ContextVar("careful", default=False)  # a zero cotangent times an infinite slope is zero
+
+
+def lifted(xs: Sequence[Value], y: Value) -> Sequence[Value]:
+    """Return operands with plain numbers lifted to the arithmetic underneath `y`: among balls, 1 / 3.0 is a ball."""
+    system = arithmetic(y)
+    return xs if system is None else [system.lift(x) if is_number(x) else x for x in xs]
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """The rule of an elementwise primitive.
+
+    `partial(y, *xs, **params)` is the textbook formula, and `kernel` a form that is more accurate in float64, if there is
+    one. The error of the kernel was measured where all arguments are in `holds`; elsewhere, the kernel calls the partial.
+    """
+
+    partial: Function
+    kernel: Function | None = None
+    holds: Domain = REAL
+
+    def slope(self, y: Value, xs: Sequence[Value], params: Params) -> Value:
+        """Return dy/dx_i, computed by the kernel on plain floats."""
+        if is_plain(y):
+            return (self.kernel or self.partial)(y, *xs, **params)
+        operands = lifted(xs, y)
+        if self.kernel is not None and KERNELS.get():
+            before = TraceEnded.raised
+            try:
+                return self.kernel(y, *operands, **params)
+            except (TypeError, GradcliError):  # its bit operations or branches need float64
+                TraceEnded.raised = before
+        return self.partial(y, *operands, **params)
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return self.slope(y, xs, params) * xdot
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        if CAREFUL.get() and is_plain(y):
+            slope = self.slope(y, xs, params)
+            return unbroadcast(np.where(np.equal(ybar, 0), 0.0, ybar * slope), xs[i])
+        if type(ybar) is np.ndarray and ybar.size >= LARGE:
+            found = _by_blocks(self.kernel or self.partial, ybar, y, xs, params)
+            if found is not None:
+                return unbroadcast(found, xs[i])
+        return unbroadcast(ybar * self.slope(y, xs, params), xs[i])
+
+
+LARGE = 2**17  # entries; from this size on, temporary arrays cost more than the arithmetic
+_BLOCK = 2**15  # entries; the operands and the result of a block stay in the cache
+
+
+_REUSED = 2**12  # entries; from this size on, reusing the memory of a slope saves time
+
+
+def times(ybar: Any, slope: Any, y: Value, xs: Sequence[Value]) -> Any:
+    """Return ybar times a newly computed slope; a large slope is overwritten if nothing else uses its memory."""
+    own = type(slope) is np.ndarray and slope.size >= _REUSED and slope.base is None and slope.shape == ybar.shape
+    if own and slope.dtype == np.float64 and slope is not y and all(slope is not x for x in xs):
+        return np.multiply(ybar, slope, out=slope)
+    return ybar * slope
+
+
+def _by_blocks(slope: Function, ybar: Value, y: Any, xs: Sequence[Value], params: Params) -> Value | None:
+    """Return ybar times the slope, block by block; None unless the operands are numbers and contiguous arrays of one shape."""
+    flat = []
+    for x in (ybar, y, *xs):
+        if type(x) is np.ndarray and x.shape == ybar.shape and x.dtype == np.float64:
+            if not any(x.strides):
+                x = x.flat[0]  # a broadcast number, such as the cotangent of a sum
+            elif not x.flags.c_contiguous:
+                return None
+            else:
+                x = x.reshape(-1)
+        elif not isinstance(x, float | int | np.float64 | Forgotten):
+            return None
+        flat.append(x)
+    found = np.empty(ybar.shape)
+    out = found.reshape(-1)
+    for start in range(0, ybar.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        ybar_, y_, *xs_ = (x[block] if type(x) is np.ndarray else x for x in flat)
+        slope_ = slope(y_, *xs_, **params)
+        if start == 0 and any(slope_ is x for x in xs_):  # a product's slope is an operand: blocks save nothing
+            return None
+        np.multiply(ybar_, slope_, out=out[block])
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """The rule of an elementwise primitive with a constant slope: addition, subtraction, negation."""
+
+    factor: float
+
+    def slope(self, y: Value, xs: Sequence[Value], params: Params) -> Value:
+        return self.factor
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return xdot if self.factor == 1 else self.factor * xdot
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return unbroadcast(ybar if self.factor == 1 else self.factor * ybar, xs[i])
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """The rule of an argument in which the primitive is linear: `transpose(ybar, *xs, **params)` is its cotangent."""
+
+    transpose: Function
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return primitive(*xs[:i], xdot, *xs[i + 1 :], **params)
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return self.transpose(ybar, *xs, **params)
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """The rule of arguments in which the primitive is linear jointly (concatenate, where).
+
+    `transpose(i, ybar, *xs, **params)` is the cotangent of argument i. The first `leading` arguments are not among them.
+    """
+
+    transpose: Function
+    leading: int = 0
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        moved = [x if k < self.leading else xdot if k == i else zeros_like(x) for k, x in enumerate(xs)]
+        return primitive(*moved, **params)
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return self.transpose(i, ybar, *xs, **params)
+
+
+@dataclass(frozen=True, slots=True)
+class Differential:
+    """The rule of any other argument: `differential(xdot, y, *xs, **params)` is ydot.
+
+    The differential is linear in xdot, and the vjp is the transpose of that linear program.
+    """
+
+    differential: Function
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return self.differential(xdot, y, *xs, **params)
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return transpose(lambda xdot: self.differential(xdot, y, *xs, **params), xs[i], ybar)
+
+
+Row = tuple[Function, Function] | tuple[Function, Function, Domain] | Function | float
+
+
+def _rule(row: Row) -> Partial | Factor:
+    if isinstance(row, int | float):
+        return Factor(float(row))
+    if not isinstance(row, tuple):
+        return Partial(row)
+    return Partial(row[0], _within(row[2], row[1], row[0]), row[2]) if len(row) == 3 else Partial(*row)
+
+
+def _within(holds: Domain, kernel: Function, partial: Function) -> Function:
+    """Return a slope that is the kernel where all arguments are in `holds`, and the partial elsewhere."""
+
+    def slope(y: Value, *xs: Value, **params: Any) -> Value:
+        inside = np.logical_and.reduce(np.broadcast_arrays(*map(holds.contains, xs)))
+        if np.all(inside):
+            return kernel(y, *xs, **params)
+        own = kernel(y, *(np.where(inside, x, np.nan) for x in xs), **params) if np.any(inside) else np.nan
+        return np.where(inside, own, partial(y, *xs, **params))[()]
+
+    return slope
+
+
+def elementwise(fun: Any, *partials: Row, on: Domain | tuple[Domain, ...] = REAL, **facts: Any) -> Primitive:
+    """Declare an elementwise primitive by one partial, or one constant slope, for each argument.
+
+    A partial may have a kernel, `(partial, kernel)`, and the kernel a domain, `(partial, kernel, holds)`. `facts` are
+    further fields of the `Primitive`.
+    """
+    domains = on if isinstance(on, tuple) else (on,) * len(partials)
+    return _bound(_row(fun, tuple(map(_rule, partials)), on=domains, **facts))
+
+
+def linear(fun: Any, transpose: Function, **facts: Any) -> Primitive:
+    """Declare a primitive that is linear in its one argument, by its transpose `(ybar, x, **params)`."""
+    return _row(fun, (Linear(transpose),), kind="linear", **facts)
+
+
+def bilinear(fun: Any, left: Function, right: Function, **facts: Any) -> Primitive:
+    """Declare a primitive linear in each of two arguments, by the transposes `(ybar, a, b)`."""
+    return _row(fun, (Linear(left), Linear(right)), kind="bilinear", **facts)
+
+
+def jointly_linear(fun: Any, transpose: Function, leading: int = 0, **facts: Any) -> Primitive:
+    """Declare a primitive jointly linear in all arguments from `leading` on, by its transpose `(i, ybar, *xs, **params)`."""
+    return _row(fun, tuple(Joint(transpose, leading) for _ in range(leading + 1)), kind="linear", **facts)
+
+
+def differential(fun: Any, *rules: Function | Linear, **facts: Any) -> Primitive:
+    """Declare a primitive by its differential in each argument, `(xdot, y, *xs)`, or by a transpose where it is linear."""
+    made = tuple(rule if isinstance(rule, Linear) else Differential(rule) for rule in rules)
+    return _row(fun, made, kind="differential", **facts)
+
+
+def constant(fun: Any, *, staircase: bool = False, **facts: Any) -> Primitive:
+    """Declare an operation whose derivative is zero wherever it exists; a `staircase` (floor) changes in jumps."""
+    return _bound(_row(fun, (), kind="constant", on=(), analytic=not staircase, staircase=staircase, **facts))
+
+
+def _row(fun: Any, rules: tuple[Any, ...], name: str | None = None, **facts: Any) -> Primitive:
+    return declare(Primitive(name or fun.__name__, fun, rules, **facts))
+
+
+def _bound(row: Primitive) -> Primitive:
+    if isinstance(row.fun, np.ufunc):
+        HANDLERS[row.fun] = row
+    return row

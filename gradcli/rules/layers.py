@@ -1,0 +1,263 @@
+"""Activations and layers of neural networks, as torch.nn.functional has them; what torch calls `dim` is `axis` here.
+
+Each is made of primitives, so that its kinks are theirs. At a kink the slope is the one that the branch at that point has.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from gradcli.rules.composites import relu, sigmoid, softplus
+from gradcli.rules.reductions import softmax
+from gradcli.tracing import shapes
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import exact, plain
+
+SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+EPSILON = float(np.finfo(np.float64).eps)
+_MASKED = -1e300  # a score whose exponential is 0, and which is finite, so that balls compute with it
+
+
+# Activations, entry by entry.
+
+
+def elu(x: Value, alpha: Value = 1.0) -> Value:
+    """Return x for x > 0, else alpha * (exp(x) - 1)."""
+    positive = np.greater(x, 0)
+    return np.where(positive, x, alpha * np.expm1(np.where(positive, 0.0, x)))
+
+
+def celu(x: Value, alpha: Value = 1.0) -> Value:
+    """Return x for x > 0, else alpha * (exp(x / alpha) - 1)."""
+    positive = np.greater(x, 0)
+    return np.where(positive, x, alpha * np.expm1(np.where(positive, 0.0, x) / alpha))
+
+
+def selu(x: Value) -> Value:
+    """Return 1.0507... * elu(x, 1.6732...), which keeps mean 0 and variance 1."""
+    return SELU_SCALE * elu(x, SELU_ALPHA)
+
+
+def leaky_relu(x: Value, negative_slope: Value = 0.01) -> Value:
+    """Return x for x > 0, else negative_slope * x."""
+    return np.where(np.greater(x, 0), x, negative_slope * x)
+
+
+def prelu(x: Value, weight: Value) -> Value:
+    """Return x for x > 0, else weight * x; a vector of weights belongs to axis 1, the channels."""
+    if len(shape(weight)) == 1 and len(shape(x)) > 2 and shapes.size(weight) > 1:
+        weight = np.reshape(weight, (-1, *(1,) * (len(shape(x)) - 2)))
+    return leaky_relu(x, weight)
+
+
+def relu6(x: Value) -> Value:
+    """Return min(relu(x), 6)."""
+    return np.minimum(relu(x), 6.0)
+
+
+def mish(x: Value) -> Value:
+    """Return x * tanh(softplus(x))."""
+    return x * np.tanh(softplus(x))
+
+
+def softsign(x: Value) -> Value:
+    """Return x / (1 + |x|)."""
+    return x / (1 + np.abs(x))
+
+
+def hardtanh(x: Value, min_val: Value = -1.0, max_val: Value = 1.0) -> Value:
+    """Return min(max(x, min_val), max_val)."""
+    return np.minimum(np.maximum(x, min_val), max_val)
+
+
+def hardsigmoid(x: Value) -> Value:
+    """Return relu6(x + 3) / 6."""
+    return relu6(x + 3) / 6
+
+
+def hardswish(x: Value) -> Value:
+    """Return x * hardsigmoid(x)."""
+    return x * hardsigmoid(x)
+
+
+def tanhshrink(x: Value) -> Value:
+    """Return x - tanh(x)."""
+    return x - np.tanh(x)
+
+
+def softshrink(x: Value, lambd: Value = 0.5) -> Value:
+    """Return x moved by lambd towards 0, and 0 between -lambd and lambd."""
+    return np.where(np.greater(x, lambd), x - lambd, np.where(np.less(x, -lambd), x + lambd, 0.0 * x))
+
+
+def hardshrink(x: Value, lambd: Value = 0.5) -> Value:
+    """Return x where |x| > lambd, else 0."""
+    return np.where(np.greater(np.abs(x), lambd), x, 0.0 * x)
+
+
+def threshold(x: Value, threshold: Value, value: Value) -> Value:
+    """Return x where x > threshold, else value."""
+    return np.where(np.greater(x, threshold), x, value)
+
+
+def squareplus(x: Value, b: Value = 4.0) -> Value:
+    """Return (x + sqrt(x**2 + b)) / 2."""
+    return (x + np.sqrt(np.square(x) + b)) / 2
+
+
+# Activations of a whole axis.
+
+
+def softmin(x: Value, axis: Any = None) -> Value:
+    """Return softmax(-x) along the axes (by default all of them)."""
+    return softmax(-x, axis)
+
+
+def glu(x: Value, axis: int = -1) -> Value:
+    """Return a * sigmoid(b) for the first half a and the second half b of an axis.
+
+    Raises  ValueError if the axis has an odd length.
+    """
+    k = shapes.axes(axis, len(shape(x)))[0]
+    n = shape(x)[k]
+    if n % 2:
+        raise ValueError(f"the axis has the odd length {n}")
+    lead = (slice(None),) * k
+    return x[(*lead, slice(0, n // 2))] * sigmoid(x[(*lead, slice(n // 2, n))])
+
+
+# Normalisations.
+
+
+def _normalised(x: Value, over: tuple[int, ...], eps: Value) -> Value:
+    centred = x - np.mean(x, axis=over, keepdims=True)
+    return centred / np.sqrt(np.mean(np.square(centred), axis=over, keepdims=True) + eps)
+
+
+def _per_channel(w: Value, x: Value) -> Value:
+    """Return a weight of each channel so that it broadcasts with `x`, whose axis 1 holds the channels."""
+    return np.reshape(w, (-1, *(1,) * (len(shape(x)) - 2))) if len(shape(w)) == 1 else w
+
+
+def _has_channels(x: Value, least: int) -> tuple[int, ...]:
+    have = shape(x)
+    if len(have) < least:
+        axes = "(rows, channels, places...)" if least > 2 else "(rows, channels) or (rows, channels, places...)"
+        raise ValueError(f"its axes are {axes}")
+    return have
+
+
+def batch_norm(x: Value, w: Value = 1.0, b: Value = 0.0, eps: Value = 1e-5) -> Value:
+    """Return w * (x - mean) / sqrt(var + eps) + b with mean and variance of each channel (axis 1) over the batch, as in training.
+
+    Raises  ValueError for fewer than two axes.
+    """
+    have = _has_channels(x, 2)
+    over = tuple(k for k in range(len(have)) if k != 1)
+    return _per_channel(w, x) * _normalised(x, over, eps) + _per_channel(b, x)
+
+
+def instance_norm(x: Value, w: Value = 1.0, b: Value = 0.0, eps: Value = 1e-5) -> Value:
+    """Return w * (x - mean) / sqrt(var + eps) + b with mean and variance of each row's channel over its places.
+
+    Raises  ValueError for fewer than three axes.
+    """
+    have = _has_channels(x, 3)
+    return _per_channel(w, x) * _normalised(x, tuple(range(2, len(have))), eps) + _per_channel(b, x)
+
+
+def group_norm(x: Value, num_groups: int, w: Value = 1.0, b: Value = 0.0, eps: Value = 1e-5) -> Value:
+    """Return w * (x - mean) / sqrt(var + eps) + b with mean and variance over groups of channels (axis 1) of each row.
+
+    Raises  ValueError for fewer than two axes, and for channels that do not divide into the groups.
+    """
+    have = _has_channels(x, 2)
+    if num_groups < 1 or have[1] % num_groups:
+        raise ValueError(f"group_norm cannot divide {have[1]} channels into {num_groups} groups")
+    grouped = np.reshape(x, (have[0], num_groups, -1))
+    return _per_channel(w, x) * np.reshape(_normalised(grouped, (2,), eps), have) + _per_channel(b, x)
+
+
+def rms_norm(x: Value, w: Value = 1.0, eps: Value = EPSILON) -> Value:
+    """Return w * x / sqrt(mean(x**2) + eps) over the last axis."""
+    return w * x / np.sqrt(np.mean(np.square(x), axis=-1, keepdims=True) + eps)
+
+
+def standardize(x: Value, axis: Any = -1, eps: Value = 1e-5) -> Value:
+    """Return (x - mean) / sqrt(var + eps) along an axis, as jax.nn has it."""
+    return _normalised(x, shapes.axes(axis, len(shape(x))), eps)
+
+
+def normalize(x: Value, p: Any = 2, axis: Any = -1, eps: Value = 1e-12) -> Value:
+    """Return x divided by its p-norm along an axis, or by eps where the norm is smaller."""
+    return x / np.maximum(_p_norm(x, p, axis, True), eps)
+
+
+def _p_norm(x: Value, p: Any, axis: Any, keepdims: bool = False) -> Value:
+    if p == 2:
+        return np.sqrt(np.sum(np.square(x), axis=axis, keepdims=keepdims))
+    return np.linalg.norm(x, p, axis=axis, keepdims=keepdims)
+
+
+# Similarity and distance.
+
+
+def cosine_similarity(a: Value, b: Value, axis: Any = -1, eps: Value = 1e-8) -> Value:
+    """Return the cosine of the angle between vectors along an axis; norms below eps count as eps."""
+    sizes = np.maximum(_p_norm(a, 2, axis), eps) * np.maximum(_p_norm(b, 2, axis), eps)
+    return np.sum(a * b, axis=axis) / sizes
+
+
+def pairwise_distance(a: Value, b: Value, p: Any = 2, eps: Value = 1e-6, keepdims: bool = False) -> Value:
+    """Return the p-norm of a - b + eps along the last axis."""
+    return _p_norm(a - b + eps, p, -1, keepdims)
+
+
+# Layers.
+
+
+def linear(x: Value, w: Value, b: Value = 0.0) -> Value:
+    """Return x @ w.T + b; `w` has a row for each output."""
+    return np.matmul(x, np.swapaxes(w, -1, -2) if len(shape(w)) > 1 else w) + b
+
+
+def one_hot(k: Any, num_classes: int) -> Any:
+    """Return a row for each class index in `k`: 1 at the index, 0 elsewhere.
+
+    Raises  ValueError for class indices that are not integers from 0 to the number of classes - 1.
+    """
+    labels = np.asarray(plain(k), dtype=float)
+    if np.any(labels != np.floor(labels)) or np.any((labels < 0) | (labels >= num_classes)):
+        raise ValueError(f"classes are whole numbers from 0 to {num_classes - 1}")
+    return (labels[..., None] == np.arange(num_classes)).astype(float)
+
+
+def embedding(indices: Any, w: Value) -> Value:
+    """Return the rows of `w` at whole numbers `indices`.
+
+    Raises  ValueError for other numbers.
+    """
+    rows = np.asarray(plain(indices), dtype=float)
+    if np.any(rows != np.floor(rows)):
+        raise ValueError("the rows to take are whole numbers")
+    return np.take(w, rows.astype(int), axis=0)
+
+
+def scaled_dot_product_attention(
+    q: Value, k: Value, v: Value, attn_mask: Value = None, is_causal: bool = False, scale: Value = None
+) -> Value:
+    """Return softmax(q @ k.T * scale + attn_mask) @ v over the last axis; `scale` is 1 / sqrt(d) for rows of d entries.
+
+    With `is_causal`, a row of q sees the rows of k and v up to its own.
+
+    Shapes  q is (..., n, d), k is (..., m, d), v is (..., m, c); the result is (..., n, c).
+    """
+    scores = np.matmul(q, np.swapaxes(k, -1, -2))
+    scores = scores / np.sqrt(exact(shape(q)[-1], q)) if scale is None else scores * scale
+    if attn_mask is not None:
+        scores = scores + attn_mask
+    if is_causal:
+        rows, columns = shape(scores)[-2:]
+        scores = np.where(np.tri(rows, columns) > 0, scores, _MASKED)
+    return np.matmul(softmax(scores, -1), v)

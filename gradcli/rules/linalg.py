@@ -1,0 +1,400 @@
+"""Matrix products and linear algebra, of one matrix or of stacks of them."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import NoRule
+from gradcli.rules.kinds import Linear, bilinear, differential
+from gradcli.rules.shaping import SCATTER, as_value, diagonal
+from gradcli.tracing import shapes
+from gradcli.tracing.bind import handles
+from gradcli.tracing.cost import CONTRACTION, PRODUCT, factored
+from gradcli.tracing.primitive import Primitive, Value, declare
+from gradcli.tracing.shapes import is_plain, shape
+from gradcli.tracing.tracer import exact, plain
+
+SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))
+
+
+def T(a: Value) -> Value:
+    """Return the transpose of the last two axes."""
+    return np.swapaxes(a, -1, -2)
+
+
+def _left(ybar: Value, a: Value, b: Value) -> Value:
+    """Return the cotangent of `a` in `a @ b`, both at least matrices."""
+    return shapes.unbroadcast(np.matmul(ybar, T(b)), a)
+
+
+def _right(ybar: Value, a: Value, b: Value) -> Value:
+    return shapes.unbroadcast(np.matmul(T(a), ybar), b)
+
+
+def _solve(a: Value, b: Value) -> Value:
+    """Return the solution of a @ y = b, both at least matrices."""
+    return np.linalg.solve(a, b)
+
+
+def _logdet(a: Value) -> Value:
+    return np.linalg.slogdet(a)[1]
+
+
+def solved(a: Value, b: Value) -> Value:
+    """Return the solution of a @ y = b for use in a rule; all nan if a matrix of the stack is singular."""
+    try:
+        return np.linalg.solve(a, b)
+    except np.linalg.LinAlgError:
+        return np.full(np.broadcast_shapes(shape(a)[:-2], shape(b)[:-2]) + shape(b)[-2:], np.nan)
+
+
+CLOSED_MINORS = 3  # rows; up to this size, minors give more accurate cofactors than singular values do
+MOST_MINORS = 5  # rows; up to this size, other arithmetics compute the cofactors by minors
+WELL_CONDITIONED = 1e6  # condition number; above it, the inverse does not give accurate cofactors
+
+
+def cofactors(y: Value, a: Value) -> Value:
+    """Return the derivative of det(a) = y with respect to each entry, also where the matrix is singular.
+
+    Small matrices use minors. Larger ones use singular values in float64, and the inverse or traces in other arithmetics.
+
+    Shapes  the result has the shape of a.
+    Source  Stewart (1998), On the adjugate matrix, for the singular values.
+    """
+    n = shape(a)[-1]
+    if n <= (CLOSED_MINORS if is_plain(a) else MOST_MINORS):
+        rows = [np.stack([_minor(a, i, j) for j in range(n)], axis=-1) for i in range(n)]
+        return np.stack(rows, axis=-2) if n else shapes.zeros_like(a)
+    if is_plain(a):
+        u, s, vt = np.linalg.svd(a)
+        others = np.stack([np.prod(np.delete(s, k, axis=-1), axis=-1) for k in range(n)], axis=-1)
+        return (np.linalg.det(u) * np.linalg.det(vt))[..., None, None] * (u * others[..., None, :]) @ vt
+    if np.all(np.linalg.cond(plain(a)) < WELL_CONDITIONED):
+        return np.reshape(y, (*shape(y), 1, 1)) * T(np.linalg.inv(a))
+    return T(_adjugate(a))
+
+
+def _minor(a: Value, i: int, j: int) -> Value:
+    """Return the signed determinant of a matrix without row i and column j."""
+    n = shape(a)[-1]
+    rows, columns = ([k for k in range(n) if k != out] for out in (i, j))
+    sign = (-1.0) ** (i + j)
+    if n == 1:
+        return np.broadcast_to(exact(1, a), shape(a)[:-2]) if shape(a)[:-2] else exact(1, a)
+    if n == 2:
+        return sign * a[..., rows[0], columns[0]]
+    if n == 3:
+        (i, k), (j, m) = rows, columns
+        return sign * (a[..., i, j] * a[..., k, m] - a[..., i, m] * a[..., k, j])
+    return sign * np.linalg.det(a[(..., *np.ix_(rows, columns))])
+
+
+def _adjugate(a: Value) -> Value:
+    """Return the transposed cofactors by products and traces alone (Faddeev and LeVerrier)."""
+    n = shape(a)[-1]
+    m: Value = np.eye(n)
+    for k in range(1, n):
+        product = np.matmul(a, m)
+        trace = np.trace(product, axis1=-2, axis2=-1)
+        m = product - np.reshape(trace / k, (*shape(trace), 1, 1)) * np.eye(n)
+    return m if n % 2 else -m
+
+
+def _det_differential(adot: Value, y: Value, a: Value) -> Value:
+    return np.sum(cofactors(y, a) * adot, axis=(-2, -1))
+
+
+def _logdet_differential(adot: Value, y: Value, a: Value) -> Value:
+    return np.sum(T(solved(a, np.eye(shape(a)[-1]))) * adot, axis=(-2, -1))
+
+
+def _unsolve(ybar: Value, a: Value, b: Value) -> Value:
+    return shapes.unbroadcast(np.linalg.solve(T(a), ybar), b)
+
+
+EXPANDED = factored(1, expanded=True)  # a formula writes out the determinant
+# fmt: off
+MATMUL = bilinear(np.matmul, _left, _right, cost=PRODUCT)
+#                     numpy           ydot, given the tangent, y and the arguments
+DET    = differential(np.linalg.det,  _det_differential, cost=EXPANDED)
+LOGDET = differential(_logdet,        _logdet_differential, name="logdet", analytic=False, cost=EXPANDED)
+INV    = differential(np.linalg.inv,  lambda adot, y, a: -np.matmul(np.matmul(y, adot), y), cost=EXPANDED)
+SOLVE  = differential(_solve,         lambda adot, y, a, b: -np.linalg.solve(a, np.matmul(adot, y)),
+                      Linear(_unsolve), name="solve", cost=EXPANDED)
+# fmt: on
+
+
+def _einsum(*operands: Value, subscripts: str) -> Value:
+    return np.einsum(subscripts, *operands, optimize=len(operands) > 2)
+
+
+class _EinsumRule(Linear):
+    """The rule of an operand of einsum: the transpose is another einsum, with the subscripts exchanged."""
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Any, params: Any, transpose: Any) -> Value:
+        inputs, output = params["subscripts"].split("->")
+        parts = inputs.split(",")
+        mine = parts[i]
+        others = [(part, x) for k, (part, x) in enumerate(zip(parts, xs, strict=True)) if k != i]
+        seen = output + "".join(part for part, _ in others)
+        once = "".join(dict.fromkeys(mine))
+        reached = "".join(letter for letter in once if letter in seen)
+        letters = ",".join(part for part, _ in others)
+        if others and not output:  # einsum takes longer for every operand
+            xbar = ybar * EINSUM(*(x for _, x in others), subscripts=f"{letters}->{reached}")
+        else:
+            xbar = EINSUM(
+                ybar, *(x for _, x in others), subscripts=f"{','.join(filter(None, (output, letters)))}->{reached}"
+            )
+        sizes = dict(zip(mine, shape(xs[i]), strict=True))
+        if reached != once:
+            kept = tuple(sizes[letter] if letter in reached else 1 for letter in once)
+            xbar = np.broadcast_to(np.reshape(xbar, kept), tuple(sizes[letter] for letter in once))
+        return _spread_diagonal(xbar, once, mine, sizes)
+
+
+def _spread_diagonal(x: Value, once: str, mine: str, sizes: dict[str, int]) -> Value:
+    """Return zeros with `x` on the diagonals; the letters of the axes are `once` for `x` and `mine` for the result."""
+    if once == mine:
+        return x
+    grid = np.ix_(*(np.arange(sizes[letter]) for letter in once))
+    at = tuple(np.broadcast_to(grid[once.index(letter)], shape(x)) for letter in mine)
+    return SCATTER(x, index=at, into=tuple(sizes[letter] for letter in mine))
+
+
+EINSUM = declare(Primitive("einsum", _einsum, (_EinsumRule(lambda ybar: ybar),), kind="bilinear", cost=CONTRACTION))
+
+
+@handles(np.einsum)
+def einsum(subscripts: str, *operands: Value, optimize: Any = None) -> Value:
+    """Return the sum of products given by the subscripts, which `explicit` completes first.
+
+    Raises  ValueError if the first argument is not a string, or the subscripts do not fit the operands.
+    """
+    if not isinstance(subscripts, str):
+        raise ValueError("einsum takes its subscripts first: einsum('ij,j->i', A, x)")
+    values = [as_value(x) for x in operands]
+    return EINSUM(*values, subscripts=explicit(subscripts, [len(shape(x)) for x in values]))
+
+
+def explicit(subscripts: str, ndims: list[int]) -> str:
+    """Return the subscripts with their output written out and `...` replaced by letters."""
+    text = subscripts.replace(" ", "")
+    inputs, arrow, output = text.partition("->")
+    parts = inputs.split(",")
+    if len(parts) != len(ndims):
+        raise ValueError(f"einsum has {len(parts)} subscripts for {len(ndims)} operands")
+    free = [letter for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if letter not in text]
+    counts = [n - len(part.replace("...", "")) for part, n in zip(parts, ndims, strict=True)]
+    longest = max((n for part, n in zip(parts, counts, strict=True) if "..." in part), default=0)
+    dots = "".join(free[:longest])
+    if not arrow:
+        once = sorted({c for c in inputs if c.isalpha() and inputs.count(c) == 1})
+        output = ("..." if "..." in inputs else "") + "".join(once)
+    named = [part.replace("...", dots[longest - n :] if n > 0 else "") for part, n in zip(parts, counts, strict=True)]
+    return ",".join(named) + "->" + output.replace("...", dots)
+
+
+@handles(np.matmul, np.linalg.matmul)
+def matmul(a: Value, b: Value) -> Value:
+    """Return a @ b; as in numpy, a vector is a row on the left and a column on the right."""
+    a, b = as_value(a), as_value(b)
+    if not shape(a) or not shape(b):
+        raise ValueError(f"@ needs arrays on both sides, not shapes {shape(a)} and {shape(b)}")
+    if len(shape(a)) == 1 and len(shape(b)) == 1:
+        return EINSUM(a, b, subscripts="a,a->")
+    if len(shape(a)) == 1:
+        return np.squeeze(MATMUL(np.reshape(a, (1, -1)), b), -2)
+    if len(shape(b)) == 1:
+        return np.squeeze(MATMUL(a, np.reshape(b, (-1, 1))), -1)
+    return MATMUL(a, b)
+
+
+@handles(np.dot)
+def dot(a: Value, b: Value) -> Value:
+    a, b = as_value(a), as_value(b)
+    if not shape(a) or not shape(b):
+        return a * b
+    if len(shape(b)) <= 2:
+        return matmul(a, b)
+    return np.tensordot(a, b, axes=((-1,), (-2,)))
+
+
+def vdot(a: Value, b: Value) -> Value:
+    """Return the sum of products of entries without a conjugate, which is analytic."""
+    return matmul(np.ravel(a), np.ravel(b))
+
+
+@handles(np.vdot)
+def _vdot(a: Value, b: Value) -> Value:
+    return vdot(np.conjugate(a), b)
+
+
+@handles(np.vecdot, np.linalg.vecdot)
+def vecdot(x1: Value, x2: Value, *, axis: int = -1) -> Value:
+    """Return the sum of products along an axis, the first factor conjugated."""
+    return np.sum(np.conjugate(as_value(x1)) * as_value(x2), axis=axis)
+
+
+@handles(np.inner)
+def inner(a: Value, b: Value) -> Value:
+    return a * b if not shape(a) or not shape(b) else np.tensordot(a, b, axes=((-1,), (-1,)))
+
+
+@handles(np.outer, np.linalg.outer)
+def outer(a: Value, b: Value) -> Value:
+    return np.reshape(a, (-1, 1)) * np.reshape(b, (1, -1))
+
+
+@handles(np.tensordot, np.linalg.tensordot)
+def tensordot(a: Value, b: Value, axes: Any = 2) -> Value:
+    if isinstance(axes, int):
+        axes = (range(len(shape(a)) - axes, len(shape(a))), range(axes))
+    first, second = (_axis_list(over, len(shape(x))) for over, x in zip(axes, (a, b), strict=True))
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    left = list(letters[: len(shape(a))])
+    right = list(letters[len(left) : len(left) + len(shape(b))])
+    for i, j in zip(first, second, strict=True):
+        right[j] = left[i]
+    kept = [c for k, c in enumerate(left) if k not in first] + [c for k, c in enumerate(right) if k not in second]
+    return EINSUM(a, b, subscripts=f"{''.join(left)},{''.join(right)}->{''.join(kept)}")
+
+
+def _axis_list(over: Any, ndim: int) -> list[int]:
+    return [int(k) % ndim for k in ((over,) if isinstance(over, int) else over)]
+
+
+@handles(np.trace)
+def trace(a: Value, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
+    return np.sum(diagonal(a, offset, axis1, axis2), axis=-1)
+
+
+@handles(np.linalg.trace)
+def matrix_trace(x: Value, *, offset: int = 0, dtype: Any = None) -> Value:
+    return trace(x, offset, -2, -1)
+
+
+@handles(np.linalg.diagonal)
+def matrix_diagonal(x: Value, *, offset: int = 0) -> Value:
+    return diagonal(x, offset, -2, -1)
+
+
+@handles(np.linalg.matrix_transpose)
+def matrix_transpose(x: Value) -> Value:
+    return T(x)
+
+
+@handles(np.linalg.cross)
+def cross(x1: Value, x2: Value, *, axis: int = -1) -> Value:
+    """Return the vector product of vectors of three entries along an axis."""
+    a, b = (np.moveaxis(as_value(x), axis, -1) for x in (x1, x2))
+    if shape(a)[-1] != 3 or shape(b)[-1] != 3:
+        raise ValueError(f"cross needs vectors of 3 entries, not shapes {shape(x1)} and {shape(x2)}")
+    later, last = [1, 2, 0], [2, 0, 1]
+    return np.moveaxis(a[..., later] * b[..., last] - a[..., last] * b[..., later], -1, axis)
+
+
+def square(a: Value, name: str) -> Value:
+    """Return `a`, a square matrix or a stack of them.
+
+    Raises  ValueError if the last two axes do not have the same length.
+    """
+    a = as_value(a)
+    if len(shape(a)) < 2 or shape(a)[-2] != shape(a)[-1]:
+        raise ValueError(f"{name} needs a square matrix, not shape {shape(a)}")
+    return a
+
+
+@handles(np.linalg.det)
+def det(a: Value) -> Value:
+    return DET(square(a, "det"))
+
+
+@handles(np.linalg.slogdet)
+def slogdet(a: Value) -> Any:
+    a = square(a, "slogdet")
+    return SlogdetResult(np.linalg.slogdet(plain(a))[0], LOGDET(a))
+
+
+@handles(np.linalg.inv)
+def inv(a: Value) -> Value:
+    return INV(square(a, "inv"))
+
+
+def inverse(a: Value) -> Value:
+    """Return the inverse of a matrix, or of a number."""
+    return 1 / a if shape(a) == () else np.linalg.inv(a)
+
+
+def logdet(a: Value) -> Value:
+    """Return the logarithm of the determinant; nan where that is negative, as `log(det(a))` is."""
+    sign, size = np.linalg.slogdet(a)
+    return size + np.log(plain(sign))
+
+
+def vec(a: Value) -> Value:
+    """Return the columns of a matrix, one after the other."""
+    return np.ravel(np.transpose(a))
+
+
+@handles(np.linalg.solve)
+def solve(a: Value, b: Value) -> Value:
+    """Return the solution of a @ y = b; as in numpy 2, `b` is a vector if it has one axis, else a stack of matrices."""
+    a, b = square(a, "solve"), as_value(b)
+    if len(shape(b)) == 1:
+        return np.squeeze(SOLVE(a, np.reshape(b, (-1, 1))), -1)
+    return SOLVE(a, b)
+
+
+@handles(np.linalg.matrix_power)
+def matrix_power(a: Value, n: int) -> Value:
+    """Return the n-th power of `a` by repeated squaring; for negative n, a power of the inverse."""
+    a = square(a, "matrix_power")
+    if not isinstance(n, int | np.integer):
+        raise NoRule("the power of matrix_power must be a whole number", do="write it out: matrix_power(X, 3)")
+    if n < 0:
+        return matrix_power(np.linalg.inv(a), -n)
+    y: Value = np.broadcast_to(np.eye(shape(a)[-1]), shape(a))
+    factor = a
+    first = True
+    while n:
+        if n & 1:
+            y, first = (factor if first else y @ factor), False
+        n >>= 1
+        if n:
+            factor = factor @ factor
+    return y
+
+
+@handles(np.linalg.multi_dot)
+def multi_dot(arrays: Sequence[Value], *, out: Any = None) -> Value:
+    """Return the product of matrices; the first and the last may be vectors."""
+    first, *rest = (as_value(x) for x in arrays)
+    if len(shape(rest[-1])) == 1:
+        y = rest.pop()
+        for x in reversed((first, *rest)):
+            y = x @ y
+        return y
+    for x in rest:
+        first = first @ x
+    return first
+
+
+@handles(np.linalg.tensorsolve)
+def tensorsolve(a: Value, b: Value, axes: Sequence[int] | None = None) -> Value:
+    """Return y with tensordot(a, y, y.ndim) = b."""
+    a, b = as_value(a), as_value(b)
+    ndim = len(shape(a))
+    last = [k % ndim for k in axes or ()]
+    a = np.transpose(a, [k for k in range(ndim) if k not in last] + last)
+    free = shape(a)[len(shape(b)) :]
+    return np.reshape(solve(np.reshape(a, (-1, math.prod(free))), np.ravel(b)), free)
+
+
+@handles(np.linalg.tensorinv)
+def tensorinv(a: Value, ind: int = 2) -> Value:
+    """Return the inverse of `a` as a map from its last axes to its first `ind`."""
+    rows, columns = shape(a)[:ind], shape(a)[ind:]
+    return np.reshape(inv(np.reshape(a, (math.prod(rows), -1))), columns + rows)

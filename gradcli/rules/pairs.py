@@ -1,0 +1,298 @@
+"""Complex values as pairs of real ones, and the numpy functions that accept them; their arithmetic is in complexes.py.
+
+A pair runs each primitive as primitives on its real and its imaginary part. Every interpreter, nested or not, can
+therefore differentiate complex intermediate values without code for them. An operation on a complex number and a traced
+value makes a pair, and so does a Fourier transform; `.real`, `.imag`, `abs` and `angle` make real values of it again.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import NoRule, TraceEnded
+from gradcli.rules.kinds import elementwise
+from gradcli.rules.shaping import as_value
+from gradcli.tracing import primitive as core
+from gradcli.tracing.bind import handles
+from gradcli.tracing.cost import MOVE
+from gradcli.tracing.primitive import Params, Primitive, Value
+from gradcli.tracing.shapes import is_number, shape, spread_like, zeros_like
+from gradcli.tracing.storage import view
+from gradcli.tracing.tracer import Tracer, plain
+
+Part = Value | None  # None is exactly zero
+RULES: dict[str, Callable[..., Value]] = {}  # how a primitive runs on complex operands, by its name; see complexes.py
+
+# not analytic: where a value leaves a pair, its imaginary part is dropped, which the complex step needs
+REAL = elementwise(lambda x: np.positive(x), 1.0, name="real", analytic=False, cost=MOVE)
+
+
+class Pair(Tracer):
+    """A real and an imaginary part, in any arithmetic. Its level is above that of every sweep, which sees the parts only."""
+
+    __slots__ = ("im", "re")
+    level = math.inf
+    leads = True
+
+    def __init__(self, re: Value, im: Value) -> None:
+        self.re = re
+        self.im = im
+        self.storage = None
+
+    def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
+        return on_pairs(primitive, xs, params)
+
+    def hold(self, x: Value) -> Tracer:
+        inner = next((part for part in (self.re, self.im) if isinstance(part, Tracer)), None)
+        parts = np.array(np.real(x), dtype=float), np.array(np.imag(x), dtype=float)
+        return Pair(*(inner.hold(part) for part in parts)) if inner is not None else Pair(*parts)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        own = OWN.get(function)
+        if own is not None:
+            return own(*args, **kwargs)
+        if function not in TAKES:
+            raise _refused(getattr(function, "__name__", str(function)))
+        return super().__array_function__(function, types, args, kwargs)
+
+    @property
+    def primal(self) -> Value:
+        return plain(self.re) + 1j * plain(self.im)
+
+    @property
+    def under(self) -> Value:
+        """A traced part, if there is one; it determines the arithmetic of this value."""
+        return self.re if isinstance(self.re, Tracer) else self.im
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return shape(self.re)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.complex128)
+
+    @property
+    def __class__(self) -> type:
+        return np.ndarray if self.shape else np.complex128
+
+    @__class__.setter
+    def __class__(self, value: type) -> None:
+        raise TypeError("the class of a traced value is fixed")
+
+    @property
+    def real(self) -> Value:
+        """The real part, which is read-only."""
+        return _seen(self, "re")
+
+    @property
+    def imag(self) -> Value:
+        """The imaginary part, which is read-only."""
+        return _seen(self, "im")
+
+    def astype(self, dtype: Any, **kwargs: Any) -> "Pair":
+        if not np.issubdtype(np.dtype(dtype), np.complexfloating):
+            raise TraceEnded("a complex value is converted to a real one", do="take .real, .imag or np.abs")
+        return self
+
+    def var(self, *args: Any, **kwargs: Any) -> Value:
+        return _var(self, *args, **kwargs)
+
+    def std(self, *args: Any, **kwargs: Any) -> Value:
+        return np.sqrt(_var(self, *args, **kwargs))
+
+
+def _seen(x: Pair, part: str) -> Value:
+    """Return a part as a real value: a read-only view that follows later writes into the pair."""
+    if not x.shape or not isinstance(getattr(x, part), Tracer):
+        return REAL(getattr(x, part))
+    return view(x, lambda y: REAL(getattr(y, part)) if type(y) is Pair else _read_only(y))
+
+
+def _read_only(positions: Any) -> Any:
+    seen = positions.view()
+    seen.flags.writeable = False
+    return seen
+
+
+def pair(re: Part, im: Part) -> Pair:
+    """Return the complex value with these parts, broadcast to their common shape."""
+    first = im if re is None else re
+    re, im = (zeros_like(first) if part is None else part for part in (re, im))
+    if shape(re) != shape(im):
+        both = zeros_like(re) + zeros_like(im)
+        re, im = spread_like(re, both), spread_like(im, both)
+    return Pair(re, im)
+
+
+def is_complex(x: Value) -> bool:
+    """Return whether a value is complex, traced or not."""
+    return type(x) is Pair or (not isinstance(x, Tracer) and bool(np.iscomplexobj(x)))
+
+
+def parts(x: Value) -> tuple[Part, Part]:
+    """Return the real and the imaginary part of any value; at most one of them is None."""
+    if type(x) is Pair:
+        re, im = x.re, x.im
+    elif is_complex(x):
+        wide = np.asarray(x, dtype=np.complex128)
+        re, im = wide.real.copy()[()], wide.imag.copy()[()]
+    else:
+        return x, None
+    if _zero(im):
+        return re, None
+    return (None if _zero(re) else re), im
+
+
+def _zero(part: Value) -> bool:
+    return is_number(part) and not np.any(part)
+
+
+def both(x: Value) -> tuple[Value, Value]:
+    """Return the real and the imaginary part, as arrays of zeros where a part is None."""
+    made = pair(*parts(x))
+    return made.re, made.im
+
+
+def add(a: Part, b: Part) -> Part:
+    """Return the sum of two parts."""
+    return b if a is None else a if b is None else a + b
+
+
+def _refused(name: str) -> NoRule:
+    return NoRule(f"{name} of a complex value has no derivative rule", do="take .real, .imag or np.abs first")
+
+
+def on_pairs(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
+    """Run a primitive on operands of which at least one is complex.
+
+    Raises  NoRule if the primitive has no rule for complex values, or would write one into a real array.
+    """
+    rule = RULES.get(primitive.name)
+    if rule is not None:
+        return rule(*xs, **params)
+    if primitive.name == "put" and type(xs[0]) is not Pair:
+        raise NoRule("a complex value is written into a real array", do="make the array complex: 0j * x")
+    if primitive.kind == "linear":
+        return linearly(primitive, xs, params)
+    if primitive.kind == "bilinear":
+        return _multilinear(primitive, xs, params)
+    raise _refused(primitive.name)
+
+
+def linearly(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
+    """Run a linear primitive on the real parts and on the imaginary parts; both use the same leading operand (a condition)."""
+    leading = getattr(primitive.rules[0], "leading", 0)
+    split = [parts(x) for x in xs[leading:]]
+    made: list[Part] = []
+    for k in (0, 1):
+        mine = [found[k] for found in split]
+        full = [zeros_like(x) if part is None else part for part, x in zip(mine, xs[leading:], strict=True)]
+        nothing = all(part is None for part in mine)
+        made.append(None if nothing else primitive(*xs[:leading], *full, **params))
+    return pair(*made)
+
+
+def _multilinear(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
+    """Run a multilinear primitive on every choice of parts; each imaginary part contributes a factor i."""
+    split = [parts(x) for x in xs]
+    total: list[Part] = [None, None]
+    for choice in itertools.product((0, 1), repeat=len(xs)):
+        chosen = [found[k] for found, k in zip(split, choice, strict=True)]
+        if any(part is None for part in chosen):
+            continue
+        y, turns = primitive(*chosen, **params), sum(choice) % 4
+        total[turns % 2] = add(total[turns % 2], -y if turns >= 2 else y)
+    return pair(*total)
+
+
+def _var(a: Value, *args: Any, **kwargs: Any) -> Value:
+    """Return the mean squared distance from the mean."""
+    return np.add(*(np.var(part, *args, **kwargs) for part in both(a)))
+
+
+def _norm(x: Value, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Value:
+    count = len(shape(x)) if axis is None else np.size(axis)
+    if count == 2 and ord in (2, -2, "nuc"):
+        raise _refused(f"norm of order {ord!r}")
+    return np.linalg.norm(np.hypot(*both(x)), ord, axis, keepdims)
+
+
+OWN: dict[Callable[..., Any], Callable[..., Any]] = {
+    np.var: _var,
+    np.std: lambda a, *args, **kwargs: np.sqrt(_var(a, *args, **kwargs)),
+    np.linalg.norm: _norm,
+}
+_TAKES = """
+    sum mean average prod cumsum cumprod dot vdot inner outer tensordot einsum kron trace diag diagflat diagonal convolve
+    transpose permute_dims matrix_transpose swapaxes moveaxis rollaxis reshape ravel squeeze expand_dims broadcast_to
+    broadcast_arrays concatenate concat stack unstack hstack vstack dstack column_stack block split array_split hsplit vsplit
+    dsplit append insert delete where select diff flip fliplr flipud rot90 roll take take_along_axis compress extract repeat
+    tile tril triu pad atleast_1d atleast_2d atleast_3d zeros_like ones_like empty_like full_like shape ndim size copy
+    meshgrid vander sinc cross real imag angle iscomplexobj isrealobj iscomplex isreal any all allclose isclose array_equal
+    polyval trapezoid gradient nansum count_nonzero nonzero cov
+"""
+_TAKES_LINALG = """
+    solve inv matrix_power multi_dot matmul outer tensordot trace diagonal matrix_transpose vecdot cross tensorsolve tensorinv
+"""
+_TAKES_FFT = "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftshift ifftshift"
+TAKES: set[Any] = {
+    getattr(module, name)
+    for module, names in ((np, _TAKES), (np.linalg, _TAKES_LINALG), (np.fft, _TAKES_FFT))
+    for name in names.split()
+    if hasattr(module, name)
+}
+
+
+@handles(np.conjugate)
+def conjugate(x: Value) -> Value:
+    """Return the complex conjugate; of a real value, itself."""
+    if type(x) is Pair:
+        return Pair(x.re, -x.im)
+    return REAL(x) if isinstance(x, Tracer) else np.conjugate(x)
+
+
+@handles(np.real)
+def real(val: Value) -> Value:
+    x = as_value(val)
+    return x.real if type(x) is Pair else REAL(x)
+
+
+@handles(np.imag)
+def imag(val: Value) -> Value:
+    x = as_value(val)
+    return x.imag if type(x) is Pair else zeros_like(x)
+
+
+@handles(np.angle)
+def angle(z: Value, deg: bool = False) -> Value:
+    re, im = both(as_value(z))
+    y = np.arctan2(im, re)
+    return np.degrees(y) if deg else y
+
+
+@handles(np.iscomplexobj)
+def iscomplexobj(x: Value) -> bool:
+    return type(x) is Pair
+
+
+@handles(np.iscomplex)
+def iscomplex(x: Value) -> Any:
+    return np.not_equal(np.imag(x), 0)
+
+
+@handles(np.isreal)
+def isreal(x: Value) -> Any:
+    return np.equal(np.imag(x), 0)
+
+
+@handles(complex)
+def as_complex(x: Value) -> Pair:
+    """Return a value as a complex pair; `astype(complex)` calls this."""
+    return pair(*parts(x))
+
+
+core.ON_COMPLEX.append(on_pairs)

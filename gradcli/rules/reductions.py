@@ -1,0 +1,328 @@
+"""Sums, products, maxima and minima, and functions made of them."""
+
+from typing import Any
+
+import numpy as np
+
+from gradcli.rules.kinds import constant, differential, linear
+from gradcli.rules.options import Axes, counted, given, kept, masked, real_dtype, reduced_over, stored
+from gradcli.rules.shaping import as_value
+from gradcli.tracing import shapes
+from gradcli.tracing.bind import handles
+from gradcli.tracing.cost import ADDITION, FUNCTION_OF_ALL, REDUCTION
+from gradcli.tracing.domain import AWAY_FROM_0
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape, size, with_kept
+from gradcli.tracing.tracer import arithmetic
+from gradcli.tracing.unmoving import unmoving
+
+_SMALL = 4096  # entries; up to this size, np.full is faster than np.broadcast_to
+
+
+def _sum(x: Value, *, axis: Axes) -> Value:
+    return np.sum(x, axis=axis)
+
+
+def _spread(ybar: Value, x: Value, *, axis: Axes) -> Value:
+    if type(ybar) is np.float64 and size(x) < _SMALL:  # np.full is faster here
+        return np.full(shape(x), ybar)[()]
+    return np.broadcast_to(with_kept(ybar, axis, x), shape(x))
+
+
+def _cumsum(x: Value, *, axis: int) -> Value:
+    return np.cumsum(x, axis=axis)
+
+
+def _uncumsum(ybar: Value, x: Value, *, axis: int) -> Value:
+    return np.flip(CUMSUM(np.flip(ybar, axis), axis=axis), axis)
+
+
+def _max(x: Value, *, axis: Axes) -> Value:
+    return np.max(x, axis=axis)
+
+
+def _peaks(x: Value, *, axis: Axes) -> Value:
+    """Return 1 at the largest entries along the axes and 0 elsewhere; a tie is shared equally."""
+    top = x == np.max(x, axis=axis, keepdims=True)
+    return top / np.sum(top, axis=axis, keepdims=True)
+
+
+def _max_differential(xdot: Value, y: Value, x: Value, *, axis: Axes) -> Value:
+    weights = PEAKS(x, axis=axis)
+    return SUM(np.where(weights == 0, 0.0, xdot * weights), axis=axis)
+
+
+def _tied(y: Value, x: Value, *, axis: Axes) -> Any:
+    return np.sum(x == np.max(x, axis=axis, keepdims=True), axis=axis) > 1
+
+
+def _norm(x: Value) -> Value:
+    """Return the Euclidean norm of all entries, scaled so that squares neither overflow nor underflow."""
+    scale = np.max(np.abs(x), initial=0.0)
+    if not 0 < scale < np.inf:
+        return np.float64(scale)
+    return scale * np.sqrt(np.sum(np.square(x / scale)))
+
+
+def _logsumexp(x: Value, *, axis: Axes) -> Value:
+    shift = np.max(x, axis=axis, keepdims=True)
+    shift = np.where(np.isfinite(shift), shift, 0.0)
+    return np.log(np.sum(np.exp(x - shift), axis=axis)) + np.reshape(shift, np.shape(np.sum(x, axis=axis)))
+
+
+def _logsumexp_differential(xdot: Value, y: Value, x: Value, *, axis: Axes) -> Value:
+    return SUM(softmax(x, axis) * xdot, axis=axis)
+
+
+# fmt: off
+#              numpy    transpose: cotangent of y -> cotangent of x
+SUM    = linear(_sum,    _spread,    name="sum", cost=REDUCTION)
+CUMSUM = linear(_cumsum, _uncumsum,  name="cumsum", cost=ADDITION)
+PEAKS  = constant(_peaks, name="peaks")
+#                  numpy        ydot, given xdot, y and x
+MAX  = differential(_max,       _max_differential, name="max", kinks="two largest entries are equal (shared equally)", kink=_tied, cost=REDUCTION,
+                    branch=lambda y, x, *, axis: [PEAKS(x, axis=axis)])
+NORM = differential(_norm,      lambda xdot, y, x: SUM(x / y * xdot, axis=tuple(range(len(shape(x))))), name="norm", on=(AWAY_FROM_0,),
+                    kinks="all entries are 0", kink=lambda y, x: y == 0, analytic=False, cost=FUNCTION_OF_ALL)
+LOGSUMEXP = differential(_logsumexp, _logsumexp_differential, name="logsumexp", cost=FUNCTION_OF_ALL)
+# fmt: on
+
+
+@handles(np.sum)
+def sum_(
+    a: Value,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Value:
+    real_dtype("sum", dtype)
+    a = masked(as_value(a), where, 0.0)
+    over = reduced_over(a, axis)
+    y = kept(SUM(a, axis=over), keepdims, over, a)
+    return stored(out, y + initial if given(initial) else y)
+
+
+@handles(np.mean)
+def mean(
+    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None
+) -> Value:
+    real_dtype("mean", dtype)
+    a = as_value(a)
+    over = shapes.axes(axis, len(shape(a)))
+    y = SUM(masked(a, where, 0.0), axis=over) / counted(a, over, where)
+    return stored(out, kept(y, keepdims, over, a))
+
+
+@handles(np.average)
+def average(
+    a: Value, axis: Any = None, weights: Value = None, returned: bool = False, *, keepdims: Any = False
+) -> Value:
+    a = as_value(a)
+    over = shapes.axes(axis, len(shape(a)))
+    if weights is None:
+        y, total = mean(a, axis, keepdims=keepdims), counted(a, over)
+    else:
+        w = _weights(a, over if axis is not None else None, as_value(weights))
+        total = sum_(w, axis, keepdims=keepdims)
+        y = sum_(a * w, axis, keepdims=keepdims) / total
+    return (y, np.broadcast_to(total, shape(y)) if shape(y) else total) if returned else y
+
+
+def _weights(a: Value, over: Axes | None, weights: Value) -> Value:
+    """Return weights in the shape of `a`; they are given for every entry, or for the axes `over` only."""
+    if shape(weights) == shape(a):
+        return weights
+    if over is None:
+        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+    if shape(weights) != tuple(shape(a)[k] for k in over):
+        raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+    return np.broadcast_to(np.reshape(weights, tuple(n if k in over else 1 for k, n in enumerate(shape(a)))), shape(a))
+
+
+def var(
+    a: Value,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = None,
+    mean: Value = None,
+    correction: Any = None,
+) -> Value:
+    real_dtype("var", dtype)
+    a = as_value(a)
+    over = shapes.axes(axis, len(shape(a)))
+    count = counted(a, over, where)
+    centre = mean if given(mean) else with_kept(SUM(masked(a, where, 0.0), axis=over) / count, over, a)
+    total = SUM(masked(np.square(a - centre), where, 0.0), axis=over)
+    free = np.maximum(count - (correction if given(correction) else ddof), 0)
+    return stored(out, kept(total / free, keepdims, over, a))
+
+
+def std(
+    a: Value,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = None,
+    mean: Value = None,
+    correction: Any = None,
+) -> Value:
+    y = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+    return stored(out, np.sqrt(y))
+
+
+@handles(np.var)
+def _var(a: Value, *args: Any, **kwargs: Any) -> Value:
+    return var(np.real(a), *args, **kwargs)  # numpy takes the modulus of complex numbers: not analytic
+
+
+@handles(np.std)
+def _std(a: Value, *args: Any, **kwargs: Any) -> Value:
+    return std(np.real(a), *args, **kwargs)
+
+
+@handles(np.max, np.amax)
+def max_(
+    a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
+) -> Value:
+    a = as_value(a)
+    if given(where) and where is not True and not given(initial):
+        raise ValueError(
+            "reduction operation 'maximum' does not have an identity, so to use a where mask one has to specify 'initial'"
+        )
+    a = masked(a, where, initial)
+    over = reduced_over(a, axis)
+    empty = given(initial) and not shapes.size(a)
+    y = np.full(tuple(n for k, n in enumerate(shape(a)) if k not in over), initial)[()] if empty else MAX(a, axis=over)
+    return stored(out, kept(np.maximum(y, initial) if given(initial) else y, keepdims, over, a))
+
+
+@handles(np.min, np.amin)
+def min_(
+    a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
+) -> Value:
+    return stored(out, -max_(-as_value(a), axis, None, keepdims, -initial if given(initial) else None, where))
+
+
+@handles(np.ptp)
+def ptp(a: Value, axis: Any = None, out: Any = None, keepdims: Any = False) -> Value:
+    return stored(out, max_(a, axis, keepdims=keepdims) - min_(a, axis, keepdims=keepdims))
+
+
+@handles(np.prod)
+def prod(
+    a: Value,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Value:
+    """Return the product, computed by halving and not by division, so that a zero factor loses no derivative."""
+    real_dtype("prod", dtype)
+    a = masked(as_value(a), where, 1.0)
+    over = reduced_over(a, axis)
+    system = arithmetic(a)
+    if system is not None and system.symbolic:
+        y = np.exp(np.sum(np.log(a), axis=over))
+        return stored(out, kept(y * initial if given(initial) else y, keepdims, over, a))
+    rest = tuple(k for k in range(len(shape(a))) if k not in over)
+    count, others = int(counted(a, over)), tuple(shape(a)[k] for k in rest)
+    y = np.reshape(np.transpose(a, (*over, *rest)), (count, *others))
+    while shape(y)[0] > 1:
+        half = shape(y)[0] // 2
+        odd = y[2 * half :]
+        y = y[:half] * y[half : 2 * half]
+        y = np.concatenate([y, odd]) if shape(odd)[0] else y
+    y = y[0] if shape(y)[0] else np.ones(others)[()]
+    return stored(out, kept(y * initial if given(initial) else y, keepdims, over, a))
+
+
+@handles(np.cumsum)
+def cumsum(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> Value:
+    real_dtype("cumsum", dtype)
+    x = np.reshape(a, -1) if axis is None or not shape(a) else as_value(a)
+    return stored(out, CUMSUM(x, axis=0 if axis is None else shapes.axes(axis, len(shape(x)))[0]))
+
+
+@handles(np.cumprod)
+def cumprod(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> Value:
+    """Return the cumulative product, computed entry by entry and not by division, so that a zero loses no derivative."""
+    real_dtype("cumprod", dtype)
+    x = np.reshape(a, -1) if axis is None or not shape(a) else as_value(a)
+    k = 0 if axis is None else shapes.axes(axis, len(shape(x)))[0]
+    rows = np.moveaxis(x, k, 0)
+    parts: list[Value] = []
+    for n in range(shape(rows)[0]):
+        parts.append(parts[-1] * rows[n] if parts else rows[n])
+    return stored(out, np.stack(parts, axis=k) if parts else np.positive(x))
+
+
+@handles(getattr(np, "cumulative_sum", None))
+def cumulative_sum(
+    x: Value, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> Value:
+    return stored(out, _with_first(x, _one_axis(x, axis), cumsum(x, _one_axis(x, axis), dtype), 0.0, include_initial))
+
+
+@handles(getattr(np, "cumulative_prod", None))
+def cumulative_prod(
+    x: Value, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> Value:
+    return stored(out, _with_first(x, _one_axis(x, axis), cumprod(x, _one_axis(x, axis), dtype), 1.0, include_initial))
+
+
+def _one_axis(x: Value, axis: Any) -> int:
+    if axis is None and len(shape(x)) > 1:
+        raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+    return 0 if axis is None or not shape(x) else shapes.axes(axis, len(shape(x)))[0]
+
+
+def _with_first(x: Value, axis: int, y: Value, first: float, wanted: bool) -> Value:
+    if not wanted:
+        return y
+    start = np.full(tuple(1 if k == axis else n for k, n in enumerate(shape(x))), first)
+    return np.concatenate([start, y], axis=axis)
+
+
+def shift_of(x: Value, axis: Any) -> Any:
+    """Return the largest plain value along the axes: a constant that prevents overflow and cancels in the result."""
+    system = arithmetic(x)
+    if system is not None and system.symbolic:
+        return 0.0
+    top = np.max(unmoving(x), axis=axis, keepdims=True)
+    return np.where(np.isfinite(top), top, 0.0)
+
+
+def softmax(x: Value, axis: Any = None) -> Value:
+    """Return exp(x) / sum(exp(x)) along the axes (by default all of them, as in scipy).
+
+    Shapes  the result has the shape of x.
+    """
+    e = np.exp(x - shift_of(x, axis))
+    return e / np.sum(e, axis=axis, keepdims=True)
+
+
+def logsumexp(a: Value, axis: Any = None, keepdims: bool = False) -> Value:
+    """Return log(sum(exp(a))) along the axes (by default all of them, as in scipy).
+
+    Shapes  the result has the shape of `a` without the axes; with `keepdims`, they have length 1.
+    """
+    over = shapes.axes(axis, len(shape(a)))
+    return kept(LOGSUMEXP(a, axis=over), keepdims, over, a)
+
+
+def log_softmax(x: Value, axis: Any = None) -> Value:
+    """Return log(softmax(x)) without underflow."""
+    z = x - shift_of(x, axis)
+    return z - logsumexp(z, axis, keepdims=True)

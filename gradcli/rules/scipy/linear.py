@@ -1,0 +1,74 @@
+"""Functions of scipy that are linear, or linear plus a constant, in one argument: recorded as one product with their matrix.
+
+The matrix is what the function itself returns for the unit vectors, to its own rounding. It is exact for gradcli in the way
+of any other number that the code contains.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import NoRule, NotSupported
+from gradcli.rules.shaping import as_value
+from gradcli.tracing.primitive import Value, named
+from gradcli.tracing.tracer import depends, plain
+
+_MOST_ENTRIES = 4_000_000  # of the matrix, 32 MB
+
+
+def linear_map(f: Callable[[Any], Any], x: Value, name: str) -> Value:
+    """Return f(x) for an f of plain arrays that is linear plus a constant.
+
+    Cost    one call of f for each entry of x, and one more.
+    Raises  NotSupported if the matrix of f would be too large.
+    """
+    x = as_value(x)
+    shape, zeros = np.shape(plain(x)), np.zeros(np.shape(plain(x)))
+    offset = np.asarray(f(zeros), dtype=float)
+    if offset.size * zeros.size > _MOST_ENTRIES:
+        says = f"{name} of {zeros.size:,} entries would be recorded as a matrix of {offset.size * zeros.size:,} entries"
+        raise NotSupported(says, do="check it for a smaller input")
+    matrix = np.empty((offset.size, zeros.size))
+    for k in range(zeros.size):
+        unit = np.zeros(zeros.size)
+        unit[k] = 1.0
+        matrix[:, k] = np.ravel(np.asarray(f(unit.reshape(shape)), dtype=float) - offset)
+    real = named("real")(np.reshape(x, (-1,)))  # scipy may not take complex numbers: no complex step
+    y = np.reshape(np.matmul(matrix, real), offset.shape)
+    return y + offset if np.any(offset) else y
+
+
+def linear_in(module: str, name: str, argument: str) -> Callable[..., Any]:
+    """Return the stand-in of a function that is linear in one argument.
+
+    Raises  NoRule if another argument is traced, or the function returns several arrays.
+    """
+
+    def stand_in(*args: Any, **kwargs: Any) -> Value:
+        function = getattr(sys.modules[module], name)
+        given = inspect.signature(function).bind(*args, **kwargs)
+        for other, x in given.arguments.items():
+            if other != argument and depends(x):
+                raise NoRule(f"{module}.{name} has a derivative rule by {argument}= only", do="keep the others fixed")
+            if other != argument:
+                given.arguments[other] = plain(x)
+
+        def called(v: Any) -> Any:
+            given.arguments[argument] = v
+            y = function(*given.args, **given.kwargs)
+            if isinstance(y, tuple):
+                raise NoRule(f"{module}.{name} with these options returns several arrays and is not traced")
+            return y
+
+        return linear_map(called, given.arguments[argument], f"{module}.{name}")
+
+    stand_in.__name__ = name
+    return stand_in
+
+
+def all_linear(module: str, argument: str, *names: str) -> dict[str, Callable[..., Any]]:
+    """Return the stand-ins of functions that are linear in an argument, by name."""
+    return {name: linear_in(module, name, argument) for name in names}

@@ -1,0 +1,106 @@
+"""scipy.spatial.distance: distances of two vectors, and of all pairs of rows."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import NoRule
+from gradcli.rules.shaping import as_value
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.tracer import plain
+
+
+def _summed(a: Value, w: Value | None) -> Value:
+    return np.sum(a if w is None else a * w, axis=-1)
+
+
+def sqeuclidean(u: Value, v: Value, w: Value | None = None) -> Value:
+    return _summed(np.square(as_value(u) - as_value(v)), w)
+
+
+def euclidean(u: Value, v: Value, w: Value | None = None) -> Value:
+    return np.sqrt(sqeuclidean(u, v, w))
+
+
+def cityblock(u: Value, v: Value, w: Value | None = None) -> Value:
+    return _summed(np.abs(as_value(u) - as_value(v)), w)
+
+
+def chebyshev(u: Value, v: Value, w: Value | None = None) -> Value:
+    if w is not None:
+        raise NoRule("scipy.spatial.distance.chebyshev with w= has no derivative rule", do="leave w= out")
+    return np.max(np.abs(as_value(u) - as_value(v)), axis=-1)
+
+
+def minkowski(u: Value, v: Value, p: Any = 2, w: Value | None = None) -> Value:
+    return _summed(np.abs(as_value(u) - as_value(v)) ** p, w) ** (1 / p)
+
+
+def cosine(u: Value, v: Value, w: Value | None = None) -> Value:
+    u, v = as_value(u), as_value(v)
+    return 1 - _summed(u * v, w) / np.sqrt(_summed(u * u, w) * _summed(v * v, w))
+
+
+def correlation(u: Value, v: Value, w: Value | None = None, centered: bool = True) -> Value:
+    u, v = as_value(u), as_value(v)
+    if centered:
+        u, v = (x - np.expand_dims(np.average(x, axis=-1, weights=w), -1) for x in (u, v))
+    return cosine(u, v, w)
+
+
+def braycurtis(u: Value, v: Value, w: Value | None = None) -> Value:
+    u, v = as_value(u), as_value(v)
+    return _summed(np.abs(u - v), w) / _summed(np.abs(u + v), w)
+
+
+def canberra(u: Value, v: Value, w: Value | None = None) -> Value:
+    u, v = as_value(u), as_value(v)
+    return _summed(np.abs(u - v) / (np.abs(u) + np.abs(v)), w)
+
+
+def mahalanobis(u: Value, v: Value, VI: Value) -> Value:
+    d = as_value(u) - as_value(v)
+    return np.sqrt(np.sum(np.matmul(d, VI) * d, axis=-1))
+
+
+METRICS: dict[str, Callable[..., Any]] = {
+    "sqeuclidean": sqeuclidean, "euclidean": euclidean, "cityblock": cityblock, "chebyshev": chebyshev, "minkowski": minkowski,
+    "cosine": cosine, "correlation": correlation, "braycurtis": braycurtis, "canberra": canberra, "mahalanobis": mahalanobis,
+}  # fmt: skip
+
+
+def _metric(metric: Any) -> Callable[..., Value]:
+    found = METRICS.get(metric if isinstance(metric, str) else getattr(metric, "__name__", ""))
+    if found is None:
+        raise NoRule(
+            f"scipy.spatial.distance with metric={metric!r} has no derivative rule", do="write the distance out"
+        )
+    return found
+
+
+def cdist(XA: Value, XB: Value, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Value:
+    """Return the distances of the rows of one matrix from those of another."""
+    a, b = as_value(XA), as_value(XB)
+    return _metric(metric)(a[:, None, :], b[None, :, :], **kwargs)
+
+
+def pdist(X: Value, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Value:
+    """Return the distances of all pairs of rows, each pair once."""
+    x = as_value(X)
+    left, right = np.triu_indices(np.shape(plain(x))[0], 1)
+    return _metric(metric)(x[left], x[right], **kwargs)
+
+
+def squareform(X: Value, force: str = "no", checks: bool = True) -> Value:
+    """Return the symmetric matrix of pairwise distances, or the distances of such a matrix."""
+    x = as_value(X)
+    if np.ndim(plain(x)) == 2:
+        return x[np.triu_indices(np.shape(plain(x))[0], 1)]
+    n = round((1 + np.sqrt(1 + 8 * np.size(plain(x)))) / 2)
+    place = np.zeros((n, n), dtype=int)
+    place[np.triu_indices(n, 1)] = np.arange(1, np.size(plain(x)) + 1)
+    return np.concatenate([np.zeros(1), x])[place + place.T]
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = METRICS | {"cdist": cdist, "pdist": pdist, "squareform": squareform}

@@ -1,0 +1,348 @@
+"""scipy.stats: the methods of its distributions, frozen ones too, and its descriptive statistics.
+
+A distribution without formulas in `families.py` is traced through scipy's own `_logpdf`, `_pdf` and `_cdf`.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import GradcliError, NoRule
+from gradcli.rules.scipy.choices import internals as internals
+from gradcli.rules.scipy.density import density_methods
+from gradcli.rules.scipy.families import CONTINUOUS, DISCRETE, Family, xlogy
+from gradcli.rules.scipy.multivariate import Frozen
+from gradcli.rules.scipy.multivariate import methods as multivariate_methods
+from gradcli.rules.shaping import as_value
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.tracer import Tracer, depends, plain
+
+
+def _refuse(name: str, method: str, do: str = "give your own gradient to check: --grad") -> NoRule:
+    return NoRule(f"scipy.stats.{name}.{method} has no derivative rule", do=do)
+
+
+def _parameters(dist: Any, args: Any, kwargs: Any) -> tuple[list[Value], Value, Value]:
+    """Return the shape parameters, the location and the scale, from arguments as scipy takes them."""
+    shapes, loc, scale = dist._parse_args(*args, **kwargs)
+    return [as_value(x) for x in shapes], as_value(loc), as_value(scale)
+
+
+def _is(x: Value, number: float) -> bool:
+    return not isinstance(x, Tracer) and np.shape(x) == () and float(x) == number
+
+
+def _standard(x: Value, loc: Value, scale: Value) -> Value:
+    moved = x if _is(loc, 0.0) else x - loc
+    return moved if _is(scale, 1.0) else moved / scale
+
+
+def _checked(y: Value, valid: Any) -> Value:
+    """Return the value, made nan where a parameter is not allowed."""
+    return y if np.all(valid) else np.where(valid, y, np.nan)
+
+
+def _within(z: Value, family: Family, formula: Callable[[Value], Value], below: float, above: float) -> Value:
+    """Return the formula inside the support, and constants outside it."""
+    low, high = family.support
+    outside = [z < low if np.any(low > -np.inf) else None, z > high if np.any(high < np.inf) else None]
+    sides = [
+        (side, value) for side, value in zip(outside, (below, above), strict=True) if side is not None and np.any(side)
+    ]
+    for side, _ in sides:
+        z = np.where(side, family.inner, z)
+    y = formula(z)
+    for side, value in sides:
+        y = np.where(side, value, y)
+    return y
+
+
+class _Own:
+    """The formulas of a distribution that has none in the table: the methods that scipy's own class defines."""
+
+    def __init__(self, dist: Any, shapes: list[Value]) -> None:
+        self.dist = dist
+        with np.errstate(all="ignore"):
+            ends = [np.asarray(end, dtype=float)[()] for end in dist._get_support(*map(plain, shapes))]
+            low, high = np.broadcast_arrays(*ends)
+            inner = np.where(np.isfinite(low + high), (low + high) / 2, np.where(np.isfinite(low), low + 1, high - 1))
+        self.support, self.inner = (low[()], high[()]), np.where(np.isfinite(inner), inner, 0.0)[()]
+
+    def valid(self, *shapes: Value) -> Any:
+        return self.dist._argcheck(*map(plain, shapes))
+
+    def log_density(self, z: Value, *shapes: Value) -> Value:
+        if self._defines("_logpdf"):
+            return self._called("logpdf", z, *shapes)
+        return np.log(self._called("pdf", z, *shapes))
+
+    def _defines(self, method: str) -> bool:
+        from scipy.stats import rv_continuous
+
+        return getattr(type(self.dist), method) is not getattr(rv_continuous, method)
+
+    def _called(self, method: str, *args: Value) -> Value:
+        try:
+            return getattr(self.dist, f"_{method}")(*args)
+        except GradcliError:
+            raise
+        except Exception as error:
+            raise _refuse(self.dist.name, method) from error
+
+    def __getattr__(self, method: str) -> Any:
+        """Return scipy's own formula of a method, or None if its class has none."""
+        if method not in ("cdf", "sf", "logcdf", "logsf", "ppf", "entropy"):
+            return None
+        return functools.partial(self._called, method) if self._defines(f"_{method}") else None
+
+
+def _family(dist: Any, shapes: list[Value]) -> Any:
+    return CONTINUOUS.get(dist.name) or _Own(dist, shapes)
+
+
+def logpdf(dist: Any, x: Value, *args: Any, **kwargs: Any) -> Value:
+    shapes, loc, scale = _parameters(dist, args, kwargs)
+    family = _family(dist, shapes)
+    y = _within(_standard(as_value(x), loc, scale), family, lambda z: family.log_density(z, *shapes), -np.inf, -np.inf)
+    return _checked(y if _is(scale, 1.0) else y - np.log(scale), _valid(family, shapes, scale))
+
+
+def _valid(family: Any, shapes: list[Value], scale: Value) -> Any:
+    return np.logical_and(family.valid(*shapes), plain(scale) > 0)
+
+
+def pdf(dist: Any, x: Value, *args: Any, **kwargs: Any) -> Value:
+    return np.exp(logpdf(dist, x, *args, **kwargs))
+
+
+def _probability(method: str, below: float, above: float, otherwise: Callable[[Any, Any], Any]) -> Callable[..., Value]:
+    """Return the stand-in of cdf, sf, logcdf or logsf; `otherwise` makes its formula of a family that has none."""
+
+    def probability(dist: Any, x: Value, *args: Any, **kwargs: Any) -> Value:
+        shapes, loc, scale = _parameters(dist, args, kwargs)
+        family = _family(dist, shapes)
+        formula = getattr(family, method) or otherwise(family, dist)
+        if formula is None:
+            raise _refuse(dist.name, method)
+        y = _within(_standard(as_value(x), loc, scale), family, lambda z: formula(z, *shapes), below, above)
+        return _checked(y, _valid(family, shapes, scale))
+
+    probability.__name__ = method
+    return probability
+
+
+def _complement(family: Any, dist: Any) -> Any:
+    return family.cdf and (lambda z, *shapes: 1 - family.cdf(z, *shapes))
+
+
+def _log_of(method: str, fallback: Any = None) -> Any:
+    def formula(family: Any, dist: Any) -> Any:
+        plain_one = getattr(family, method) or (fallback and fallback(family, dist))
+        return plain_one and (lambda z, *shapes: np.log(plain_one(z, *shapes)))
+
+    return formula
+
+
+def ppf(dist: Any, q: Value, *args: Any, **kwargs: Any) -> Value:
+    shapes, loc, scale = _parameters(dist, args, kwargs)
+    family = _family(dist, shapes)
+    if family.ppf is None:
+        raise _refuse(dist.name, "ppf")
+    y = family.ppf(as_value(q), *shapes)
+    y = y if _is(scale, 1.0) else y * scale
+    return _checked(y if _is(loc, 0.0) else y + loc, _valid(family, shapes, scale))
+
+
+def isf(dist: Any, q: Value, *args: Any, **kwargs: Any) -> Value:
+    return ppf(dist, 1 - as_value(q), *args, **kwargs)
+
+
+def _moments(dist: Any, args: Any, kwargs: Any, what: str) -> tuple[Any, list[Value], Value, Value]:
+    shapes, loc, scale = _parameters(dist, args, kwargs)
+    formula = getattr(CONTINUOUS.get(dist.name) or DISCRETE.get(dist.name), what, None)
+    if formula is None:
+        raise _refuse(dist.name, what, "write its formula out")
+    return formula, shapes, loc, scale
+
+
+def mean(dist: Any, *args: Any, **kwargs: Any) -> Value:
+    formula, shapes, loc, scale = _moments(dist, args, kwargs, "mean")
+    return formula(*shapes) * scale + loc
+
+
+def var(dist: Any, *args: Any, **kwargs: Any) -> Value:
+    formula, shapes, loc, scale = _moments(dist, args, kwargs, "var")
+    return formula(*shapes) * np.square(scale) + 0.0 * loc
+
+
+def std(dist: Any, *args: Any, **kwargs: Any) -> Value:
+    return np.sqrt(var(dist, *args, **kwargs))
+
+
+def entropy_of(dist: Any, *args: Any, **kwargs: Any) -> Value:
+    shapes, loc, scale = _parameters(dist, args, kwargs)
+    family = _family(dist, shapes)
+    if family.entropy is None:
+        raise _refuse(dist.name, "entropy")
+    return family.entropy(*shapes) + np.log(scale) + 0.0 * loc
+
+
+def nnlf(dist: Any, theta: Value, x: Value) -> Value:
+    """Return the negative log-likelihood of the data; theta is (shapes..., loc, scale)."""
+    return -np.sum(logpdf(dist, x, *theta))
+
+
+def logpmf(dist: Any, k: Value, *args: Any, **kwargs: Any) -> Value:
+    family, k, shapes = _counts(dist, k, args, kwargs, "logpmf")
+    outside = (k < family.first) | (k > family.last(*shapes)) | (k != np.floor(k))
+    y = family.log_mass(np.where(outside, family.first, k)[()] if np.any(outside) else k, *shapes)
+    return _checked(np.where(outside, -np.inf, y) if np.any(outside) else y, family.valid(*shapes))
+
+
+def _counts(dist: Any, k: Value, args: Any, kwargs: Any, method: str) -> tuple[Any, Any, list[Value]]:
+    """Return the distribution, the counts from location 0, and the shape parameters.
+
+    Raises  NoRule for a distribution without formulas, and for counts or a location that are traced.
+    """
+    shapes, loc, _ = _parameters(dist, args, kwargs)
+    family, k = DISCRETE.get(dist.name), as_value(k)
+    if family is None:
+        raise _refuse(dist.name, method)
+    if depends(k) or depends(loc):
+        raise NoRule(
+            f"scipy.stats.{dist.name}.{method} is defined at whole numbers: it has no derivative by them",
+            do="give the counts as a fixed argument",
+        )
+    return family, np.asarray(plain(k), dtype=float)[()] - plain(loc), shapes
+
+
+def pmf(dist: Any, k: Value, *args: Any, **kwargs: Any) -> Value:
+    return np.exp(logpmf(dist, k, *args, **kwargs))
+
+
+def discrete_cdf(dist: Any, k: Value, *args: Any, **kwargs: Any) -> Value:
+    family, k, shapes = _counts(dist, k, args, kwargs, "cdf")
+    k = np.floor(k)
+    last = family.last(*shapes)
+    inside = (k >= family.first) & (k < last)
+    y = family.cdf(np.where(inside, k, family.first)[()], *shapes)
+    y = y if np.all(inside) else np.where(inside, y, np.where(k >= last, 1.0, 0.0))
+    return _checked(y, family.valid(*shapes))
+
+
+def discrete_sf(dist: Any, k: Value, *args: Any, **kwargs: Any) -> Value:
+    return 1 - discrete_cdf(dist, k, *args, **kwargs)
+
+
+def binom_entropy(dist: Any, *args: Any, **kwargs: Any) -> Value:
+    """Return the entropy of a binomial distribution with one plain number of trials, summed over all counts."""
+    shapes, _, _ = _parameters(dist, args, kwargs)
+    trials = shapes[0] if dist.name == "binom" else 1
+    if dist.name not in ("binom", "bernoulli") or np.size(plain(trials)) != 1 or depends(trials):
+        raise _refuse(dist.name, "entropy")
+    counts = np.arange(DISCRETE[dist.name].last(*shapes) + 1.0)
+    logs = logpmf(dist, counts, *shapes)
+    return -np.sum(np.exp(logs) * logs)
+
+
+def freeze(dist: Any, *args: Any, **kwargs: Any) -> Frozen:
+    return Frozen(dist, args, kwargs)
+
+
+_EITHER: dict[str, Callable[..., Any]] = {
+    "__call__": freeze, "freeze": freeze, "mean": mean, "var": var, "std": std,
+}  # fmt: skip
+_CONTINUOUS_METHODS: dict[str, Callable[..., Any]] = {
+    "pdf": pdf, "logpdf": logpdf, "cdf": _probability("cdf", 0.0, 1.0, lambda family, dist: None),
+    "sf": _probability("sf", 1.0, 0.0, _complement), "logcdf": _probability("logcdf", -np.inf, 0.0, _log_of("cdf")),
+    "logsf": _probability("logsf", 0.0, -np.inf, _log_of("sf", _complement)),
+    "ppf": ppf, "isf": isf, "nnlf": nnlf, "_nnlf_and_penalty": nnlf,
+}  # fmt: skip
+_DISCRETE_METHODS: dict[str, Callable[..., Any]] = {
+    "pmf": pmf, "logpmf": logpmf, "cdf": discrete_cdf, "sf": discrete_sf,
+    "logcdf": lambda dist, *args, **kwargs: np.log(discrete_cdf(dist, *args, **kwargs)),
+    "logsf": lambda dist, *args, **kwargs: np.log(discrete_sf(dist, *args, **kwargs)),
+}  # fmt: skip
+
+
+def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
+    from scipy.stats import _distn_infrastructure as infrastructure
+
+    def entropy_either(dist: Any, *args: Any, **kwargs: Any) -> Value:
+        return (entropy_of if isinstance(dist, infrastructure.rv_continuous) else binom_entropy)(dist, *args, **kwargs)
+
+    tables = (
+        (infrastructure.rv_generic, _EITHER | {"entropy": entropy_either}),
+        (infrastructure.rv_continuous, _CONTINUOUS_METHODS),
+        (infrastructure.rv_discrete, _DISCRETE_METHODS),
+    )
+    for owner, table in tables:
+        for name, function in table.items():
+            yield owner, name, function
+    yield from multivariate_methods()
+    yield from density_methods()
+
+
+def entropy(pk: Value, qk: Value | None = None, base: float | None = None, axis: Any = 0, **others: Any) -> Value:
+    """Return the entropy of probabilities, or relative to `qk`; both are normalised."""
+    p = as_value(pk)
+    p = p / np.sum(p, axis=axis, keepdims=True)
+    if qk is None:
+        y = -np.sum(xlogy(p, p), axis=axis)
+    else:
+        q = as_value(qk)
+        y = np.sum(p * np.log(p / (q / np.sum(q, axis=axis, keepdims=True))), axis=axis)
+    return y if base is None else y / np.log(base)
+
+
+def zscore(a: Value, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Value:
+    a = as_value(a)
+    return (a - np.mean(a, axis=axis, keepdims=True)) / np.std(a, axis=axis, ddof=ddof, keepdims=True)
+
+
+def gmean(a: Value, axis: Any = 0, dtype: Any = None, weights: Value | None = None, **others: Any) -> Value:
+    return np.exp(np.average(np.log(as_value(a)), axis=axis, weights=weights))
+
+
+def hmean(a: Value, axis: Any = 0, dtype: Any = None, *, weights: Value | None = None, **others: Any) -> Value:
+    return 1 / np.average(1 / as_value(a), axis=axis, weights=weights)
+
+
+def _central(a: Value, k: int, axis: Any) -> Value:
+    return np.mean((a - np.mean(a, axis=axis, keepdims=True)) ** k, axis=axis)
+
+
+def skew(a: Value, axis: Any = 0, bias: bool = True, **others: Any) -> Value:
+    a = as_value(a)
+    y = _central(a, 3, axis) / _central(a, 2, axis) ** 1.5
+    n = np.size(plain(a)) if axis is None else np.shape(plain(a))[axis]
+    return y if bias else y * np.sqrt(n * (n - 1.0)) / (n - 2.0)
+
+
+def kurtosis(a: Value, axis: Any = 0, fisher: bool = True, bias: bool = True, **others: Any) -> Value:
+    a = as_value(a)
+    y = _central(a, 4, axis) / np.square(_central(a, 2, axis))
+    n = np.size(plain(a)) if axis is None else np.shape(plain(a))[axis]
+    if not bias:
+        y = ((n**2 - 1.0) * y - 3 * (n - 1.0) ** 2) / ((n - 2.0) * (n - 3.0)) + 3
+    return y - 3 if fisher else y
+
+
+def moment(a: Value, order: int = 1, axis: Any = 0, *, center: Value | None = None, **others: Any) -> Value:
+    a = as_value(a)
+    about = np.mean(a, axis=axis, keepdims=True) if center is None else center
+    return np.mean((a - about) ** order, axis=axis)
+
+
+def sem(a: Value, axis: Any = 0, ddof: int = 1, **others: Any) -> Value:
+    a = as_value(a)
+    n = np.size(plain(a)) if axis is None else np.shape(plain(a))[axis]
+    return np.std(a, axis=axis, ddof=ddof) / np.sqrt(float(n))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "entropy": entropy, "zscore": zscore, "gmean": gmean, "hmean": hmean, "skew": skew, "kurtosis": kurtosis,
+    "moment": moment, "sem": sem,
+}  # fmt: skip

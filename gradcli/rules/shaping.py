@@ -1,0 +1,353 @@
+"""Primitives that move entries and change none: reshape, index, join, select, and writes into arrays."""
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import NoRule
+from gradcli.rules.kinds import jointly_linear, linear
+from gradcli.rules.options import truth
+from gradcli.tracing import shapes
+from gradcli.tracing.bind import VIEWS, handles
+from gradcli.tracing.cost import MOVE, SCATTERED
+from gradcli.tracing.linear_form import Dotted, LinearForm
+from gradcli.tracing.primitive import Primitive, Value
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import Tracer, frozen
+
+
+def _getitem(x: Value, *, index: Any) -> Value:
+    return x[index]
+
+
+def _put(x: Value, v: Value, *, index: Any) -> Value:
+    """Return a copy of `x` with `v` written at `index`."""
+    y = np.array(x, dtype=np.result_type(x, v))
+    y[index] = v[()] if type(v) is np.ndarray and v.ndim == 0 else v
+    return y
+
+
+def _scatter(v: Value, *, index: Any, into: tuple[int, ...]) -> Value:
+    """Return zeros of shape `into` with `v` added at `index`, repeated positions summed."""
+    v = np.asarray(v)
+    y = np.zeros(into, dtype=v.dtype)
+    if is_simple(index):
+        y[index] = v
+    else:
+        np.add.at(y, index, v)
+    return y
+
+
+def is_simple(index: Any) -> bool:
+    """Return whether an index consists of integers, slices, None and `...`, so that it selects no entry twice."""
+    parts = index if type(index) is tuple else (index,)
+    return all(part is None or part is ... or type(part) in (int, slice) for part in parts)
+
+
+def _ungetitem(ybar: Value, x: Value, *, index: Any) -> Value:
+    return SCATTER(ybar, index=index, into=shape(x))
+
+
+def _unput(i: int, ybar: Value, x: Value, v: Value, *, index: Any) -> Value:
+    if i == 0:
+        return PUT(ybar, np.float64(0), index=index)
+    written = GETITEM(ybar, index=index)
+    return shapes.unbroadcast(_last_written(written, shape(x), index), v)
+
+
+def _last_written(written: Value, into: tuple[int, ...], index: Any) -> Value:
+    """Return the cotangents of the written values: 0 for all values but the last that were written to a position."""
+    if not any(isinstance(part, list | np.ndarray) for part in (index if isinstance(index, tuple) else (index,))):
+        return written
+    turn = np.arange(shapes.size(written)).reshape(shape(written))
+    last = np.full(into, -1)
+    last[index] = turn
+    counts = last[index] == turn
+    return written if np.all(counts) else SELECT(counts, written, np.float64(0))
+
+
+def _unjoin(i: int, ybar: Value, *xs: Value, axis: int) -> Value:
+    start = sum(shape(x)[axis] for x in xs[:i])
+    index = (slice(None),) * axis + (slice(start, start + shape(xs[i])[axis]),)
+    return GETITEM(ybar, index=index)
+
+
+def _unselect(i: int, ybar: Value, condition: Any, a: Value, b: Value) -> Value:
+    kept = SELECT(condition, ybar, np.float64(0)) if i == 1 else SELECT(condition, np.float64(0), ybar)
+    return shapes.unbroadcast(kept, (condition, a, b)[i])
+
+
+def _join(*xs: Value, axis: int) -> Value:
+    return np.concatenate(xs, axis=axis)
+
+
+def _select(condition: Any, a: Value, b: Value) -> Value:
+    y: Any = np.where(condition, a, b)
+    return y[()]
+
+
+def _reshape(x: Value, *, to: tuple[int, ...]) -> Value:
+    y: Any = np.reshape(x, to)
+    return y if to else y[()]
+
+
+def _transpose(x: Value, *, axes: tuple[int, ...]) -> Value:
+    return np.transpose(x, axes)
+
+
+def _broadcast(x: Value, *, to: tuple[int, ...]) -> Value:
+    return np.broadcast_to(x, to)
+
+
+# fmt: off
+#                    numpy         transpose: cotangent of y -> cotangent of x
+GETITEM   = linear(_getitem,      _ungetitem,                                                                 name="getitem", cost=MOVE)
+SCATTER   = linear(_scatter,      lambda ybar, v, *, index, into: GETITEM(ybar, index=index),                 name="scatter", cost=SCATTERED)
+RESHAPE: Primitive   = linear(_reshape,      lambda ybar, x, *, to: RESHAPE(ybar, to=shape(x)),                          name="reshape", cost=MOVE)
+TRANSPOSE: Primitive = linear(_transpose,    lambda ybar, x, *, axes: TRANSPOSE(ybar, axes=tuple(np.argsort(axes).tolist())), name="transpose", cost=MOVE)
+BROADCAST = linear(_broadcast,    lambda ybar, x, *, to: shapes.unbroadcast(ybar, x),                         name="broadcast_to", cost=MOVE)
+JOIN      = jointly_linear(_join,   _unjoin,   name="concatenate", cost=MOVE)
+PUT       = jointly_linear(_put,    _unput,    name="put", cost=MOVE)
+SELECT    = jointly_linear(_select, _unselect, name="where", cost=MOVE, leading=1)
+# fmt: on
+
+
+@handles(operator.getitem)
+def getitem(x: Value, index: Any) -> Value:
+    """Return x[index]; the index is a constant of the recorded program.
+
+    Raises  NoRule if the index is traced.
+    """
+    return GETITEM(x, index=frozen(index))
+
+
+@handles(operator.setitem)
+def setitem(x: Value, index: Any, v: Value) -> Value:
+    """Return `x` with `v` written at `index`."""
+    return PUT(x, as_value(v), index=index)
+
+
+@handles(np.asarray, np.asanyarray, np.ascontiguousarray)
+def as_value(x: Any, dtype: Any = None) -> Value:
+    """Return nested lists, with or without tracers in them, as one value."""
+    if isinstance(x, LinearForm | Dotted):
+        return x.traced()
+    if not isinstance(x, list | tuple):
+        return x
+    parts = [as_value(part) for part in x]
+    return stack(parts) if any(isinstance(part, Tracer) for part in parts) else np.asarray(x)
+
+
+@handles(np.reshape)
+def reshape(a: Value, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Value:
+    a, wanted = as_value(a), shape if newshape is None else newshape
+    wanted = (wanted,) if isinstance(wanted, int | np.integer) else tuple(int(n) for n in wanted)
+    to = np.empty(shapes.shape(a), dtype=np.int8).reshape(wanted).shape
+    if order == "F" and len(shapes.shape(a)) > 1:
+        return TRANSPOSE(RESHAPE(transpose(a), to=to[::-1]), axes=tuple(reversed(range(len(to)))))
+    if order == "F" and len(to) > 1:
+        return TRANSPOSE(RESHAPE(a, to=to[::-1]), axes=tuple(reversed(range(len(to)))))
+    if order not in ("C", "F") and len(shapes.shape(a)) > 1:
+        raise NoRule(
+            f"reshape with order={order!r} depends on how the array lies in memory", do="say order='C' or order='F'"
+        )
+    return RESHAPE(a, to=to)
+
+
+@handles(np.ravel)
+def ravel(a: Value, order: str = "C") -> Value:
+    return reshape(a, -1, order)
+
+
+@handles(np.squeeze)
+def squeeze(a: Value, axis: Any = None) -> Value:
+    drop = axis if axis is None else shapes.axes(axis, len(shape(a)))
+    if drop is not None and any(shape(a)[k] != 1 for k in drop):
+        raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    return RESHAPE(a, to=tuple(n for k, n in enumerate(shape(a)) if not (n == 1 if drop is None else k in drop)))
+
+
+@handles(np.expand_dims)
+def expand_dims(a: Value, axis: Any) -> Value:
+    many = (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
+    ndim = len(shape(a)) + len(many)
+    new = shapes.axes(many, ndim)
+    rest = iter(shape(a))
+    return RESHAPE(a, to=tuple(1 if k in new else next(rest) for k in range(ndim)))
+
+
+@handles(np.transpose, np.permute_dims)
+def transpose(a: Value, axes: Any = None) -> Value:
+    a = as_value(a)
+    ndim = len(shape(a))
+    order = tuple(reversed(range(ndim))) if axes is None else tuple(_axis(k, ndim) for k in axes)
+    if sorted(order) != list(range(ndim)):
+        raise ValueError("axes don't match array")
+    return TRANSPOSE(a, axes=order)
+
+
+def _axis(axis: Any, ndim: int) -> int:
+    return shapes.axes(axis, ndim)[0]
+
+
+@handles(np.matrix_transpose, np.linalg.matrix_transpose)
+def matrix_transpose(x: Value) -> Value:
+    return np.swapaxes(x, -1, -2)
+
+
+@handles(np.swapaxes)
+def swapaxes(a: Value, axis1: int, axis2: int) -> Value:
+    order = list(range(len(shape(a))))
+    i, j = _axis(axis1, len(order)), _axis(axis2, len(order))
+    order[i], order[j] = order[j], order[i]
+    return TRANSPOSE(a, axes=tuple(order))
+
+
+@handles(np.moveaxis)
+def moveaxis(a: Value, source: Any, destination: Any) -> Value:
+    ndim = len(shape(a))
+    sources, targets = ([_axis(k, ndim) for k in np.atleast_1d(many)] for many in (source, destination))
+    order = [k for k in range(ndim) if k not in sources]
+    for target, moved in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, moved)
+    return TRANSPOSE(a, axes=tuple(order))
+
+
+@handles(np.broadcast_to)
+def broadcast_to(array: Value, shape: Any, subok: bool = False) -> Value:
+    return BROADCAST(as_value(array), to=(int(shape),) if isinstance(shape, int | np.integer) else tuple(shape))
+
+
+def _numbers(x: Value) -> Value:
+    """Return plain booleans as floats, which can be joined with traced values."""
+    return x if isinstance(x, Tracer) or np.asarray(x).dtype != bool else np.asarray(x) * 1.0
+
+
+@handles(np.concatenate)
+def concatenate(arrays: Sequence[Value], axis: int | None = 0, *, dtype: Any = None, casting: Any = None) -> Value:
+    parts = [_numbers(as_value(x)) for x in arrays]
+    if axis is None:
+        parts, axis = [np.reshape(x, -1) for x in parts], 0
+    if not all(shape(x) for x in parts):
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
+    return JOIN(*parts, axis=_axis(axis, len(shape(parts[0]))))
+
+
+@handles(np.stack)
+def stack(arrays: Sequence[Value], axis: int = 0, *, dtype: Any = None, casting: Any = None) -> Value:
+    parts = [_numbers(as_value(x)) for x in arrays]
+    if len({shape(x) for x in parts}) > 1:
+        raise ValueError("all parts must have the same shape: " + ", ".join(str(shape(x)) for x in parts))
+    k = _axis(axis, len(shape(parts[0])) + 1)
+    return JOIN(*[np.expand_dims(x, k) for x in parts], axis=k)
+
+
+def _at_least(ndim: int, x: Value) -> Value:
+    x = as_value(x)
+    have = shape(x)
+    if len(have) >= ndim:
+        return x
+    grown = {0: (1,) * ndim, 1: {2: (1, -1), 3: (1, -1, 1)}.get(ndim), 2: (*have, 1)}[len(have)]
+    return np.reshape(x, grown)
+
+
+@handles(np.atleast_1d)
+def atleast_1d(*arys: Value) -> Value:
+    return _at_least(1, arys[0]) if len(arys) == 1 else tuple(_at_least(1, x) for x in arys)
+
+
+@handles(np.atleast_2d)
+def atleast_2d(*arys: Value) -> Value:
+    return _at_least(2, arys[0]) if len(arys) == 1 else tuple(_at_least(2, x) for x in arys)
+
+
+@handles(np.atleast_3d)
+def atleast_3d(*arys: Value) -> Value:
+    return _at_least(3, arys[0]) if len(arys) == 1 else tuple(_at_least(3, x) for x in arys)
+
+
+@handles(np.hstack)
+def hstack(tup: Sequence[Value], *, dtype: Any = None, casting: Any = None) -> Value:
+    parts = [_at_least(1, x) for x in tup]
+    return np.concatenate(parts, axis=0 if len(shape(parts[0])) == 1 else 1)
+
+
+@handles(np.vstack)
+def vstack(tup: Sequence[Value], *, dtype: Any = None, casting: Any = None) -> Value:
+    return np.concatenate([_at_least(2, x) for x in tup], axis=0)
+
+
+@handles(np.dstack)
+def dstack(tup: Sequence[Value]) -> Value:
+    return np.concatenate([_at_least(3, x) for x in tup], axis=2)
+
+
+@handles(np.column_stack)
+def column_stack(tup: Sequence[Value]) -> Value:
+    parts = [as_value(x) for x in tup]
+    return np.concatenate([x if len(shape(x)) > 1 else np.reshape(x, (-1, 1)) for x in parts], axis=1)
+
+
+@handles(np.where)
+def where(condition: Any, x: Value = None, y: Value = None) -> Value:
+    chosen = truth(as_value(condition))  # in the expression language, a comparison gives a number
+    if x is None and y is None:
+        return np.nonzero(chosen)
+    return SELECT(chosen, _numbers(as_value(x)), _numbers(as_value(y)))
+
+
+@handles(np.diagonal)
+def diagonal(a: Value, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
+    ndim = len(shape(a))
+    last = moveaxis(a, (axis1, axis2), (ndim - 2, ndim - 1))
+    rows, columns = shape(last)[-2:]
+    count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+    k = np.arange(count)
+    return GETITEM(last, index=(..., k - min(offset, 0), k + max(offset, 0)))
+
+
+@handles(np.diag)
+def diag(v: Value, k: int = 0) -> Value:
+    v = as_value(v)
+    if len(shape(v)) == 2:
+        return np.diagonal(v, k)
+    if len(shape(v)) != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    n = shape(v)[0] + abs(k)
+    at = np.arange(shape(v)[0])
+    return SCATTER(v, index=(at - min(k, 0), at + max(k, 0)), into=(n, n))
+
+
+@handles(np.diagflat)
+def diagflat(v: Value, k: int = 0) -> Value:
+    return diag(np.reshape(v, -1), k)
+
+
+@handles(np.flip)
+def flip(m: Value, axis: Any = None) -> Value:
+    over = shapes.axes(axis, len(shape(m)))
+    return GETITEM(m, index=tuple(slice(None, None, -1 if k in over else 1) for k in range(len(shape(m)))))
+
+
+def _below(m: Value, k: int) -> Any:
+    """Return a mask of the entries on or below the k-th diagonal of a matrix."""
+    rows, columns = (shape(m) * 2 if len(shape(m)) == 1 else shape(m))[-2:]
+    return np.tri(rows, columns, k=k, dtype=bool)
+
+
+@handles(np.tril)
+def tril(m: Value, k: int = 0) -> Value:
+    return SELECT(_below(m, k), m, np.float64(0))
+
+
+@handles(np.triu)
+def triu(m: Value, k: int = 0) -> Value:
+    return SELECT(_below(m, k - 1), np.float64(0), m)
+
+
+VIEWS |= {
+    np.reshape, np.ravel, np.transpose, np.permute_dims, np.swapaxes, np.moveaxis, np.squeeze, np.expand_dims, np.flip,
+    np.diagonal, np.broadcast_to,
+}  # fmt: skip

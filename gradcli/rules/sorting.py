@@ -1,0 +1,272 @@
+"""Sorting, ranks, quantiles and searching.
+
+The order is taken from the float64 values. Every comparison that it depends on is recorded: a tie is a kink, and an order
+that balls cannot decide raises Undecided.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import NoRule, Undecided
+from gradcli.rules.moving import flat, is_traced
+from gradcli.rules.options import given, kept, refuse, stored, with_last
+from gradcli.rules.shaping import GETITEM, as_value
+from gradcli.tracing import shapes
+from gradcli.tracing.bind import handles
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import frozen, plain
+
+
+def settle(a: Value, b: Value) -> None:
+    """Record the comparison a <= b, which holds for the float64 values.
+
+    Raises  Undecided if it does not hold in another arithmetic.
+    """
+    if not (shapes.size(a) and shapes.size(b)):
+        return
+    holds = plain(np.less_equal(a, b))
+    if not np.all(holds | np.isnan(plain(a)) | np.isnan(plain(b))):
+        raise Undecided(
+            "two entries are equal in float64 and not in ball arithmetic", do="the function may have a kink here"
+        )
+
+
+def _last(x: Value, axis: Any) -> Value:
+    """Return `x` with the axis to sort along moved to the end; None flattens `x`."""
+    return flat(x) if axis is None else np.moveaxis(x, axis, -1)
+
+
+def order(x: Value) -> Any:
+    """Return the positions that sort `x` along the last axis; equal entries keep their order."""
+    at = np.argsort(plain(x), axis=-1, kind="stable")
+    y = np.take_along_axis(x, at, -1)
+    settle(y[..., :-1], y[..., 1:])
+    return at
+
+
+def _unordered(name: str, axis: Any, x: Value, **options: Any) -> int | None:
+    refuse(name, **options)
+    if not shape(x) and axis is not None:
+        raise np.exceptions.AxisError(axis, 0)
+    return None if axis is None else shapes.axes(axis, len(shape(x)))[0]
+
+
+@handles(np.sort)
+def sort(a: Value, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Value:
+    a = as_value(a)
+    at = argsort(a, axis, order=order)
+    return GETITEM(flat(a), index=at) if axis is None else np.take_along_axis(a, at, axis)
+
+
+@handles(np.argsort)
+def argsort(a: Value, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    a = as_value(a)
+    k = _unordered("argsort", axis, a, order=order)
+    found = _order(_last(a, k))
+    return found if k is None else np.moveaxis(found, -1, k)
+
+
+_order = order
+
+
+@handles(np.partition)
+def partition(a: Value, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Value:
+    a = as_value(a)
+    at = argpartition(a, kth, axis, kind, order)
+    return GETITEM(flat(a), index=at) if axis is None else np.take_along_axis(a, at, axis)
+
+
+@handles(np.argpartition)
+def argpartition(a: Value, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+    """Return the positions that put the values in the order of np.partition."""
+    a = as_value(a)
+    k = _unordered("partition", axis, a, order=order)
+    x = _last(a, k)
+    left = np.argsort(np.partition(plain(x), frozen(kth), axis=-1), axis=-1, kind="stable")
+    at = np.empty_like(left)
+    np.put_along_axis(at, left, np.argsort(plain(x), axis=-1, kind="stable"), -1)
+    y = np.take_along_axis(x, at, -1)
+    for place in np.atleast_1d(kth).tolist() if shape(x)[-1] else []:
+        place %= shape(x)[-1]
+        settle(y[..., :place], y[..., place, None])
+        settle(y[..., place, None], y[..., place + 1 :])
+    return at if k is None else np.moveaxis(at, -1, k)
+
+
+@handles(np.argmax)
+def argmax(a: Value, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    return _peak(as_value(a), axis, out, keepdims, np.argmax)
+
+
+@handles(np.argmin)
+def argmin(a: Value, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    return _peak(as_value(a), axis, out, keepdims, np.argmin)
+
+
+def _peak(a: Value, axis: Any, out: Any, keepdims: Any, find: Any) -> Any:
+    over = None if axis is None else shapes.axes(axis, len(shape(a)))[0]
+    x = _last(a, over)
+    at = find(plain(x), axis=-1, keepdims=True)
+    others = np.arange(shape(x)[-1] - 1)
+    others = others + (others >= at)
+    best, rest = np.take_along_axis(x, at, -1), np.take_along_axis(x, others, -1)
+    settle(*((rest, best) if find is np.argmax else (best, rest)))
+    y = find(plain(a), axis=axis, keepdims=bool(given(keepdims) and keepdims))
+    if out is not None:
+        out[...] = y
+    return y if out is None else out
+
+
+# Quantiles.
+
+
+def _between(x: Value, low: int, t: float) -> Value:
+    """Return the value a fraction `t` of the way from sorted entry `low` to the next along the last axis.
+
+    Only comparisons that the value depends on are recorded: those between entries of different weight.
+    """
+    at = np.argsort(plain(x), axis=-1, kind="stable")
+    y = np.take_along_axis(x, at, -1)
+    high = low + 1 if t else low
+    below, above = y[..., low], y[..., high]
+    settle(y[..., :low], below[..., None] if shape(below) else below)
+    settle(above[..., None] if shape(above) else above, y[..., high + 1 :])
+    if t not in (0.0, 0.5):
+        settle(below, above)
+    if not t:
+        return below
+    return (below + above) / 2.0 if t == 0.5 else below + (above - below) * t
+
+
+def _place(count: int, q: float, method: str) -> tuple[int, float]:
+    """Return which of `count` sorted entries is below numpy's quantile, and the fraction of the way to the next one."""
+    low = int(np.floor(np.quantile(np.arange(float(count)), q, method=method)))  # type: ignore[call-overload]
+    return low, float(np.quantile((np.arange(count) > low) * 1.0, q, method=method))  # type: ignore[call-overload]
+
+
+def _quantile(a: Value, q: Any, axis: Any, method: str, keepdims: Any, skip: bool) -> Value:
+    a = as_value(a)
+    over = shapes.axes(axis, len(shape(a)))
+    rows = with_last(a, over)
+    probabilities = np.asarray(q, dtype=float)
+    parts = [kept(_lanes(rows, p, method, skip), keepdims, over, a) for p in probabilities.reshape(-1).tolist()]
+    return parts[0] if not probabilities.shape else np.reshape(np.stack(parts), probabilities.shape + shape(parts[0]))
+
+
+def _lanes(rows: Value, q: float, method: str, skip: bool) -> Value:
+    """Return the quantile of each row: nan if the row contains nan, unless `skip` ignores these entries."""
+    missing = np.isnan(plain(rows))
+    if not shape(rows)[-1]:
+        return np.full(shape(rows)[:-1], np.nan)[()]
+    if not skip or not np.any(missing):
+        y = _between(rows, *_place(shape(rows)[-1], q, method))
+        return np.where(np.any(missing, axis=-1), np.nan, y) if np.any(missing) else y
+    outer = shape(rows)[:-1]
+    parts = [
+        _lanes(rows[at][~missing[at]], q, method, False) if not np.all(missing[at]) else np.float64(np.nan)
+        for at in np.ndindex(*outer)
+    ]
+    return np.reshape(np.stack(parts), outer) if outer else parts[0]
+
+
+def _declare_quantiles() -> None:
+    for function, scale, skip in (
+        (np.quantile, 1.0, False), (np.percentile, 100.0, False), (np.nanquantile, 1.0, True), (np.nanpercentile, 100.0, True),
+    ):  # fmt: skip
+
+        def quantile(
+            a: Value,
+            q: Any,
+            axis: Any = None,
+            out: Any = None,
+            overwrite_input: bool = False,
+            method: str = "linear",
+            keepdims: Any = False,
+            *,
+            weights: Any = None,
+            scale: float = scale,
+            skip: bool = skip,
+        ) -> Value:
+            refuse("quantile", weights=weights)
+            y = _quantile(a, np.true_divide(frozen_number(q), scale), axis, method, keepdims, skip)
+            return stored(out, y)
+
+        quantile.__wrapped__ = function  # type: ignore[attr-defined]  # its signature is numpy's
+        quantile.__doc__ = f"Return np.{function.__name__}: linear in the sorted entries."
+        handles(function)(quantile)
+
+
+def frozen_number(q: Any) -> Any:
+    """Return `q`, a plain number.
+
+    Raises  NoRule if `q` is traced.
+    """
+    if is_traced(q):
+        raise NoRule("the probability of a quantile is a traced value", do="pass it as a plain number")
+    return q
+
+
+_declare_quantiles()
+
+
+@handles(np.median)
+def median(a: Value, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Value:
+    return stored(out, _quantile(a, 0.5, axis, "linear", keepdims, False))
+
+
+@handles(np.nanmedian)
+def nanmedian(
+    a: Value, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
+) -> Value:
+    return stored(out, _quantile(a, 0.5, axis, "linear", keepdims, True))
+
+
+# Searching.
+
+
+@handles(np.searchsorted)
+def searchsorted(a: Value, v: Value, side: str = "left", sorter: Any = None) -> Any:
+    knots, x = as_value(a), as_value(v)
+    knots = knots if sorter is None else GETITEM(knots, index=frozen(np.asarray(sorter)))
+    at = np.searchsorted(plain(knots), plain(x), side=side)  # type: ignore[call-overload]
+    row, places, count = np.reshape(x, -1), np.ravel(at), shape(knots)[0]
+    above, below = places > 0, places < count
+    settle(knots[places[above] - 1], row[above])
+    settle(row[below], knots[places[below]])
+    return at
+
+
+@handles(np.digitize)
+def digitize(x: Value, bins: Value, right: bool = False) -> Any:
+    knots = as_value(bins)
+    side = "left" if right else "right"
+    if np.all(np.diff(plain(knots)) >= 0):
+        return searchsorted(knots, x, side)
+    if np.any(np.diff(plain(knots)) > 0):
+        raise ValueError("bins must be monotonically increasing or decreasing")
+    return shape(knots)[0] - searchsorted(knots[::-1], x, side)
+
+
+@handles(np.unique)
+def unique(
+    ar: Value,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: Any = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+) -> Any:
+    """Return the distinct values in order; equal values are recorded as ties."""
+    refuse("unique", axis=axis)
+    x = flat(as_value(ar))
+    _order(x)
+    plain_unique: Any = np.unique
+    found = plain_unique(plain(x), True, return_inverse, return_counts, equal_nan=equal_nan)
+    y = GETITEM(x, index=found[1])
+    inverse = [np.reshape(found[2], shape(ar))] if return_inverse else []
+    rest = ([found[1]] if return_index else []) + inverse + ([found[-1]] if return_counts else [])
+    return (y, *rest) if rest else y

@@ -1,1 +1,0 @@
-"""Where functions and their inputs come from: expressions, Python code, and the values of a point."""

@@ -1,0 +1,237 @@
+"""Bind a user's values to the parameters of a callable: a function of named float inputs, and the point to use."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import BadPoint, BadTarget, nearest
+from gradcli.request.pick import Pick
+from gradcli.targets.draws import Whole
+from gradcli.targets.function import Notice
+from gradcli.targets.missing_arguments import what_to_add
+from gradcli.targets.python import PythonFunction, in_order, signature_of
+from gradcli.targets.structure import Node, labelled, taken_apart
+from gradcli.tracing.shapes import shape
+from gradcli.words import Kind, Severity
+
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def bound(
+    function: Callable[..., Any], text: str, given: Mapping[str, Any], *, typed: bool = False, pick: Pick | None = None
+) -> tuple[PythonFunction, dict[str, Any], list[Notice]]:
+    """Return the function of its float leaves, the values of all leaves by path, and notices about the values.
+
+    A leaf is one value inside the arguments, which may be nested. `typed` values come from the command line, where every
+    number is a float unless the user says otherwise.
+
+    Raises  BadTarget for a class, a coroutine function or an object that is not callable; BadPoint for missing and
+            unknown arguments and for complex values.
+    """
+    if inspect.isclass(function):
+        raise BadTarget(f"{text} is a class", do=f"{text}() makes an instance, which is called")
+    if not callable(function):
+        raise BadTarget(
+            f"{text} is not a function but {_article(type(function).__name__)}",
+            do="name a function, or what can be called",
+        )
+    refuse_coroutine(function, text)
+    signature = signature_of(function)
+    parameters = dict(signature.parameters) if signature else {}
+    _known(given, parameters, signature, text)
+    arguments: dict[str, Node] = {}
+    values: dict[str, Any] = {}
+    notices: list[Notice] = []
+    for name in in_order(given, signature):
+        x = _as_given(name, given[name], parameters.get(name), typed)
+        arguments[name], leaves = taken_apart(name, x)
+        values |= {path: _leaf(path, leaf, notices) for path, leaf in leaves.items()}
+    _complete(given, parameters, text, function)
+    notices += _remarks(arguments, values)
+    inputs = tuple(path for path, x in values.items() if is_float(x))
+    return PythonFunction(function, text, arguments, inputs, pick), values, notices
+
+
+def _remarks(arguments: Mapping[str, Node], values: Mapping[str, Any]) -> Iterator[Notice]:
+    """Yield what is odd about the pandas objects among the arguments."""
+    for path, labels in labelled(arguments.values()).items():
+        for says, hint in labels.remarks(path, values[path]):
+            yield Notice(Kind.NOTICE, Severity.WARNING, says, hint=hint)
+
+
+def refuse_coroutine(function: Any, text: str) -> None:
+    """Raise BadTarget for an `async def`, whose calls return coroutines, not values."""
+    if inspect.iscoroutinefunction(function):
+        names = ", ".join(inspect.signature(function).parameters)
+        name = "h" if function.__name__ == "g" else "g"
+        do = f"wrap it: def {name}({names}): return asyncio.run({function.__name__}({names}))"
+        raise BadTarget(f"{text} is a coroutine function (async def)", do=do)
+
+
+def is_float(x: Any) -> bool:
+    """Whether a leaf is differentiable: a float, or an array of floats."""
+    return isinstance(x, np.float64) or (isinstance(x, np.ndarray) and x.dtype == np.float64)
+
+
+def missing(function: Callable[..., Any], given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the parameters that have no value and no default."""
+    signature = signature_of(function)
+    return tuple(
+        name
+        for name, parameter in (signature.parameters if signature else {}).items()
+        if name not in given and parameter.default is parameter.empty and parameter.kind not in _VARIADIC
+    )
+
+
+def default_of(function: Callable[..., Any], name: str) -> Any:
+    """Return a parameter's default value, or None."""
+    signature = signature_of(function)
+    parameter = signature.parameters.get(name) if signature else None
+    return None if parameter is None or parameter.default is parameter.empty else parameter.default
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+
+
+def _known(
+    given: Mapping[str, Any],
+    parameters: Mapping[str, inspect.Parameter],
+    signature: inspect.Signature | None,
+    text: str,
+) -> None:
+    if signature is None or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    positional = [p.name for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    spread = [p.name for p in parameters.values() if p.kind is p.VAR_POSITIONAL]
+    by_position = bool(spread) and spread[0] not in given and set(positional) <= set(given)
+    for name in given:
+        if name not in parameters:
+            close = nearest(name, parameters)
+            if by_position and close is None:
+                continue  # one of the values of *args, in the order in which they are given
+            listed = f"its parameters: {', '.join(parameters) or 'none'}"
+            raise BadPoint(
+                f"'{name}' is not a parameter of {text}", do=f"did you mean '{close}'? {listed}" if close else listed
+            )
+
+
+def _complete(
+    given: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter], text: str, function: Callable[..., Any]
+) -> None:
+    lacking = missing(function, given)
+    if not lacking:
+        return
+    what = f"{', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no value"
+    if len(parameters) > len(lacking):
+        what += f" ({text} takes {', '.join(parameters)})"
+    raise BadPoint(what, do=what_to_add(function, text, given, {name: _example(parameters[name]) for name in lacking}))
+
+
+# Which parameters take integers, flags or strings, as their annotations or defaults say.
+
+_UNTOUCHED: tuple[type, ...] = (int, bool, str)
+_INTEGER = r"(?:(?:numpy|np|jnp|torch)\.)?(?:u?int(?:\d+|p|c|_)?|(?:signed|unsigned)?integer(?:\[.*\])?|long)"
+_ONE = re.compile(rf"(?:typing\.)?(?:Optional\[)?{_INTEGER}\]?(?:\s*\|\s*None)?")
+_SEVERAL = re.compile(
+    rf"(?:[\w.]+\.)?(?:NDArray\[{_INTEGER}\]|ndarray\[.*dtype\[{_INTEGER}\]\]|(?:Long|Int|Short|Byte)Tensor|"
+    r"(?:Int|Integer|UInt)\d*\[.*\])(?:\s*\|\s*None)?"
+)
+_LISTED = re.compile(
+    rf"(?:[\w.]+\.)?(?:list|List|Sequence|Iterable|tuple|Tuple)\[{_INTEGER}(?:, \.\.\.)?\](?:\s*\|\s*None)?"
+)
+
+
+def annotated(parameter: inspect.Parameter | None) -> type | None:
+    """Return int, bool or str if a parameter's annotation, or without one its default, has this type; else None.
+
+    An array or a list of integers is int too: `NDArray[np.int64]`, `torch.LongTensor`, `list[int]`.
+    """
+    if parameter is None:
+        return None
+    for kind in _UNTOUCHED:
+        if parameter.annotation in (kind, kind.__name__):
+            return kind
+    if parameter.annotation is parameter.empty:
+        return type(parameter.default) if type(parameter.default) in _UNTOUCHED else None
+    return int if any(form.fullmatch(_text(parameter)) for form in (_ONE, _SEVERAL, _LISTED)) else None
+
+
+def takes_a_list(parameter: inspect.Parameter | None) -> bool:
+    """Whether a parameter is annotated as a list, or another sequence of Python, of integers."""
+    return parameter is not None and _LISTED.fullmatch(_text(parameter)) is not None
+
+
+def takes_an_array(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter is annotated as an array of integers, or a list of them."""
+    return any(form.fullmatch(_text(parameter)) for form in (_SEVERAL, _LISTED))
+
+
+def _text(parameter: inspect.Parameter) -> str:
+    annotation: Any = parameter.annotation
+    if isinstance(annotation, str):
+        return annotation.strip()
+    if isinstance(annotation, type) and not hasattr(annotation, "__args__") and "[" not in repr(annotation):
+        return f"{annotation.__module__}.{annotation.__qualname__}"
+    return repr(annotation)
+
+
+def _example(parameter: inspect.Parameter) -> str:
+    kind = annotated(parameter)
+    if kind is int:
+        return "int([0, 1, 2])" if takes_an_array(parameter) else "3"
+    if kind is bool:
+        return "True"
+    if kind is str:
+        return "'text'"
+    return "0.5" if parameter.annotation in (float, "float") else "randn(3)"
+
+
+def _as_given(name: str, x: Any, parameter: inspect.Parameter | None, typed: bool) -> Any:
+    """Return the value to pass; a typed number becomes a float unless the annotation, the default or `int(...)` forbids."""
+    if not typed:
+        return x
+    wanted = annotated(parameter)
+    if wanted is bool and isinstance(x, float | int) and x in (0, 1):
+        return bool(x)
+    if wanted is int and isinstance(x, float | int) and float(x).is_integer():
+        return int(x)
+    if wanted is int and isinstance(x, np.ndarray) and np.all(x == np.floor(x)):
+        return x.astype(int).tolist() if takes_a_list(parameter) else x.astype(int)
+    if wanted is int and type(x) is tuple and all(isinstance(n, float) and n.is_integer() for n in x):
+        return tuple(map(int, x))
+    if isinstance(x, Whole):
+        return int(x)
+    if type(x) is tuple:
+        return tuple(int(part) if isinstance(part, Whole) else part for part in x)
+    if isinstance(x, int) and not isinstance(x, bool):
+        return float(x)
+    return x
+
+
+def _leaf(path: str, x: Any, notices: list[Notice]) -> Any:
+    """Return a leaf as it is stored: floats as float64, arrays of floats as read-only float64 copies."""
+    if isinstance(x, bool | np.bool_ | int | np.integer | str | bytes | None) or callable(x):
+        return x
+    if isinstance(x, float | np.floating):
+        return np.float64(x)
+    if isinstance(x, complex | np.complexfloating):
+        raise BadPoint(f"{path} is complex", do="pass its real and imaginary part as two inputs")
+    if isinstance(x, np.matrix | np.ma.MaskedArray):
+        raise BadPoint(f"{path} is a {type(x).__name__}, which redefines arithmetic", do="pass np.asarray(...) of it")
+    array = np.asarray(x) if hasattr(x, "__array__") else x
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fc":
+        return x.copy() if type(x) is np.ndarray else x
+    if array.dtype.kind == "c":
+        raise BadPoint(f"{path} is complex", do="pass its real and imaginary part as two inputs")
+    if array.dtype != np.float64:
+        says = f"{path} is {array.dtype.name}; it was checked as float64"
+        notices.append(Notice(Kind.PRECISION, Severity.INFO, says))
+    held = np.array(array, dtype=np.float64)
+    if shape(held) == ():
+        return held[()]
+    held.flags.writeable = False
+    return held

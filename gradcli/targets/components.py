@@ -1,0 +1,240 @@
+"""Classes that hold a function and its derivative: `forward` with `backward`, `compute` with `compute_partials`."""
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import BadClaim, BadPoint, BadTarget
+from gradcli.targets.loading import running
+from gradcli.targets.values import value
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import Tracer
+
+_PASSES = (("forward", "backward"), ("fprop", "bprop"), ("forward_pass", "backward_pass"))
+_RATES = ("lr", "learning_rate", "eta", "alpha", "step_size")  # a step of 0 leaves the weights as they are
+_BY_NAME = inspect.Parameter.KEYWORD_ONLY
+_PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """The function of an object, and the derivative that it claims: its kind, as an option names it, and the function of it.
+
+    `declared` are the values of inputs that the object declares itself, used where a point gives none.
+    """
+
+    function: Callable[..., Any]
+    kind: str
+    claim: Callable[..., Any]
+    declared: Mapping[str, Any] = field(default_factory=dict)
+
+    def completed(self, point: Mapping[str, Any], whole: str, seed: int, number: int) -> dict[str, Any]:
+        """Return a point with the declared inputs; `whole` is the key of a point that Python supplies as one object.
+
+        Values in the shape that is declared; drawn where all that is declared are the ones that stand for no value.
+        """
+        if not self.declared:
+            return dict(point)
+        held = point.get(whole)
+        given = {**(held if isinstance(held, dict) else {}), **{name: x for name, x in point.items() if name != whole}}
+        found = {}
+        for name, x in self.declared.items():
+            if name in given:
+                found[name] = _shaped(name, given[name], shape(x))
+            elif np.all(np.asarray(x) == 1.0):
+                size = ", ".join(map(str, shape(x)))
+                found[name] = value(f"uniform(0.5, 1.5{', ' if size else ''}{size})", name, seed, number)
+            else:
+                found[name] = x
+        return {**given, **found}
+
+
+def component_of(found: Any, text: str) -> Component | None:
+    """Return the function and the derivative of a class or an object that has both, or None for anything else.
+
+    Raises  BadTarget for a class that cannot be made without arguments, and for a backward pass that needs other values,
+            unless the object can be called itself.
+    """
+    if inspect.isfunction(found) or inspect.ismethod(found) or inspect.isbuiltin(found):
+        return None
+    try:
+        for names in _PASSES:
+            if all(callable(getattr(found, name, None)) for name in names):
+                return _passes(_instance(found, text), names, text)
+        if all(callable(getattr(found, name, None)) for name in ("compute", "compute_partials")):
+            return _explicit(_instance(found, text), text)
+    except (BadTarget, ValueError):  # a signature that cannot be read is a ValueError
+        if inspect.isclass(found) or not callable(found):
+            raise
+    return None
+
+
+def _instance(found: Any, text: str) -> Any:
+    if not inspect.isclass(found):
+        return found
+    try:
+        inspect.signature(found).bind()
+    except TypeError as error:
+        file, _, name = text.rpartition(":")
+        held = name.rpartition(".")[2].lower()
+        do = f"make one in the file, {held} = {name}(...), and name it: {file}:{held}"
+        raise BadTarget(f"{text}() cannot be made without arguments: {error}", do=do) from error
+    with running(f"{text}()"):
+        return found()
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return [p for p in inspect.signature(function).parameters.values() if p.kind in _PLAIN]
+
+
+def _passes(instance: Any, names: tuple[str, str], text: str) -> Component:
+    """Return a forward pass, and the backward pass as its product w J; or as its gradient, if it takes no cotangent."""
+    forward, backward = (getattr(instance, name) for name in names)
+    inputs, taken = _parameters(forward), _parameters(backward)
+    known = {p.name for p in inputs}
+    free = [p for p in taken if p.name not in known and p.name not in _RATES]
+    cotangent = free[0].name if free else None
+    needed = [p.name for p in free[1:] if p.default is p.empty]
+    if needed:
+        says = (
+            f"{text}.{names[1]} takes {', '.join(p.name for p in free)}: it can get a cotangent, and the inputs by name"
+        )
+        raise BadTarget(says, do=f"give {', '.join(needed)} a default")
+
+    def claim(**given: Any) -> Any:
+        forward(**{name: x for name, x in given.items() if name in known})
+        rates = {p.name: 0.0 for p in taken if p.name in _RATES and p.name not in known}
+        found = backward(**rates, **{p.name: given[p.name] for p in taken if p.name in given})
+        if isinstance(found, tuple) and len(found) > len(inputs):
+            says = f"{text}.{names[1]} returns {len(found)} values, and {names[0]} has {len(inputs)} input"
+            says += "" if len(inputs) == 1 else "s"
+            raise BadClaim(says, do=f"return the gradients by {', '.join(p.name for p in inputs)} alone")
+        return found
+
+    said = [(p.name, p.empty if k == 0 else p.default) for k, p in enumerate(inputs)]
+    said += [] if cotangent is None else [(cotangent, inspect.Parameter.empty)]
+    signature = inspect.Signature([inspect.Parameter(name, _BY_NAME, default=default) for name, default in said])
+    return Component(forward, "grad" if cotangent is None else "vjp", _named(claim, backward, signature, instance))
+
+
+def _named(function: Any, method: Any, signature: inspect.Signature, instance: Any) -> Callable[..., Any]:
+    """Return a function with the name and the place of a method, and a signature of its own."""
+    function.__signature__ = signature
+    function.__name__ = f"{type(instance).__name__}.{method.__name__}"
+    function.__wrapped__ = method
+    made: Callable[..., Any] = function
+    return made
+
+
+def _explicit(instance: Any, text: str) -> Component:
+    """Return what a component computes, and its partials as its Jacobian."""
+    if len(_parameters(instance.compute)) != 2:
+        raise BadTarget(f"{text}.compute takes discrete inputs too", do="write a component of the continuous ones")
+    if any(kind.__module__.partition(".")[0] == "openmdao" for kind in type(instance).__mro__):
+        return _of_openmdao(instance, text)
+
+    def partials(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Mapping[tuple[str, str], Any]:
+        found: dict[Any, Any] = {}
+        instance.compute_partials(dict(inputs), found)
+        return found
+
+    return _component(instance, partials, {}, {})
+
+
+def _of_openmdao(instance: Any, text: str) -> Component:
+    """Return a component of OpenMDAO: set up alone in a problem, whose total derivatives are its partials."""
+    om: Any = importlib.import_module("openmdao.api")
+    problem = om.Problem(reports=False)
+    problem.model.add_subsystem("component", instance, promotes=["*"])
+    with running(f"{text}.setup"):
+        problem.setup()
+        problem.final_setup()
+    keys = ("val", "shape")
+    declared = {
+        kind: {name: np.array(meta["val"]) for name, meta in instance.get_io_metadata((kind,), keys).items()}
+        for kind in ("input", "output")
+    }
+
+    def partials(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Mapping[tuple[str, str], Any]:
+        for name, x in inputs.items():
+            problem.set_val(name, x)
+        problem.run_model()
+        found: Mapping[tuple[str, str], Any] = problem.compute_totals(of=list(outputs), wrt=list(inputs))
+        return found
+
+    return _component(instance, partials, declared["input"], declared["output"])
+
+
+def _component(
+    instance: Any, partials: Callable[..., Any], inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+) -> Component:
+    def compute(**given: Any) -> Any:
+        held = next((x for x in given.values() if isinstance(x, Tracer)), None)
+        written = {name: _blank(x, held) for name, x in outputs.items()}
+        instance.compute(dict(given), written)
+        return written if len(written) > 1 else next(iter(written.values()), None)
+
+    def jacobian(**given: Any) -> dict[str, Any]:
+        y = compute(**given)
+        values = y if isinstance(y, dict) else {_only(instance, given, outputs): y}
+        found = partials(given, values)
+        return {name: _rows(found, values, name, x) for name, x in given.items()}
+
+    names = [inspect.Parameter(name, _BY_NAME) for name in inputs]
+    named = names or [inspect.Parameter("inputs", inspect.Parameter.VAR_KEYWORD)]
+    signature = inspect.Signature(named)
+    claim = _named(jacobian, instance.compute_partials, signature, instance)
+    return Component(_named(compute, instance.compute, signature, instance), "jac", claim, inputs)
+
+
+def _only(instance: Any, given: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
+    written = dict(outputs)
+    if not written:
+        instance.compute(dict(given), written)
+    return next(iter(written))
+
+
+def _blank(x: Any, tracer: Tracer | None) -> Any:
+    zeros = np.zeros(np.shape(x))
+    return zeros if tracer is None else tracer.hold(zeros)
+
+
+def _rows(found: Mapping[tuple[str, str], Any], values: Mapping[str, Any], name: str, x: Any) -> Any:
+    """Return the partials of all outputs by one input; those that were not written are zero."""
+    blocks = [_block(found.get((of, name)), of, name, y, x) for of, y in values.items()]
+    if len(blocks) == 1:
+        return blocks[0].reshape(shape(next(iter(values.values()))) + shape(x))
+    return np.concatenate([block.reshape((-1, *shape(x))) for block in blocks])
+
+
+def _block(partial: Any, of: str, name: str, y: Any, x: Any) -> Any:
+    rows, columns = int(np.size(y)), int(np.size(x))
+    if partial is None:
+        return np.zeros((rows, columns))
+    if hasattr(partial, "toarray"):
+        partial = partial.toarray()
+    given = np.asarray(partial, dtype=float)
+    if given.size == rows * columns:
+        return given.reshape((rows, columns))
+    if given.size == 1:
+        return np.full((rows, columns), float(given.reshape(-1)[0]))
+    if rows == columns == given.size:
+        return np.diag(given.reshape(-1))
+    says = (
+        f"the partial of {of} by {name} has shape {given.shape}; the output has {rows} entries, and the input {columns}"
+    )
+    raise BadClaim(says, do=f"write an array of shape ({rows}, {columns})")
+
+
+def _shaped(name: str, x: Any, wanted: Sequence[int]) -> Any:
+    """Return a value in the shape that is declared: a number fills it. Raises BadPoint."""
+    try:
+        return np.array(np.broadcast_to(np.asarray(x, dtype=float), wanted))
+    except ValueError:
+        raise BadPoint(
+            f"{name} has shape {shape(x)}; it is declared as {tuple(wanted)}", do="give it that shape"
+        ) from None

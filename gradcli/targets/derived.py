@@ -1,0 +1,192 @@
+"""Functions derived from a function: its gradient, its value along a line, a weighted sum of its outputs.
+
+A claimed Hessian is a claimed Jacobian of the gradient; a claimed product J v is a claimed derivative along v; a claimed
+product w J is a claimed gradient of the weighted sum. So one mechanism checks every kind of claim.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gradcli.arithmetic.dual import jvp
+from gradcli.arithmetic.program import value_and_pulled
+from gradcli.errors import NotSupported
+from gradcli.targets.facts import Surface
+from gradcli.targets.function import Function, Notice, Output, of
+from gradcli.targets.solver_tolerances import solvers_watched
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape, size
+from gradcli.tracing.tracer import Tracer, exact
+
+STEP = "step along v"  # the input of a function along a line; no parameter can have this name
+
+
+class _Derived:
+    """Base of the derived functions. The original function has been surveyed, so they report no notices."""
+
+    def __init__(self, f: Function) -> None:
+        self.f = f
+        self.kind = f.kind
+        self.inputs = f.inputs
+        self.outputs: tuple[Output, ...] = f.outputs
+        self.seconds: float | None = None
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        raise NotImplementedError
+
+    def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
+        return self(values), []
+
+
+class Gradient(_Derived):
+    """The gradient of a scalar function by the reverse mode, as one vector.
+
+    `claim` is the user's gradient, if one is claimed together with a second derivative.
+
+    Shapes  the value is (n,), n the number of entries of all inputs in `wrt`.
+    """
+
+    def __init__(
+        self,
+        f: Function,
+        wrt: tuple[str, ...],
+        values: Mapping[str, Value],
+        claim: Callable[[Mapping[str, Value]], Any] | None = None,
+    ) -> None:
+        super().__init__(f)
+        self.wrt = wrt
+        self.claim = claim
+        self.text = f"gradient of {f.text}"
+        self.outputs = tuple(Output(f"df/d{name}", shape(values[name])) for name in wrt)
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        xs = [values[name] for name in self.wrt]
+        _, xbars = value_and_pulled(of(self.f, values, self.wrt), xs, lambda y: exact(1, y))
+        return np.concatenate([np.reshape(xbar, (-1,)) for xbar in xbars])
+
+
+class GivenGradient(Gradient):
+    """The claimed gradient of a function that cannot be traced, in place of the reverse mode's.
+
+    Raises  NotSupported when called on tracers, or without a claim.
+    """
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        if self.claim is None or any(isinstance(x, Tracer) for x in values.values()):
+            raise NotSupported("second derivatives are compared with differences of the claimed gradient")
+        with solvers_watched():
+            parts = self.claim({name: x for name, x in values.items() if name != STEP})
+        return np.concatenate([np.reshape(parts[name], (-1,)) for name in self.wrt])
+
+
+class Along(_Derived):
+    """The function along a line through the point: t -> f(x + t v)."""
+
+    def __init__(self, f: Function, v: Mapping[str, Any]) -> None:
+        super().__init__(f)
+        self.v = dict(v)
+        self.inputs = (STEP, *f.inputs)
+        self.text = f"{f.text} along v"
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        moved = {name: values[name] + values[STEP] * step for name, step in self.v.items()}
+        return self.f({**{name: x for name, x in values.items() if name != STEP}, **moved})
+
+
+class Weighted(_Derived):
+    """A weighted sum of the function's outputs, sum(w * f); its gradient is the product w J."""
+
+    def __init__(self, f: Function, w: Any, what: str) -> None:
+        super().__init__(f)
+        self.w = w
+        self.text = what
+        self.outputs = ()
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        return np.sum(self.f(values) * self.w)
+
+
+class SumOfEntries(_Derived):
+    """The sum of the entries of a function whose Jacobian is diagonal: its gradient is that diagonal."""
+
+    def __init__(self, f: Function) -> None:
+        super().__init__(f)
+        self.text = f"sum of the entries of {f.text}"
+        self.outputs = ()
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        return np.sum(self.f(values))
+
+
+class OnSurfaces(_Derived):
+    """The function of inputs that are brought back to the sets they lie on, such as symmetric matrices.
+
+    Its gradient is that along the sets: of a function that reads one triangle alone, such as a Cholesky factor, it is
+    symmetric, too.
+    """
+
+    def __init__(self, f: Function, surfaces: Mapping[str, Surface]) -> None:
+        super().__init__(f)
+        self.surfaces = dict(surfaces)
+        self.text = f.text
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        back = {name: surface.bring(values[name]) for name, surface in self.surfaces.items() if name in values}
+        return self.f({**values, **back})
+
+
+def tangent(surfaces: Mapping[str, Surface], at: Mapping[str, Any], v: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a direction along the sets that inputs lie on: the derivative of bringing the inputs back to them."""
+    along = {name: jvp(s.bring, [at[name]], [v[name]])[1] for name, s in surfaces.items() if name in v}
+    return {**v, **along}
+
+
+def is_target(f: Function) -> bool:
+    """Whether a function is the target itself, if only on the sets that its inputs lie on, or the sum of its entries."""
+    return (f.f if isinstance(f, OnSurfaces | SumOfEntries) else f) is root_of(f)
+
+
+class Completed(_Derived):
+    """The function with fixed values for the arguments that are not differentiated."""
+
+    def __init__(self, f: Function, others: Mapping[str, Any]) -> None:
+        super().__init__(f)
+        self.others = dict(others)
+        self.text = f.text
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        return self.f({**self.others, **values})
+
+
+def gradient_in(f: Function) -> Gradient | None:
+    """Return the gradient if the function is one, one along a line, or the sum of its entries; else None."""
+    inner = f.f if isinstance(f, Along | SumOfEntries) else f
+    return inner if isinstance(inner, Gradient) else None
+
+
+def root_of(f: Function) -> Function:
+    """Return the original function, from which all derived ones were made."""
+    while isinstance(f, _Derived):
+        f = f.f
+    return f
+
+
+def either_way(rng: np.random.Generator, size: tuple[int, ...]) -> Any:
+    """Return random numbers from -1 to -0.5 and from 0.5 to 1."""
+    drawn = np.asarray(rng.random(size))
+    low = drawn < 0.5
+    return np.copysign(drawn + 0.5 * low, drawn - 0.5)[()]  # a mask of random numbers is slow to choose by
+
+
+def direction(seed: int, name: str, x: Any) -> Any:
+    """Return a random direction in proportion to the entries of `x`, so that a large entry does not hide a small one.
+
+    Shapes  as x.
+    """
+    rng = np.random.default_rng([seed, size(x), len(name), *name.encode()[:8]])
+    scale = np.maximum(np.abs(x), 1e-3 * max(1.0, float(np.max(np.abs(x), initial=0.0))))
+    scale = np.where(np.asarray(x) == 0, 1.0, scale)
+    v = np.asarray(either_way(rng, shape(x)) * scale)
+    v.flags.writeable = False  # a claim that tries to write into it is called again on copies
+    return v[()]

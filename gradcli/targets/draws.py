@@ -1,0 +1,179 @@
+"""Constructors of values for `--at`: arrays by size, and random draws, with a separate stream for each input."""
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from gradcli.targets.constructors import CONSTRUCTORS, shape_of, whole
+
+Sizes = Mapping[str, int]  # named sizes: n in randn(n, n)
+NO_SIZES: Sizes = MappingProxyType({})
+
+
+class Whole(int):
+    """An integer that the user wrote as `int(3)`: passed to a Python function unchanged, and not differentiated."""
+
+
+def _whole(x: Any) -> Any:
+    """Return an integer, or an array of integers. Raises ValueError for other numbers."""
+    if np.ndim(x) == 0:
+        return Whole(whole(x))
+    if not np.all(np.asarray(x) == np.floor(x)):
+        raise ValueError("it has entries that are not whole numbers")
+    return np.asarray(x).astype(int)
+
+
+class Source:
+    """The random numbers of one input at one point: a separate stream, so that adding an input changes no other."""
+
+    def __init__(self, seed: int, name: str, point: int, sizes: Sizes = NO_SIZES) -> None:
+        self.sizes = sizes
+        key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+        self.rng = np.random.default_rng([seed, key, point])
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """Return the constructors of `--at` by name: seeded draws, and arrays given by value and sizes."""
+        return {
+            **{name: partial(each.make, self.rng) for name, each in BY_SIZE.items()},
+            "int": _whole,
+            "complex": lambda real, imag: np.asarray(real, dtype=float) + 1j * np.asarray(imag, dtype=float),
+            **{name: CONSTRUCTORS[name] for name in ("eye", "identity", "linspace", "arange", "onehot")},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BySize:
+    """A constructor of an array of given sizes: how it is written, how many entries it makes, and how it makes them.
+
+    `entries` gets the arguments, before anything is allocated; `make` gets the random numbers before them. Both raise
+    ValueError for arguments that make no array.
+    """
+
+    usage: str
+    entries: Callable[..., int]
+    make: Callable[..., Any]
+
+
+def _count(*sizes: Any) -> int:
+    return math.prod(shape_of(*sizes))
+
+
+def _spd(rng: Any, n: Any) -> Any:
+    """Return a random symmetric positive definite matrix, with eigenvalues of order one."""
+    a = rng.standard_normal((whole(n), whole(n)))
+    return a @ a.T / whole(n) + np.eye(whole(n))
+
+
+# Draws that look like what trained networks see: heavy tails, outlier channels, class indices, padded batches.
+
+MOST_CLASSES = 2**24  # of zipf, which makes a table of so many numbers; vocabularies have up to 10^6
+_TAIL = 5.0  # degrees of freedom of trained: about what the networks in its sources have
+_RARE = 100  # one channel in so many is an outlier
+_LOG_SCALES = (1.0, 2.0)  # of outlier channels: 10 to 100
+
+
+def filled(*sizes: Any) -> tuple[int, ...]:
+    """Return a shape that holds an entry. Raises ValueError where no size is given, or one is not a positive integer."""
+    shape = shape_of(*sizes)
+    if not shape:
+        raise ValueError("no size is given")
+    if 0 in shape:
+        raise ValueError("a size is 0")
+    return shape
+
+
+def student(rng: Any, df: Any, *sizes: Any) -> Any:
+    """Return draws from Student's t with `df` degrees of freedom: the fewer, the heavier the tails; 1 is Cauchy's."""
+    shape = filled(*sizes)
+    if not 1 <= float(df) < np.inf:
+        raise ValueError(f"df is {df}, not a finite number of 1 or more")
+    return rng.standard_t(float(df), shape)
+
+
+def outliers(rng: Any, *sizes: Any) -> Any:
+    """Return standard normal draws times the scale of their channel, a position of the last axis."""
+    shape = filled(*sizes)
+    found = rng.standard_normal(shape)
+    found *= _scales(rng, shape[-1])
+    return found
+
+
+def trained(rng: Any, *sizes: Any) -> Any:
+    """Return scale*(mean + t): t is Student's with 5 degrees of freedom; each channel has its scale, and a normal mean.
+
+    A channel is a position of the last axis. Scales are those of `outliers`.
+    """
+    # Of 30 networks, weights and activations follow Student's t (Dotzel et al. 2024, arXiv:2405.03103); in transformers a few
+    # channels are 10 to 100 times larger for every token (Xiao et al. 2023, arXiv:2211.10438), and have means far from 0
+    # (Wei et al. 2023, arXiv:2304.09145).
+    shape = filled(*sizes)
+    found = rng.standard_t(_TAIL, shape)
+    found += rng.standard_normal(shape[-1])
+    found *= _scales(rng, shape[-1])
+    return found
+
+
+def _scales(rng: Any, n: int) -> Any:
+    """Return the scale of each of n channels: 10 to 100, even in the logarithm, in one of 100, at least one; 1 in the others."""
+    found = np.ones(n)
+    chosen = rng.choice(n, max(1, n // _RARE), replace=False)
+    found[chosen] = 10 ** rng.uniform(*_LOG_SCALES, chosen.size)
+    return found
+
+
+def zipf(rng: Any, k: Any, *sizes: Any) -> Any:
+    """Return integers below k by Zipf's law, as words of a text: i has the chance 1/(i + 1), relative to that of 0."""
+    shape, classes = filled(*sizes), whole(k)
+    if not 1 <= classes <= MOST_CLASSES:
+        raise ValueError(f"k is {classes:,}, not 1 to {MOST_CLASSES:,}")
+    summed = np.cumsum(1 / np.arange(1, classes + 1))
+    return np.searchsorted(summed, rng.random(shape) * summed[-1], side="right")
+
+
+def onehots(rng: Any, rows: Any, n: Any) -> Any:
+    """Return rows of n entries, of which one, drawn evenly, is 1 and the others are 0."""
+    shape = filled(rows, n)
+    found = np.zeros(shape)
+    found[np.arange(shape[0]), rng.integers(shape[1], size=shape[0])] = 1.0
+    return found
+
+
+def ragged(rng: Any, rows: Any, n: Any) -> Any:
+    """Return a mask of integers, 1 then 0 in each row: lengths are drawn evenly from 1 to n, and one row is full."""
+    shape = filled(rows, n)
+    lengths = rng.integers(1, shape[1], size=shape[0], endpoint=True)
+    lengths[rng.integers(shape[0])] = shape[1]
+    return (np.arange(shape[1]) < lengths[:, None]).astype(int)
+
+
+def causal(rng: Any, n: Any) -> Any:
+    """Return the mask of integers by which position i sees positions up to i: 1 on and below the diagonal, 0 above."""
+    return np.tri(*filled(n, n), dtype=int)
+
+
+# fmt: off
+BY_SIZE: Mapping[str, BySize] = MappingProxyType({
+    "randn":    BySize("randn(3, 4)",              _count, lambda rng, *sizes: rng.standard_normal(shape_of(*sizes))),
+    "rand":     BySize("rand(3, 4)",               _count, lambda rng, *sizes: rng.random(shape_of(*sizes))),
+    "uniform":  BySize("uniform(low, high, 3, 4)", lambda low, high, *sizes: _count(*sizes),
+                       lambda rng, low, high, *sizes: rng.uniform(low, high, shape_of(*sizes))),
+    "zeros":    BySize("zeros(3, 4)",              _count, lambda rng, *sizes: np.zeros(shape_of(*sizes))),
+    "ones":     BySize("ones(3, 4)",               _count, lambda rng, *sizes: np.ones(shape_of(*sizes))),
+    "full":     BySize("full(value, 3, 4)",        lambda value, *sizes: _count(*sizes),
+                       lambda rng, value, *sizes: np.full(shape_of(*sizes), float(value))),
+    "spd":      BySize("spd(3)",                   lambda n: whole(n) ** 2, _spd),
+    "student":  BySize("student(df, 3, 4)",        lambda df, *sizes: _count(*sizes), student),
+    "outliers": BySize("outliers(3, 4)",           _count, outliers),
+    "trained":  BySize("trained(3, 4)",            _count, trained),
+    "zipf":     BySize("zipf(k, 3, 4)",            lambda k, *sizes: _count(*sizes), zipf),
+    "onehots":  BySize("onehots(rows, n)",         lambda rows, n: _count(rows, n), onehots),
+    "ragged":   BySize("ragged(rows, n)",          lambda rows, n: _count(rows, n), ragged),
+    "causal":   BySize("causal(3)",                lambda n: _count(n, n), causal),
+})
+# fmt: on

@@ -1,0 +1,236 @@
+"""Assumptions about inputs: symmetric matrices, probabilities, signs; which shapes can have them, and values that do."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import BadOption
+from gradcli.tracing.shapes import shape
+
+Dims = tuple[str, ...]
+_PART = re.compile(r"\s*(\w+)\s*:\s*(.+)")
+
+
+_OFF = 1e-8  # relative to the largest entry, or to 1: how far off a set a value may be that was written in decimals
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """The set of the values for which a fact holds, if it is smooth: what a check needs to stay on it.
+
+    `bring(x)` returns the value on the set for an x beside it, and x itself for one on the set. `pull(x, g)` returns, for an
+    x on the set, the gradient of a function of bring(x) whose own gradient is g: it has no part across the set. `hides` says
+    what it lacks of g.
+    """
+
+    name: str
+    bring: Callable[[Any], Any]
+    pull: Callable[[Any, Any], Any]
+    hides: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """An assumption: whether inputs of given sizes can have it, what it needs in words, how to make it hold, and a test.
+
+    `holds(x)` tests a value; a value on a `surface` must be where it is brought to, too. Without a surface the values are
+    single ones, such as 0 and 1, by which nothing is differentiated, unless the fact is `open`.
+    """
+
+    fits: Callable[[Dims], bool]
+    needs: str
+    make: Callable[[Any, Any], Any]
+    holds: Callable[[Any], bool] = lambda x: True
+    surface: Surface | None = None
+    open: bool = False
+
+
+def _square(dims: Dims) -> bool:
+    return len(dims) == 2 and dims[0] == dims[1]
+
+
+def _spd(x: Any, rng: Any) -> Any:
+    return x @ x.T / len(x) + np.eye(len(x))
+
+
+def _simplex(x: Any, rng: Any) -> Any:
+    return np.abs(x) / np.sum(np.abs(x), axis=-1, keepdims=True)
+
+
+def _onehot(x: Any, rng: Any) -> Any:
+    return np.eye(np.shape(x)[-1])[rng.integers(np.shape(x)[-1], size=np.shape(x)[:-1])]
+
+
+def _any(dims: Dims) -> bool:
+    return True
+
+
+def _symmetric(x: Any) -> Any:
+    return (x + np.transpose(x)) / 2
+
+
+def _skew(x: Any) -> Any:
+    return (x - np.transpose(x)) / 2
+
+
+def _entries(where: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a function that keeps the entries of a square matrix that `where` keeps of a matrix of ones."""
+    return lambda x: x * where(np.ones(shape(x)))
+
+
+def _unit(x: Any) -> Any:
+    return x / np.sqrt(np.sum(x * x))
+
+
+def _sum_one(x: Any) -> Any:
+    return x / np.sum(x, axis=-1, keepdims=True)
+
+
+def _polar(x: Any) -> Any:
+    """Return the orthogonal factor of a matrix that is nearly orthogonal, by the iteration of Newton and Schulz."""
+    for _ in range(_POLAR):
+        x = x @ (3 * np.eye(shape(x)[0]) - np.transpose(x) @ x) / 2
+    return x
+
+
+def _whole(x: Any) -> bool:
+    return bool(np.all((x >= 0) & (x == np.floor(x))))
+
+
+def _one_hot(x: Any) -> bool:
+    return set(np.ravel(x)) <= {0.0, 1.0} and bool(np.all(np.sum(x, axis=-1) == 1))
+
+
+def _in_itself(bring: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return the adjoint of an orthogonal projection, which is the projection itself."""
+    return lambda x, g: bring(g)
+
+
+def _linear(name: str, bring: Callable[[Any], Any], hides: str) -> Surface:
+    return Surface(name, bring, _in_itself(bring), hides)
+
+
+_POLAR = 10  # iterations: from singular values of 0.1 to 1.7 to 1
+_VECTOR: tuple[Callable[[Dims], bool], str] = (lambda dims: len(dims) == 1, "a vector")
+_ROWS: tuple[Callable[[Dims], bool], str] = (lambda dims: len(dims) == 2, "a matrix")
+_MATRIX: tuple[Callable[[Dims], bool], str] = (_square, "a square matrix")
+SYMMETRIC = _linear("symmetric matrices", _symmetric, "its skew-symmetric part")
+_SPD = _linear("symmetric positive definite matrices", _symmetric, "its skew-symmetric part")
+_SKEW = _linear("skew-symmetric matrices", _skew, "its symmetric part")
+_DIAGONAL = _linear("diagonal matrices", _entries(lambda one: np.diag(np.diag(one))), "its entries off the diagonal")
+_LOWER = _linear("lower triangular matrices", _entries(np.tril), "its entries above the diagonal")
+_UPPER = _linear("upper triangular matrices", _entries(np.triu), "its entries below the diagonal")
+_ORTHOGONAL = Surface(
+    "orthogonal matrices", _polar, lambda x, g: (g - x @ np.transpose(g) @ x) / 2, "its part normal to them"
+)
+_UNIT = Surface("unit vectors", _unit, lambda x, g: g - x * np.sum(x * g), "its part along the vector")
+_SIMPLEX = Surface(
+    "the simplex", _sum_one, lambda x, g: g - np.sum(x * g, axis=-1, keepdims=True), "a number added to all its entries"
+)
+_SIMPLICES = Surface("rows on the simplex", _SIMPLEX.bring, _SIMPLEX.pull, "a number added to all entries of a row")
+FACTS: dict[str, Fact] = {
+    "symmetric":    Fact(*_MATRIX, lambda x, rng: (x + x.T) / 2, surface=SYMMETRIC),
+    "spd":          Fact(*_MATRIX, _spd, lambda x: bool(np.all(np.linalg.eigvalsh(x) > 0)), _SPD),
+    "tied":         Fact(*_MATRIX, lambda x, rng: (x + x.T) / 2, surface=SYMMETRIC),
+    "skew":         Fact(*_MATRIX, lambda x, rng: (x - x.T) / 2, surface=_SKEW),
+    "diagonal":     Fact(*_MATRIX, lambda x, rng: np.diag(np.diag(x)), surface=_DIAGONAL),
+    "lower":        Fact(*_MATRIX, lambda x, rng: np.tril(x), surface=_LOWER),
+    "upper":        Fact(*_MATRIX, lambda x, rng: np.triu(x), surface=_UPPER),
+    "orthogonal":   Fact(*_MATRIX, lambda x, rng: np.linalg.qr(x)[0], surface=_ORTHOGONAL),
+    "unit":         Fact(*_VECTOR, lambda x, rng: x / np.linalg.norm(x), surface=_UNIT),
+    "simplex":      Fact(*_VECTOR, _simplex, lambda x: bool(np.all(x >= 0)), _SIMPLEX),
+    "onehot":       Fact(*_VECTOR, _onehot, _one_hot),
+    "simplex rows": Fact(*_ROWS,   _simplex, lambda x: bool(np.all(x >= 0)), _SIMPLICES),
+    "onehot rows":  Fact(*_ROWS,   _onehot, _one_hot),
+    "signs":        Fact(_any, "", lambda x, rng: np.where(x < 0, -1.0, 1.0), lambda x: bool(np.all(np.abs(x) == 1))),
+    "mask":         Fact(_any, "", lambda x, rng: np.where(x < 0, 0.0, 1.0), lambda x: set(np.ravel(x)) <= {0.0, 1.0}),
+    "positive":     Fact(_any, "", lambda x, rng: np.abs(x) + 0.3, lambda x: bool(np.all(x > 0)), open=True),
+    "index":        Fact(_any, "", lambda x, rng: np.floor(np.abs(3 * x)) % 3, _whole),
+}  # fmt: skip
+
+
+def fact_broken(words: frozenset[str], x: Any) -> str | None:
+    """Return the first assumption that does not hold for a value, or None; a value may be 1e-8 of its size off a surface."""
+    x = np.asarray(x, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        for word in FACTS:
+            if word not in words:
+                continue
+            surface = FACTS[word].surface
+            if surface is not None:
+                off = float(np.max(np.abs(surface.bring(x) - x), initial=0.0))
+                if not off <= _OFF * max(1.0, float(np.max(np.abs(x), initial=0.0))):
+                    return word
+            if not FACTS[word].holds(x):
+                return word
+    return None
+
+
+def surface_of(words: frozenset[str]) -> Surface | None:
+    """Return the surface of the values for which assumptions hold; None if they leave the value free, or fix it.
+
+    Raises  BadOption for assumptions with two surfaces.
+    """
+    found = list(dict.fromkeys(s.bring for word in FACTS if word in words and (s := FACTS[word].surface) is not None))
+    if len(found) > 1:
+        raise BadOption(f"no check stays on two sets at once: {', '.join(sorted(words))}", do="assume one of them")
+    surfaces = [s for word in FACTS if word in words and (s := FACTS[word].surface) is not None]
+    return surfaces[0] if surfaces else None
+
+
+def is_fixed(words: frozenset[str]) -> bool:
+    """Whether assumptions leave single values, such as 0 and 1, by which nothing is differentiated."""
+    return any(FACTS[word].surface is None and not FACTS[word].open for word in words)
+
+
+def dims_of_values(values: Mapping[str, Any]) -> dict[str, Dims]:
+    """Return the lengths of each input's axes as texts, as assumptions read them."""
+    return {name: tuple(map(str, np.shape(x))) for name, x in values.items() if isinstance(x, np.ndarray | np.floating)}
+
+
+def facts_of(texts: list[str], dims: Mapping[str, Dims]) -> dict[str, frozenset[str]]:
+    """Return the assumptions about each input, read from strings such as `S: spd, tied; y: simplex`.
+
+    Raises  BadOption for an unknown assumption or input, or an assumption that cannot hold.
+    """
+    found: dict[str, frozenset[str]] = {}
+    for part in (p for text in texts for p in text.split(";") if p.strip()):
+        match = _PART.fullmatch(part)
+        if match is None:
+            raise BadOption(f"the assumption '{part.strip()}' cannot be read", do='write --assume "S: spd; y: simplex"')
+        name, words = match[1], match[2]
+        if name not in dims:
+            raise BadOption(f"--assume names '{name}', which is not an input", do=f"inputs: {', '.join(dims)}")
+        found[name] = found.get(name, frozenset()) | frozenset(_words(words, name, dims[name]))
+    return found
+
+
+def _words(text: str, name: str, dims: Dims) -> list[str]:
+    words = []
+    rest = text.strip().lower()
+    while rest:
+        word = next((w for w in sorted(FACTS, key=len, reverse=True) if re.match(rf"{w}\b", rest)), None)
+        if word is None:
+            raise BadOption(f"'{rest.split()[0]}' is no assumption", do=f"known: {', '.join(FACTS)}")
+        if not FACTS[word].fits(dims):
+            shape = " x ".join(dims) or "a number"
+            raise BadOption(f"{name} is {shape} and cannot be {word}", do=f"{word} is for {FACTS[word].needs}")
+        words.append(word)
+        rest = rest[len(word) :].lstrip(" ,")
+    return words
+
+
+def drawn(facts: frozenset[str], shape: tuple[int, ...], rng: Any) -> Any:
+    """Return a random value for which the facts hold."""
+    return assumed(facts, rng.standard_normal(shape) if shape else np.float64(rng.standard_normal()), rng)
+
+
+def assumed(facts: frozenset[str], x: Any, rng: Any) -> Any:
+    """Return the value nearest at hand for which the facts hold."""
+    for word in FACTS:
+        if word in facts:
+            x = FACTS[word].make(x, rng)
+    return np.asarray(x, dtype=np.float64)[()]

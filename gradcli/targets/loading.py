@@ -1,0 +1,279 @@
+"""Load Python targets: the objects that `losses.py:focal` and `package.module:Model.loss` name."""
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gradcli.arithmetic.quiet import quiet_imports
+from gradcli.errors import BadTarget
+from gradcli.request.target_text import TARGET
+from gradcli.targets.missing_target import no_file, no_module, no_name, not_python
+from gradcli.targets.python import message_of
+from gradcli.tracing.provenance import is_users, own, raised_at, shown
+
+NOTEBOOK = "__main__"  # the module that holds the names of a notebook, which messages name alone
+_LIBRARIES = {
+    "numpy",
+    "scipy",
+    "torch",
+    "jax",
+    "jaxlib",
+    "tensorflow",
+    "mlx",
+    "gradcli",
+    "keras",
+}  # their own lines are not the user's
+_PAIRS = ("{}_grad", "grad_{}", "d{}", "{}_jac", "{}_gradient")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a Python target names, and the module it was found in."""
+
+    text: str
+    found: Any
+    module: ModuleType
+
+
+def load(text: str, what: str = "function") -> Loaded:
+    """Return the object that a Python target names; this imports, and so runs, the user's module.
+
+    `what` is what messages call the object.
+
+    Raises  BadTarget if there is no such file or name (it suggests near ones), or if the module itself raises an error
+            (with its line).
+    """
+    match = TARGET.fullmatch(text.strip())
+    if match is None:
+        module = _module(text.strip())
+        raise BadTarget(f"'{text.strip()}' names no function", do=_offers(module, text.strip()))
+    module = _module(match["file"])
+    found = _member(module, match["name"], match["file"], what)
+    if match["made"]:
+        with running(f"{match['name']}()"):
+            found = found()
+    shown = text.strip().removeprefix(f"{NOTEBOOK}:")
+    return Loaded(shown, found, module)
+
+
+def module_of(text: str) -> ModuleType:
+    """Return the module of a Python target. Raises BadTarget."""
+    match = TARGET.fullmatch(text.strip())
+    return _module(text.strip() if match is None else match["file"])
+
+
+def member(module: ModuleType, name: str) -> Any:
+    """Return the object that a dotted name refers to in a module, or None.
+
+    Raises  BadTarget for a method whose class cannot be instantiated without arguments.
+    """
+    found: Any = module
+    for part in name.split("."):
+        found = _bound_method(found, part, name, "the file") if hasattr(found, part) else None
+    return found
+
+
+def pairs(module: ModuleType, name: str) -> list[str]:
+    """Return the functions of a module that look like the gradient of the one named."""
+    base, _, last = name.rpartition(".")
+    owner = member(module, base) if base else module
+    likely = [pattern.format(last) for pattern in _PAIRS]
+    return [f"{base}.{other}" if base else other for other in likely if callable(getattr(owner, other, None))]
+
+
+def _module(file: str) -> ModuleType:
+    return _from_file(Path(file)) if file.endswith(".py") else _imported(file)
+
+
+def _imported(name: str) -> ModuleType:
+    importable(str(Path.cwd()))
+    top = name.split(".")[0]
+    if top not in sys.modules and importlib.util.find_spec(top) is None:
+        raise no_module(name)
+    with running(name):
+        module = importlib.import_module(name)
+    if getattr(module, "__file__", None) and top not in _LIBRARIES:
+        own(str(Path(str(sys.modules[top].__file__ or module.__file__)).parent))
+    return module
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise no_file(str(path))
+    path = path.resolve()
+    root, name = _as_package(path)
+    importable(str(Path.cwd()))
+    importable(str(path.parent), first=True)
+    _forget_namesakes(path.parent)
+    own(str(path.parent))
+    if "." in name:
+        importable(str(root))
+        with running(shown(str(path))):
+            return importlib.import_module(name)
+    for known in (name, f"{name}_target"):  # a file may have the name of a module that is already loaded
+        module = sys.modules.get(known)
+        if module is not None and Path(str(getattr(module, "__file__", None) or "")) == path:
+            return module
+    return _executed(path, name if name not in sys.modules else f"{name}_target")
+
+
+def _executed(path: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise BadTarget(f"{path} cannot be loaded as Python", do="give a .py file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with running(shown(str(path))):
+            try:
+                spec.loader.exec_module(module)
+            except FileNotFoundError as error:
+                if not _beside(error, path):
+                    raise
+                with _folder(path.parent):  # the file opens its data by paths relative to its own folder
+                    spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _beside(error: FileNotFoundError, path: Path) -> bool:
+    name = error.filename or str(error).removesuffix(" not found.")  # np.loadtxt's message; it sets no filename
+    return isinstance(name, str) and not Path(name).is_absolute() and (path.parent / name).exists()
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _as_package(path: Path) -> tuple[Path, str]:
+    """Return the parent folder of the outermost package that contains a file, and the file's dotted name from there."""
+    names, folder = [path.stem], path.parent
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(names)
+
+
+def importable(folder: str, *, first: bool = False) -> None:
+    """Let modules be imported from a folder, before all others if it is to be the first."""
+    if first and sys.path[:1] != [folder]:
+        sys.path[:] = [folder, *(other for other in sys.path if other != folder)]
+    elif folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def _forget_namesakes(folder: Path) -> None:
+    """Forget the user's modules that another folder gave, and that this one has under the same name."""
+    for file in folder.glob("*.py"):
+        known = getattr(sys.modules.get(file.stem), "__file__", None)
+        if isinstance(known, str) and is_users(known) and Path(known).resolve() != file:
+            del sys.modules[file.stem]
+
+
+def _member(module: ModuleType, name: str, file: str, what: str) -> Any:
+    found: Any = module
+    reached = ""
+    for part in name.split("."):
+        if not hasattr(found, part):
+            known = names_of(found) if what == "function" else public_names(found)
+            where = f"{reached} of {file}" if reached else file
+            raise no_name(where, part, known, f"{file}:{reached}.?" if reached else f"{file}:?", what)
+        found = _bound_method(found, part, reached or part, file)
+        reached = f"{reached}.{part}" if reached else part
+    return found
+
+
+def public_names(owner: Any) -> list[str]:
+    """Return the names of what a module or an object holds, without modules and private names."""
+    held = vars(owner) if hasattr(owner, "__dict__") else {}
+    return [name for name, x in held.items() if not name.startswith("_") and not isinstance(x, ModuleType)]
+
+
+def _bound_method(owner: Any, part: str, where: str, file: str) -> Any:
+    """Return a member; a method of a class is bound to an instance made without arguments."""
+    found = getattr(owner, part)
+    if not inspect.isclass(owner) or not inspect.isfunction(inspect.getattr_static(owner, part)):
+        return found
+    needed = [p.name for p in list(inspect.signature(found).parameters.values())[:1]]
+    if needed != ["self"]:
+        return found
+    try:
+        instance = owner()
+    except TypeError as error:
+        raise BadTarget(
+            f"{where}.{part} needs an instance, and {where}() cannot be made without arguments",
+            do=f"make one in the file and name it: {file}:instance.{part}",
+        ) from error
+    return getattr(instance, part)
+
+
+def names_of(owner: Any) -> list[str]:
+    """Return the names of the public callables that an object defines; a module's imported ones are left out."""
+    name = getattr(owner, "__name__", None)
+    found = []
+    for key, x in vars(owner).items() if hasattr(owner, "__dict__") else ():
+        if not callable(x) or key.startswith("_"):
+            continue
+        if not isinstance(owner, ModuleType) or getattr(x, "__module__", name) == name:
+            found.append(key)
+    return found
+
+
+def _offers(module: ModuleType, file: str) -> str:
+    names = [name for name in names_of(module) if not inspect.isclass(getattr(module, name))]
+    likely = [(name, other) for name in names for other in pairs(module, name)]
+    if not names:
+        return "it defines no functions"
+    said = f"it has: {', '.join(names[:20])}"
+    return said + "".join(f"\n  gradcli check {file}:{name} --grad {other}" for name, other in likely[:5])
+
+
+def own_package_of(function: Any) -> None:
+    """Treat the installed package that defines a function, or the class of its object, as the user's code."""
+    function = inspect.unwrap(getattr(function, "func", function))
+    owner = getattr(function, "__self__", function)
+    kinds = [] if inspect.ismodule(owner) else inspect.getmro(owner if inspect.isclass(owner) else type(owner))
+    for name in {getattr(x, "__module__", None) or "" for x in (function, *kinds)}:
+        top = name.partition(".")[0]
+        file = getattr(sys.modules.get(top), "__file__", None)
+        if file and top not in _LIBRARIES and top not in sys.stdlib_module_names and not is_users(file):
+            own(str(Path(file).parent))
+
+
+@contextmanager
+def running(what: str, kind: type[BadTarget] | Callable[..., Any] = BadTarget) -> Iterator[None]:
+    """Turn any exception of the user's code into one error of type `kind`, with its message and line."""
+    try:
+        with quiet_imports():
+            yield
+    except BadTarget:
+        raise
+    except SyntaxError as error:
+        raise not_python(what, error, kind) from error
+    except SystemExit as error:
+        raise kind(
+            f"{what} called sys.exit({error.code!r})",
+            where=raised_at(error.__traceback__),
+            do='put the code that runs under: if __name__ == "__main__":',
+        ) from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        did = "cannot be loaded" if kind is BadTarget and not what.endswith("()") else "raised"
+        raise kind(f"{what} {did}: {message_of(error)}", where=raised_at(error.__traceback__)) from error

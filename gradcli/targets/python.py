@@ -1,0 +1,368 @@
+"""Python callables as functions of named inputs: the user's code runs unchanged on numpy values, traced on tracers."""
+
+import contextlib
+import inspect
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import FunctionFailed, GradcliError, NotSupported, TraceEnded
+from gradcli.request.pick import Pick
+from gradcli.rules.pairs import Pair
+from gradcli.targets import solvers as _solvers  # noqa: F401  (adds the stand-ins of solvers)
+from gradcli.targets.function import Notice, Output
+from gradcli.targets.labelled import PandasEnded, in_a_trace, in_pandas
+from gradcli.targets.missing_arguments import as_dict, as_integers, open_ended
+from gradcli.targets.outputs import flattened
+from gradcli.targets.replacement_scope import replaced, solver_tolerances, stand_ins, tracing, untraced, users_modules
+from gradcli.targets.solver_tolerances import TIGHTER, solvers_watched
+from gradcli.targets.structure import Leaf, Node, labelled, put_together
+from gradcli.tracing.primitive import Value, settled
+from gradcli.tracing.provenance import package_raised, raised_at
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import Tracer
+from gradcli.words import Kind, Severity, TargetKind
+
+_SAME = 1e-14  # relative: values that differ by less do so by rounding
+_MOST_SAID = 300  # most characters quoted from an exception's message
+_ABOUT_INTEGERS = ("integer", "'float", "float64'", "slice", "as indices must be")
+_OF_TENSORS = ("type Long", "expected Long", "as indices must be", '"nll_loss', "expected int64", "must have integer")
+_POSITIONAL, _KEYWORD, _ALL_POSITIONAL, _ALL_KEYWORDS = "positional", "keyword", "*", "**"
+
+
+class PythonFunction:
+    """A Python callable whose arguments have a known structure; its inputs are their float leaves, named by path.
+
+    `arguments` holds the structure of each argument. With `pick` the function returns its value and its gradient, and these
+    are the parts of its result that they are; only the value is differentiated. `solvers` are the solvers of scipy that it
+    called where it was surveyed, with their tolerances in words, and `tolerance_factor` is that of smaller ones.
+    """
+
+    kind: TargetKind = "python"
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        text: str,
+        arguments: Mapping[str, Node],
+        inputs: tuple[str, ...],
+        pick: Pick | None = None,
+    ) -> None:
+        self.function = function
+        self.text = text
+        self.arguments = {name: arguments[name] for name in in_order(arguments, signature_of(function))}
+        self.inputs = inputs
+        self.pick = pick
+        self.outputs: tuple[Output, ...] = ()
+        self.copies = False
+        self.seconds: float | None = None
+        self.calls = 0  # of the function, on numbers and on tracers
+        self.solvers: tuple[str, ...] = ()
+        self.tolerance_factor = TIGHTER[0]  # of solvers, where the reference is taken
+        self._watched = False  # whether its solvers are: those of a claim are not
+        self._passing = passing(function, tuple(self.arguments))
+        self._labelled = labelled(self.arguments.values())
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        """Return the value as one number or array.
+
+        Raises  FunctionFailed with the user's own message and line, or for complex results; TraceEnded, NoRule.
+        """
+        y = settled(flattened(self.raw(values), self.text)[0])
+        if isinstance(y, Pair):
+            raise FunctionFailed(
+                f"{self.text} returns complex numbers", do="return a real number: np.abs(z)**2, z.real"
+            )
+        return y
+
+    def raw(self, values: Mapping[str, Value]) -> Any:
+        """Return what the function itself returns, or only the value if it returns its gradient too."""
+        y = self.returned(values)
+        return y if self.pick is None else self.pick.value_of(y, self.text)
+
+    def returned(self, values: Mapping[str, Value]) -> Any:
+        """Return what the function itself returns; it is called on copies if it writes into its arguments.
+
+        Raises  FunctionFailed for an exception of the user's code; TraceEnded for one on tracers.
+        """
+        tracers = [x for x in values.values() if isinstance(x, Tracer)]
+        try:
+            if tracers:
+                return self._traced(values, max(tracers, key=lambda x: x.level).hold)
+            given = {path: np.array(x) for path, x in values.items()} if self.copies else values
+            with untraced() if tracing() else contextlib.nullcontext():
+                return self._called(given)
+        except GradcliError as error:
+            error.where = error.where or raised_at(error.__traceback__)
+            self._advise_values(error, error)
+            raise
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if not tracers and not self.copies and _writes(error):
+                self.copies = True
+                return self.returned(values)
+            raise self._failed(error, bool(tracers), values) from error
+
+    def _traced(self, values: Mapping[str, Value], hold: Callable[[Value], Value]) -> Any:
+        """Call the function on tracers; raise TraceEnded even if the function caught that error and went on."""
+        before = TraceEnded.raised
+        with stand_ins(hold, users_modules()):
+            held = {path: x if path in self._labelled else _own(x, hold) for path, x in values.items()}
+            y = self._called(held, replaced(self.function))
+        if TraceEnded.raised != before:
+            raise TraceEnded("an except clause of the function caught the error that ended the trace")
+        return y
+
+    def _called(self, values: Mapping[str, Value], function: Callable[..., Any] | None = None) -> Any:
+        """Call the function, or what stands in for it."""
+        self.calls += 1
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for name, node in self.arguments.items():
+            x = put_together(node, values)
+            how = self._passing.get(name, _POSITIONAL)
+            if how == _POSITIONAL:
+                args.append(x)
+            elif how == _ALL_POSITIONAL:
+                args.extend(x if isinstance(x, tuple | list) or np.ndim(x) else (x,))
+            elif how == _ALL_KEYWORDS:
+                kwargs |= x
+            else:
+                kwargs[name] = x
+        # errstate undoes changes that the function makes to numpy's error handling
+        with np.errstate(), solvers_watched() if self._watched else contextlib.nullcontext():
+            return (function or self.function)(*args, **kwargs)
+
+    def _failed(self, error: BaseException, tracing: bool, values: Mapping[str, Value]) -> GradcliError:
+        """Return our error for an exception of the user's code, with its message and line; TraceEnded while tracing."""
+        where = raised_at(error.__traceback__)
+        cause = _cause(error)
+        if cause is not None:
+            cause.where = cause.where or where
+            self._advise_values(cause, error)
+            return cause
+        if isinstance(error, SystemExit):
+            return FunctionFailed(f"{self.text} called sys.exit({error.code!r})", where=where)
+        said = message_of(error)
+        if tracing:
+            package = package_raised(error.__traceback__)
+            what = f"{package[0]} of {package[1]} is not traced" if package is not None else "the trace ended"
+            ended = TraceEnded(f"{what}: {said}", where=where)
+            self._advise_values(ended, error)
+            return ended
+        return FunctionFailed(f"{self.text} raised {said}", where=where, do=self._advice(error, values))
+
+    def _advise_values(self, ended: GradcliError, error: BaseException) -> None:
+        """Let the error that ended a trace inside pandas say to take the values."""
+        if isinstance(ended, NotSupported) and not isinstance(ended, PandasEnded) and in_pandas(error):
+            ended.do = in_a_trace(next(iter(self._labelled), "df"))
+
+    def _advice(self, error: BaseException, values: Mapping[str, Value]) -> str | None:
+        text = message_of(error)
+        if isinstance(error, TypeError | IndexError):
+            leaves = [name for name, node in self.arguments.items() if isinstance(node, Leaf)]
+            dicts = filter(None, (as_dict(self.function, self.text, name) for name in leaves))
+            if (hint := next(dicts, None)) is not None:
+                return hint
+        if (
+            isinstance(error, KeyError)
+            and error.args
+            and isinstance(error.args[0], str)
+            and error.args[0].isidentifier()
+        ):
+            return open_ended(self.function, self.arguments, error.args[0]) if takes_keywords(self.function) else None
+        words = _ABOUT_INTEGERS if isinstance(error, TypeError | IndexError) else _OF_TENSORS
+        if not any(word in text for word in words):
+            return None
+        where = raised_at(error.__traceback__)
+        arrays = words is _OF_TENSORS or "used as ind" in text or "ndarray" in text
+        floats = {name: values[name] for name in self.inputs if arrays or np.shape(values[name]) == ()}
+        named = as_integers(floats, where.text if where else "")
+        return f'numbers are floats unless written int(3): --at "{named or "n=int(3)"}"'
+
+    def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
+        """Return the value and notices: the function writes into inputs, is not deterministic, or returns an int.
+
+        Cost    two calls of the function, of which the second is timed; up to three more if it calls a solver of scipy.
+        """
+        self._watched = True
+        with solver_tolerances(1.0) as calls:
+            y, self.outputs, notices = self._first(values)
+        with solver_tolerances(1.0) as more:  # the first call may have imported scipy
+            start = time.perf_counter()
+            again = flattened(self.raw(values), self.text)[0]
+            self.seconds = time.perf_counter() - start
+        self.solvers = tuple(dict.fromkeys((*self.solvers, *calls, *more)))
+        self._watched = bool(self.solvers)
+        if self.solvers:
+            self.tolerance_factor = min(self.tolerance_factor, self._factor_that_changes(values, y))
+        if shape(again) != shape(y) or not np.array_equal(np.asarray(again), np.asarray(y), equal_nan=True):
+            notices.append(_changing(y, again))
+        if self.copies:
+            notices.append(
+                Notice(Kind.MUTATES_INPUT, Severity.WARNING, f"{self.text} writes into its input; it was given copies")
+            )
+        return y, notices
+
+    def _factor_that_changes(self, values: Mapping[str, Value], y: Value) -> float:
+        """Return the factor of the tolerances of solvers that changes the value; a step of a solver may overshoot the first."""
+        for factor in TIGHTER:
+            with solver_tolerances(factor):
+                z = flattened(self.raw(values), self.text)[0]
+            if shape(z) == shape(y) and np.any(np.abs(z - y) > _SAME * np.abs(y)):
+                return factor
+        return TIGHTER[0]
+
+    def _first(self, values: Mapping[str, Value]) -> tuple[Value, tuple[Output, ...], list[Notice]]:
+        raw = self.raw(values)
+        y, outputs = flattened(raw, self.text)
+        if np.iscomplexobj(y):
+            raise FunctionFailed(
+                f"{self.text} returns complex numbers", do="return a real number: np.abs(z)**2, z.real"
+            )
+        if isinstance(raw, int | np.integer) and not isinstance(raw, bool):
+            says = f"{self.text} returns an int ({int(raw)}), whose gradient is zero"
+            return y, outputs, [Notice(Kind.INTEGER, Severity.WARNING, says, hint="return a float")]
+        return y, outputs, [] if self.pick is not None else _looks_like_both(raw, values, self.inputs)
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
+    """Return a callable's signature, or None if it has none (some C functions)."""
+    return _known_of(function).signature
+
+
+@dataclass(slots=True)
+class _Known:
+    """Cached facts about a callable: its signature, and how arguments with given names are passed."""
+
+    own: Any
+    signature: inspect.Signature | None
+    passing: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
+
+
+_KNOWN: weakref.WeakKeyDictionary[Callable[..., Any], _Known] = weakref.WeakKeyDictionary()
+
+
+def _known_of(function: Callable[..., Any]) -> _Known:
+    own = getattr(function, "__signature__", None)
+    try:
+        known = _KNOWN.get(function)
+        if known is None or known.own is not own:
+            known = _KNOWN[function] = _Known(own, _told(function))
+    except TypeError:  # it is not hashable, or has no weak references
+        return _Known(own, _told(function))
+    return known
+
+
+def _told(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (ValueError, TypeError):
+        return None
+
+
+def in_order(names: Iterable[str], signature: inspect.Signature | None) -> list[str]:
+    """Return argument names in the order of the parameters; names that are no parameter come last."""
+    names = list(names)
+    if signature is None or list(signature.parameters) == names:
+        return names
+    order = {name: k for k, name in enumerate(signature.parameters)}
+    return sorted(names, key=lambda name: order.get(name, len(order)))
+
+
+def passing(function: Callable[..., Any], given: tuple[str, ...]) -> dict[str, str]:
+    """Return how each argument of a function is passed: by position, by name, as `*args` or as `**kwargs`."""
+    known = _known_of(function)
+    if given not in known.passing:
+        known.passing[given] = _how(known.signature, given)
+    return known.passing[given]
+
+
+def takes_keywords(function: Callable[..., Any]) -> bool:
+    """Whether a function has `**kwargs`."""
+    signature = signature_of(function)
+    return signature is not None and any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+
+
+def _how(signature: inspect.Signature | None, given: tuple[str, ...]) -> dict[str, str]:
+    """Return how each argument is passed: by position up to the first parameter that is left out, then by name."""
+    found, unbroken = {}, True
+    if signature and any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+        found = {name: _KEYWORD for name in given if name not in signature.parameters and name.isidentifier()}
+    for name, parameter in (signature.parameters if signature else {}).items():
+        if name not in given:
+            unbroken = unbroken and parameter.kind is parameter.VAR_POSITIONAL
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            found[name] = _ALL_POSITIONAL
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            found[name] = _ALL_KEYWORDS
+        else:
+            found[name] = _POSITIONAL if unbroken and parameter.kind is not parameter.KEYWORD_ONLY else _KEYWORD
+    return found
+
+
+def message_of(error: BaseException) -> str:
+    """Return an exception's type and message, in one line."""
+    try:
+        text = " ".join(str(error).split())
+        if len(text) > _MOST_SAID:
+            text = text[:_MOST_SAID].rpartition(" ")[0] + " ..."
+    except Exception:
+        text = "its message cannot be written"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _own(x: Value, hold: Callable[[Value], Value]) -> Value:
+    """Return a value that the function may write into: a twin of a tracer, or a float64 array held by the sweep."""
+    if isinstance(x, Tracer):
+        return x.twin()
+    return hold(x) if type(x) is np.ndarray and x.dtype == np.float64 else x
+
+
+def _writes(error: BaseException) -> bool:
+    return isinstance(error, ValueError) and "read-only" in str(error)
+
+
+def _cause(error: BaseException | None) -> GradcliError | None:
+    """Return our error in an exception's chain, or None: numpy replaces ours by its own in `a[i] = t`."""
+    seen = 0
+    while error is not None and seen < 10:
+        if isinstance(error, GradcliError):
+            return error
+        error, seen = error.__cause__ or error.__context__, seen + 1
+    return None
+
+
+def _looks_like_both(raw: Any, values: Mapping[str, Value], inputs: tuple[str, ...]) -> list[Notice]:
+    """Return a notice if a function returns a scalar and an array shaped like its input, as for scipy's `jac=True`."""
+    if not isinstance(raw, tuple) or hasattr(raw, "_fields") or not inputs:
+        return []
+    wanted = shape(values[inputs[0]])
+    kinds = [None if isinstance(part, dict | tuple | list | str | None) else shape(part) for part in raw]
+    orders = [(0, 1)] if len(raw) > 2 else [(0, 1), (1, 0)]
+    if not wanted or max(map(len, orders)) > len(raw):
+        return []
+    found = next(((k, j) for k, j in orders if kinds[k] == () and kinds[j] == wanted), None)
+    if found is None:
+        return []
+    hint = "if the second is the gradient: --value-and-grad"
+    if len(raw) > 2 or found != (0, 1):
+        hint = f"if part {found[1]} is the gradient: --pick value={found[0]},grad={found[1]}"
+    says = "it returns a scalar and an array shaped like its input: both are differentiated, as outputs"
+    return [Notice(Kind.VALUE_AND_GRADIENT, Severity.WARNING, says, hint=hint)]
+
+
+def _changing(y: Value, again: Value) -> Notice:
+    a, b = np.asarray(y, dtype=float), np.asarray(again, dtype=float)
+    size = f" by {float(np.max(np.abs(a - b), initial=0.0)):.1e}" if a.shape == b.shape else ""
+    return Notice(
+        Kind.NOT_DETERMINISTIC,
+        Severity.INCONCLUSIVE,
+        f"two calls with the same arguments give different values{size}",
+        hint="fix the seed inside the function, or pass the random numbers as an input",
+    )

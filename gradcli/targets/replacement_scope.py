@@ -1,0 +1,355 @@
+"""Stand-ins for functions of numpy, math and scipy that do not dispatch to tracers, used while tracing.
+
+`np.zeros(n)` filled by `out[i] = t`, `np.array([t, u])`, `np.full(3, t)`, `math.sin(t)`, `np.vectorize(f)(t)` and
+`scipy.stats.norm.logpdf(t)` use none of numpy's dispatch protocols. A call with traced arguments gets the stand-in, whoever
+makes it. A call without them gets it if the user's code makes it, because traced values may be written into a new array;
+installed packages and gradcli get the original. The originals are restored, even if the user's code raises.
+
+A function that numba compiles runs its Python code on traced arguments, and is compiled while the originals are in place:
+numba knows numpy's functions by identity.
+"""
+
+import functools
+import operator
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType, MethodType, ModuleType
+from typing import Any
+
+from gradcli.rules import scipy as of_scipy
+from gradcli.targets import numba_functions
+from gradcli.targets.numpy_replacements import FLOAT, SWEEPS, Hold, Joined, replacements, traced
+from gradcli.targets.solver_tolerances import SOLVERS, SolverRow, call_watched, is_inside_solver, tolerances_times
+from gradcli.tracing.captured import Captured
+from gradcli.tracing.provenance import called_name, is_ours, is_users
+
+_LOCK = threading.Lock()
+_INSTALLED: list[
+    tuple[dict[str, Any], dict[str, Any]]
+] = []  # namespaces of modules and their original entries, while any thread traces
+_WITH_FLOAT: list[dict[str, Any]] = []  # namespaces of the user's modules in which `float` is replaced meanwhile
+_USERS_OF_IT = [0]
+_SOLVERS_REPLACED: list[tuple[dict[str, Any], str, Any]] = []  # namespaces of modules, a name, and its original entry
+_USERS_OF_SOLVERS = [0]
+
+
+def _for_user(original: Any, stand_in: Callable[..., Any]) -> Any:
+    """Return a function that chooses between the original and the stand-in, by who calls it and with what.
+
+    Compiled code has no Python frame: what it allocates while the user's code calls it must be real arrays.
+    """
+
+    @functools.wraps(original, updated=())
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        if SWEEPS.hold is None:
+            return original(*args, **kwargs)
+        frame = sys._getframe(1)
+        file = frame.f_code.co_filename
+        if is_users(file) and _calls(frame, chosen):
+            return stand_in(*args, **kwargs)
+        if is_ours(file) or not (traced(args) or traced(list(kwargs.values()))):
+            return original(*args, **kwargs)
+        return stand_in(*args, **kwargs)
+
+    return chosen
+
+
+def _for_method(original: Any, stand_in: Callable[..., Any]) -> Any:
+    """Return a method that calls the stand-in where an argument, or what the instance holds, is traced."""
+
+    @functools.wraps(original, updated=())
+    def chosen(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if SWEEPS.hold is None or not (traced(args) or traced(list(kwargs.values())) or of_scipy.holds_traced(self)):
+            return original(self, *args, **kwargs)
+        return stand_in(self, *args, **kwargs)
+
+    return chosen
+
+
+def _calls(frame: FrameType, function: Callable[..., Any]) -> bool:
+    """Whether the call that a frame executes names `function`, or a variable that holds it."""
+    kind, name = called_name(frame.f_code, frame.f_lasti)
+    if kind == "attribute":
+        return name == str(function.__name__)
+    found = frame.f_locals.get(name, frame.f_globals.get(name)) if kind == "name" else None
+    return bool(found is function)
+
+
+def _for_solver(original: Any, stand_in: Callable[..., Any] | None, row: SolverRow | None) -> Any:
+    """Return a solver that notes its tolerances or makes them smaller, and that is traced if it holds traced values."""
+
+    @functools.wraps(original, updated=())
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        file = sys._getframe(1).f_code.co_filename
+        if is_ours(file):
+            return original(*args, **kwargs)
+        is_traced = stand_in is not None and SWEEPS.hold is not None and Captured((args, kwargs)).leaves
+        function: Any = stand_in if is_traced else original
+        if row is None or is_inside_solver(file):
+            return function(*args, **kwargs)
+        return call_watched(original.__name__, row, original, function, args, kwargs)
+
+    return chosen
+
+
+_Row = tuple[ModuleType, str, Any, Any]  # a module, the name of a function in it, the original, its stand-in
+_SEEN: list[str] = []  # the modules of scipy whose stand-ins are in the table
+_TABLE: dict[int, _Row] = {}  # by the original's id
+_SOLVERS: dict[int, _Row] = {}  # the same of functions that call the user's, which may hold traced values
+_DIRECT: dict[int, tuple[Any, Any]] = {}  # by the original's id: the original, what replaces it whoever calls
+_METHODS: list[tuple[type, str, Any, Any]] = []  # of classes of scipy and numba: class, name, original, stand-in
+_INHERITED = object()  # the original of a method that the class itself does not define
+
+
+def _update_table() -> None:
+    """Make the table of stand-ins once, and add those of a module of scipy after it is imported."""
+    imported = of_scipy.imported() + numba_functions.imported()
+    if _TABLE and imported == _SEEN:
+        return
+    _SEEN[:] = imported
+    scipys = [name for name in _SEEN if name in of_scipy.MODULES]
+    for module, name, stand_in in list(replacements(scipys)):
+        original = getattr(module, name)
+        chosen = stand_in if isinstance(stand_in, Joined) else _for_user(original, stand_in)
+        _TABLE.setdefault(id(original), (module, name, original, chosen))
+        _DIRECT.setdefault(id(original), (original, stand_in))
+    _TABLE.update(_solvers())
+    _METHODS[:] = [
+        (owner, name, vars(owner)[name], _for_method(vars(owner)[name], stand_in))
+        for owner, name, stand_in in of_scipy.methods(scipys)
+    ]
+    _METHODS.extend(
+        (owner, name, vars(owner).get(name, _INHERITED), stand_in)
+        for owner, name, stand_in in numba_functions.methods(_originals)
+    )
+
+
+_WITH_SOLVERS: list[str] = []  # the modules of scipy whose solvers are in the table
+
+
+def _solvers() -> dict[int, _Row]:
+    """Return the table of solvers, with those of a module of scipy that was imported since."""
+    imported = of_scipy.imported()
+    for name in [name for name in imported if name not in _WITH_SOLVERS]:
+        module, rows = sys.modules[f"scipy.{name}"], SOLVERS.get(name, {})
+        traced_ones = of_scipy.SOLVERS[name]() if name in of_scipy.SOLVERS else {}
+        for function in {**rows, **traced_ones}:
+            original = getattr(module, function, None)
+            if original is not None:
+                chosen = _for_solver(original, traced_ones.get(function), rows.get(function))
+                _SOLVERS.setdefault(id(original), (module, function, original, chosen))
+        _WITH_SOLVERS.append(name)
+    return _SOLVERS
+
+
+@contextmanager
+def solver_tolerances(factor: float) -> Iterator[dict[str, None]]:
+    """Context in which the solvers that watched functions call have `factor` times their tolerances; yields what they call.
+
+    The solvers are replaced in every module that holds them, but not inside scipy, whose functions call each other.
+    """
+    with _LOCK:
+        _USERS_OF_SOLVERS[0] += 1
+        if _USERS_OF_SOLVERS[0] == 1:
+            _replace_solvers()
+    try:
+        with tolerances_times(factor) as calls:
+            yield calls
+    finally:
+        with _LOCK:
+            _USERS_OF_SOLVERS[0] -= 1
+            while _USERS_OF_SOLVERS[0] == 0 and _SOLVERS_REPLACED:
+                names, name, original = _SOLVERS_REPLACED.pop()
+                names[name] = original
+
+
+def _replace_solvers() -> None:
+    """Replace the solvers of scipy; modules of installed packages are looked at once, the user's modules each time."""
+    table = _solvers()
+    if not table:
+        return
+    modules = users_modules()
+    for names, key, original in (*_packages_places(len(sys.modules), len(table)), *_places_of(modules, table)):
+        if names.get(key) is original:
+            names[key] = table[id(original)][3]
+            _SOLVERS_REPLACED.append((names, key, original))
+
+
+@functools.lru_cache(maxsize=1)
+def _packages_places(modules: int, solvers: int) -> list[tuple[dict[str, Any], str, Any]]:
+    """Return where installed packages hold solvers: the arguments, the numbers of modules and of solvers, key the cache."""
+    table, mine = _solvers(), users_modules()
+    own = {row[0].__name__ for row in table.values()}
+    others = [m for m in list(sys.modules.values()) if isinstance(m, ModuleType) and m not in mine]
+    return _places_of(
+        [m for m in others if m.__name__ in own or not m.__name__.startswith(("scipy.", "gradcli."))], table
+    )
+
+
+def _places_of(modules: Iterable[ModuleType], table: Mapping[int, _Row]) -> list[tuple[dict[str, Any], str, Any]]:
+    """Return where modules hold an original of a table: the namespace, the name, and the original."""
+    found = []
+    for module in modules:
+        names = vars(module)
+        found += [(names, key, x) for key, x in list(names.items()) if id(x) in table and table[id(x)][2] is x]
+    return found
+
+
+class stand_ins:
+    """Context in which the stand-ins act: the sweep holds new arrays, so that traced values can be written into them.
+
+    `modules` are the user's modules: names that they imported from numpy, math or scipy are replaced there too.
+    The stand-ins act in this thread only; in other threads they call the originals.
+    """
+
+    __slots__ = ("hold", "modules")
+
+    def __init__(self, hold: Hold, modules: Iterable[ModuleType] = ()) -> None:
+        self.hold, self.modules = hold, modules
+
+    def __enter__(self) -> None:
+        with _LOCK:
+            _USERS_OF_IT[0] += 1
+            if _USERS_OF_IT[0] == 1:
+                _INSTALLED[:] = _installed(tuple(self.modules))
+        SWEEPS.holds.append(self.hold)
+
+    def __exit__(self, *raised: object) -> None:
+        SWEEPS.holds.pop()
+        with _LOCK:
+            _USERS_OF_IT[0] -= 1
+            if _USERS_OF_IT[0] == 0:
+                _restore()
+
+
+def replaced(function: Any) -> Any:
+    """Return what stands in for a function, or a bound method, that is itself the target; anything else as it is."""
+    original, stand_in = _DIRECT.get(id(function), (None, None))
+    if original is function and function is not None:
+        return stand_in
+    for owner, _, method, chosen in _METHODS if isinstance(function, MethodType) else ():
+        if function.__func__ is method and isinstance(function.__self__, owner):
+            return MethodType(chosen, function.__self__)
+    return function
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """Context in which the originals act, for a call on plain values while another function is traced."""
+    SWEEPS.holds.append(None)
+    try:
+        yield
+    finally:
+        SWEEPS.holds.pop()
+
+
+def tracing() -> bool:
+    """Whether the stand-ins act in this thread."""
+    return SWEEPS.hold is not None
+
+
+@contextmanager
+def _originals() -> Iterator[None]:
+    """Context in which no stand-in is in place, in any thread."""
+    modules = users_modules()
+    with _LOCK:
+        if _USERS_OF_IT[0]:
+            _restore()
+    try:
+        yield
+    finally:
+        with _LOCK:
+            if _USERS_OF_IT[0]:
+                _INSTALLED[:] = _installed(tuple(modules))
+
+
+def _restore() -> None:
+    """Put the originals back in place of the stand-ins."""
+    for names, originals in _INSTALLED:
+        names.update(originals)
+    for owner, name, original, _ in _METHODS:
+        if original is _INHERITED:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)
+    for names in _WITH_FLOAT:
+        names.pop("float", None)
+
+
+def _installed(modules: tuple[ModuleType, ...]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Install the stand-ins and return, for each namespace, the originals to restore."""
+    _update_table()
+    _WITH_FLOAT[:] = [vars(module) for module in modules if "float" not in vars(module)]
+    for names in _WITH_FLOAT:
+        names["float"] = FLOAT
+    for owner, name, _, stand_in in _METHODS:
+        setattr(owner, name, stand_in)
+    changed = []
+    for names, originals, chosen in (
+        *_own_places(len(_TABLE)),
+        *_users_places(modules, tuple(map(_length, modules)), len(_TABLE)),
+    ):
+        if not all(map(operator.is_, map(names.get, originals), originals.values())):
+            kept = {name for name, original in originals.items() if names.get(name) is original}
+            originals, chosen = ({name: part[name] for name in kept} for part in (originals, chosen))
+        changed.append((names, originals))
+        names.update(chosen)
+    return changed
+
+
+_Place = tuple[
+    dict[str, Any], dict[str, Any], dict[str, Any]
+]  # a module's namespace, the originals in it by name, their stand-ins by name
+
+
+@functools.lru_cache(maxsize=1)
+def _own_places(count: int) -> list[_Place]:
+    """Return the entries to replace in numpy, math and scipy; the number of stand-ins keys the cache."""
+    found: dict[int, _Place] = {}
+    for module, name, original, chosen in _TABLE.values():
+        _, originals, stand = found.setdefault(id(module), (vars(module), {}, {}))
+        originals[name], stand[name] = original, chosen
+    return list(found.values())
+
+
+@functools.lru_cache(maxsize=4)
+def _users_places(modules: tuple[ModuleType, ...], lengths: tuple[int, ...], count: int) -> list[_Place]:
+    """Return the entries to replace in the user's modules, under any alias; the numbers of names key the cache."""
+    found = []
+    for module in modules:
+        known = [(alias, _row_of(x)) for alias, x in list(vars(module).items())]
+        there = [(alias, row) for alias, row in known if row is not None]
+        if there:
+            found.append((vars(module), {a: row[2] for a, row in there}, {a: row[3] for a, row in there}))
+    return found
+
+
+def _row_of(x: Any) -> _Row | None:
+    """Return the row of the table for an original, or for what stands in its place meanwhile."""
+    row = _TABLE.get(id(x)) or _TABLE.get(id(getattr(x, "__wrapped__", None) if callable(x) else None))
+    return row if row is not None and (row[2] is x or row[3] is x) else None
+
+
+def _length(module: ModuleType) -> int:
+    return len(vars(module))
+
+
+def users_modules() -> list[ModuleType]:
+    """Return the user's modules, where names imported from numpy are replaced while tracing."""
+    return _users_modules(len(sys.modules), id(next(reversed(sys.modules.values()))))
+
+
+@functools.lru_cache(maxsize=1)
+def _users_modules(loaded: int, last: int) -> list[ModuleType]:
+    """Return the user's modules; the arguments key the cache."""
+    found = [m for m in list(sys.modules.values()) if _is_module(m) and is_users(str(m.__file__))]
+    main = sys.modules.get("__main__")
+    if main is not None and main not in found and getattr(main, "__file__", None) is None:
+        found.append(main)
+    return found
+
+
+def _is_module(m: Any) -> bool:
+    return isinstance(m, ModuleType) and isinstance(getattr(m, "__file__", None), str)

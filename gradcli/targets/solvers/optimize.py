@@ -1,0 +1,290 @@
+"""scipy.optimize: roots and minima by the implicit function theorem.
+
+Source  F(x, p) = 0 defines x as a function of p with the derivative -F_x^-1 F_p; at a minimum, F is the gradient by x.
+"""
+
+import copy
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradcli.arithmetic.program import record
+from gradcli.rules.decompositions import Open
+from gradcli.rules.shaping import as_value
+from gradcli.targets.solvers.equation import Parametrised, on_tracers, plainly, refused, relative
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import plain
+
+_ROUNDED = 1e-9  # relative: an entry so near to its bound is at the bound
+_MOST_CONDITION = 1e13  # of the matrix that is inverted: beyond it, the solution is not isolated
+
+
+def _scipy() -> Any:
+    return sys.modules["scipy.optimize"]
+
+
+class Root(Parametrised):
+    """A root x of `residual(parts, x)`; `structure` is what the user passed to the solver, and `solver` finds x from it."""
+
+    def __init__(
+        self, name: str, structure: Any, solver: Callable[[Any], Any], residual: Callable[[Any, Value], Value],
+        free: Callable[[Any], Any] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(structure)
+        self.name, self.solver, self.residual, self.free = name, solver, residual, free
+
+    def solve(self, parts: Any) -> Any:
+        return self.solver(parts)
+
+    def derivative(self, solution: Any, parameters: Sequence[Any]) -> tuple[list[Any], float]:
+        x = np.asarray(solution, dtype=float)
+        rest, (by_x, *by_each) = self.jacobians(lambda x, *xs: self.residual(self.parts(xs), x), [x, *parameters])
+        free = np.flatnonzero(np.ones(x.size) if self.free is None else self.free(x))
+        matrices = [np.zeros((x.size, by.shape[1])) for by in by_each]
+        if not free.size:
+            return matrices, 0.0
+        square = by_x[np.ix_(free, free)] if by_x.shape[0] == x.size else None
+        if square is None or not np.linalg.cond(square) < _MOST_CONDITION:
+            says = "has a solution that is not isolated: its equation has a singular derivative there"
+            raise refused(self.name, says, "move the point, or give your own gradient to check: --grad")
+        for matrix, by in zip(matrices, by_each, strict=True):
+            matrix[free] = -np.linalg.solve(square, by[free])
+        missed = np.linalg.solve(square, rest[free])
+        return matrices, 10 * relative(missed, np.maximum(np.abs(np.ravel(x)), 1e-3))
+
+
+def root(
+    fun: Callable[..., Any], x0: Any, args: Any = (), method: str = "hybr", jac: Any = None, **options: Any
+) -> Any:
+    """Return scipy's result with a traced `x`."""
+    args = args if isinstance(args, tuple) else (args,)
+    with_jacobian = jac is True
+
+    def solver(parts: Any) -> Any:
+        return called(parts).x
+
+    def called(parts: Any) -> Any:
+        fun, x0, args, jac = parts
+        return _scipy().root(plainly(fun), np.asarray(x0, dtype=float), args, method, jac, **options)
+
+    def residual(parts: Any, x: Value) -> Value:
+        y = parts[0](x, *parts[2])
+        return as_value(y[0] if with_jacobian else y)
+
+    made = Root("scipy.optimize.root", (fun, x0, args, jac), solver, residual)
+    found = called(made.plain_parts())
+    return _result(found, made, "scipy.optimize.root")
+
+
+def _result(found: Any, made: Root, name: str) -> Any:
+    """Return scipy's result with a traced solution; what else depends on the parameters is not known.
+
+    What the solver says of its success is not asked: the residual decides, because BFGS often stops at a minimum with a warning.
+    """
+    result = copy.copy(found)
+    result["x"] = made.traced()
+    for key in ("fun", "jac", "hess", "hess_inv", "grad", "fjac", "r", "qtf"):
+        if key in result:
+            result[key] = Open(f"{key} of the result of {name} is not traced", "use x of the result")
+    return result
+
+
+def fsolve(
+    func: Callable[..., Any], x0: Any, args: Any = (), fprime: Any = None, full_output: int = 0, **options: Any
+) -> Any:
+    if full_output:
+        raise refused("scipy.optimize.fsolve", "with full_output= is not traced", "leave it out")
+    args = args if isinstance(args, tuple) else (args,)
+
+    def solver(parts: Any) -> Any:
+        func, x0, args, fprime = parts
+        return _scipy().fsolve(plainly(func), np.asarray(x0, dtype=float), args, fprime, 0, **options)
+
+    def residual(parts: Any, x: Value) -> Value:
+        return as_value(parts[0](x, *parts[2]))
+
+    return Root("scipy.optimize.fsolve", (func, x0, args, fprime), solver, residual).traced()
+
+
+def _of_number(name: str) -> Callable[..., Value]:
+    """Return the stand-in of a solver for a root of one number: brentq, newton and their kin."""
+
+    def stand_in(
+        f: Callable[..., Any], *given: Any, args: Any = (), full_output: bool = False, **options: Any
+    ) -> Value:
+        if full_output:
+            raise refused(f"scipy.optimize.{name}", "with full_output= is not traced", "leave it out")
+        args = args if isinstance(args, tuple) else (args,)
+
+        def solver(parts: Any) -> Any:
+            f, given, args, options = parts
+            return getattr(_scipy(), name)(plainly(f), *given, args=args, **options)
+
+        def residual(parts: Any, x: Value) -> Value:
+            y = as_value(parts[0](x, *parts[2]))
+            return y - x if name == "fixed_point" else y
+
+        return Root(f"scipy.optimize.{name}", (f, given, args, options), solver, residual).traced()
+
+    stand_in.__name__ = name
+    return stand_in
+
+
+def root_scalar(f: Callable[..., Any], args: Any = (), **options: Any) -> Any:
+    """Return scipy's result with a traced `root`."""
+    args = args if isinstance(args, tuple) else (args,)
+
+    def called(parts: Any) -> Any:
+        f, args, options = parts
+        return _scipy().root_scalar(plainly(f), args, **options)
+
+    def residual(parts: Any, x: Value) -> Value:
+        y = parts[0](x, *parts[1])
+        return as_value(y[0] if isinstance(y, tuple) else y)
+
+    made = Root("scipy.optimize.root_scalar", (f, args, options), lambda parts: called(parts).root, residual)
+    result = copy.copy(called(made.plain_parts()))
+    if not result.converged:
+        raise refused("scipy.optimize.root_scalar", f"failed: {result.flag}", "give it another bracket or start")
+    result["root"] = made.traced()
+    return result
+
+
+def _gradient(f: Callable[[Value], Value], x: Value) -> Value:
+    """Return the gradient of a scalar function, itself traced where x is."""
+    program = record(lambda x: np.reshape(on_tracers(f)(x), ()), [x])
+    return program.pull(np.float64(1.0))[0]
+
+
+def minimize(
+    fun: Callable[..., Any], x0: Any, args: Any = (), method: Any = None, jac: Any = None, hess: Any = None, hessp: Any = None,
+    bounds: Any = None, constraints: Any = (), **options: Any,
+) -> Any:  # fmt: skip
+    """Return scipy's result with a traced `x` and `fun`; an entry at its bound does not move.
+
+    Raises  NoRule with constraints.
+    """
+    if constraints:
+        raise refused(
+            "scipy.optimize.minimize", "with constraints= has no derivative rule", "substitute the constraint"
+        )
+    args = args if isinstance(args, tuple) else (args,)
+    limits = None if bounds is None else _limits(bounds)
+
+    def called(parts: Any) -> Any:
+        fun, x0, args, jac, hess, hessp = parts
+        x0 = np.asarray(x0, dtype=float)
+        return _scipy().minimize(plainly(fun), x0, args, method, jac, hess, hessp, bounds, **options)
+
+    def value(parts: Any, x: Value) -> Value:
+        y = parts[0](x, *parts[2])
+        return as_value(y[0] if jac is True else y)
+
+    def free(x: Any) -> Any:
+        return np.ones(x.size, dtype=bool) if limits is None else _inside(np.ravel(x), *limits)
+
+    name = "scipy.optimize.minimize"
+    structure = (fun, x0, args, jac, hess, hessp)
+    made = Root(
+        name, structure, lambda parts: called(parts).x, lambda parts, x: _gradient(lambda x: value(parts, x), x), free
+    )
+    result = _result(called(made.plain_parts()), made, name)
+    result["fun"] = value(structure, result["x"])
+    return result
+
+
+def _limits(bounds: Any) -> tuple[Any, Any]:
+    if hasattr(bounds, "lb"):
+        return np.asarray(bounds.lb, dtype=float), np.asarray(bounds.ub, dtype=float)
+    pairs = [(-np.inf if low is None else low, np.inf if high is None else high) for low, high in bounds]
+    low, high = np.transpose(np.asarray(pairs, dtype=float))
+    return low, high
+
+
+def _inside(x: Any, low: Any, high: Any) -> Any:
+    near = _ROUNDED * np.maximum(1.0, np.abs(x))
+    return (x > low + near) & (x < high - near)
+
+
+def minimize_scalar(
+    fun: Callable[..., Any], bracket: Any = None, bounds: Any = None, args: Any = (), **options: Any
+) -> Any:
+    """Return scipy's result with a traced `x` and `fun`."""
+    args = args if isinstance(args, tuple) else (args,)
+
+    def called(parts: Any) -> Any:
+        fun, args = parts
+        return _scipy().minimize_scalar(plainly(fun), bracket, bounds, args, **options)
+
+    def value(parts: Any, x: Value) -> Value:
+        return as_value(parts[0](x, *parts[1]))
+
+    def free(x: Any) -> Any:
+        return np.ones(1, dtype=bool) if bounds is None else _inside(np.ravel(x), *map(float, bounds))
+
+    name, structure = "scipy.optimize.minimize_scalar", (fun, args)
+    made = Root(
+        name, structure, lambda parts: called(parts).x, lambda parts, x: _gradient(lambda x: value(parts, x), x), free
+    )
+    result = _result(called(made.plain_parts()), made, name)
+    result["fun"] = value(structure, result["x"])
+    return result
+
+
+def least_squares(
+    fun: Callable[..., Any], x0: Any, jac: Any = "2-point", bounds: Any = (-np.inf, np.inf), args: Any = (),
+    kwargs: Any = None, **options: Any,
+) -> Any:  # fmt: skip
+    """Return scipy's result with a traced `x`; an entry at its bound does not move."""
+    if options.get("loss", "linear") != "linear":
+        raise refused("scipy.optimize.least_squares", "with loss= has no derivative rule", "loss='linear'")
+    limits = tuple(np.asarray(x, dtype=float) for x in bounds) if isinstance(bounds, tuple) else _limits(bounds)
+
+    def called(parts: Any) -> Any:
+        fun, x0, jac, args, kwargs = parts
+        x0 = np.asarray(x0, dtype=float)
+        return _scipy().least_squares(plainly(fun), x0, jac, bounds, args=args, kwargs=kwargs, **options)
+
+    def half_squares(parts: Any, x: Value) -> Value:
+        fun, _, _, args, kwargs = parts
+        return np.sum(np.square(as_value(fun(x, *args, **kwargs)))) / 2
+
+    name = "scipy.optimize.least_squares"
+    made = Root(
+        name, (fun, x0, jac, tuple(args), dict(kwargs or {})), lambda parts: called(parts).x,
+        lambda parts, x: _gradient(lambda x: half_squares(parts, x), x), lambda x: _inside(np.ravel(x), *limits),
+    )  # fmt: skip
+    return _result(called(made.plain_parts()), made, name)
+
+
+def curve_fit(f: Callable[..., Any], xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None, **options: Any) -> Any:
+    """Return the parameters that fit best; their covariance is not traced."""
+    name = "scipy.optimize.curve_fit"
+    if options.get("full_output") or np.ndim(plain(as_value(0.0 if sigma is None else sigma))) > 1:
+        raise refused(name, "with full_output= or a matrix sigma= is not traced", "leave them out")
+
+    def solver(parts: Any) -> Any:
+        f, xdata, ydata, p0, sigma = parts
+        return _scipy().curve_fit(plainly(f), xdata, ydata, p0, sigma, **options)[0]
+
+    def half_squares(parts: Any, p: Value) -> Value:
+        f, xdata, ydata, _, sigma = parts
+        rest = as_value(f(xdata, *(p[k] for k in range(shape(p)[0])))) - ydata
+        return np.sum(np.square(rest if sigma is None else rest / sigma)) / 2
+
+    made = Root(
+        name, (f, xdata, ydata, p0, sigma), solver, lambda parts, p: _gradient(lambda p: half_squares(parts, p), p)
+    )
+    return made.traced(), Open(
+        "the covariance that scipy.optimize.curve_fit returns is not traced", "use the parameters"
+    )
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "root": root, "fsolve": fsolve, "root_scalar": root_scalar, "minimize": minimize, "minimize_scalar": minimize_scalar,
+    "least_squares": least_squares, "curve_fit": curve_fit,
+    **{name: _of_number(name) for name in ("brentq", "brenth", "bisect", "ridder", "toms748", "newton", "fixed_point")},
+}  # fmt: skip

@@ -1,0 +1,390 @@
+"""Split the text of an expression into statements for Python's parser, keeping the column of every character.
+
+The limits that protect Python's parser are checked here, on tokens, before anything is parsed. `^` becomes `**` here.
+"""
+
+import keyword
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gradcli.errors import BadExpression, Span, TooLarge
+from gradcli.targets.spellings import (
+    BAR,
+    CHARACTERS,
+    DOTS,
+    SUPERSCRIPT,
+    TRANSPOSE,
+    WORDS,
+    after_power,
+    between_bars,
+    derivative,
+    is_power,
+    is_prime,
+    missing_operator,
+    without_primes,
+    written,
+)
+
+MAX_CHARACTERS = 100_000
+MAX_NESTING = 500  # nested brackets
+DEEP = 150  # nested brackets that are passed to Python's parser at once: it accepts 200
+MAX_CHAIN = 2_500  # operators in a row: Python's parser accepts 2,900
+MAX_DIGITS = 400
+
+_MARKS = SUPERSCRIPT + TRANSPOSE
+_TOKEN = re.compile(
+    r"(?P<space>[ \t\r\f]+|\#[^\n]*)|(?P<newline>\n)"
+    r"|(?P<number>(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?)"
+    rf"|(?P<postfix>⁻?[{SUPERSCRIPT}]+|{TRANSPOSE})"
+    rf"|(?P<name>[^\W\d{_MARKS}][^\W{_MARKS}]*)|(?P<string>'[^'\n]*'|\"[^\"\n]*\")"
+    rf"|(?P<op>[{BAR}{''.join(DOTS)}−≤≥≠]"
+    r"|\*\*=?|//=?|<=|>=|==|!=|:=|->|\.\.\.|[-+*/%@&|^<>=]=?|[()\[\]{},:;.~!?$`'\"])"
+)
+_PAIRS = {")": "(", "]": "[", "}": "{"}
+_OPERATORS = {
+    "+",
+    "-",
+    "*",
+    "/",
+    "//",
+    "%",
+    "@",
+    "^",
+    "**",
+    "<",
+    ">",
+    "<=",
+    ">=",
+    "==",
+    "!=",
+    "if",
+    "and",
+    "or",
+    "not",
+    ".",
+}
+_AFTER_VALUE = {"if", "else", "and", "or", "in", "is", "for", "not"}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the text: its kind (number, name, string, op, postfix, newline, part), its characters, where it begins.
+
+    `width` is the token's width in the user's text, where that differs; 0 means the same width.
+    """
+
+    kind: str
+    text: str
+    start: int
+    width: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement as source for Python's parser, its name if it has one, and the column each character comes from."""
+
+    text: str
+    name: Token | None
+    source: str
+    columns: tuple[int, ...]
+    inner: "tuple[Statement, ...]" = ()  # deeply nested parts that were taken out, innermost first
+
+    def span(self, start: int, end: int) -> Span:
+        """Return the span of the user's text that characters `start` to `end` of `source` come from."""
+        first = self.columns[min(start, len(self.columns) - 1)]
+        last = self.columns[min(max(end - 1, start), len(self.columns) - 1)]
+        return Span(self.text, first, max(1, last - first + 1))
+
+
+def tokens(text: str) -> list[Token]:
+    """Split the text into tokens.
+
+    Raises  BadExpression for a character that no expression can contain; TooLarge for strings, numbers and names too long.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise TooLarge(
+            f"the expression has {len(text):,} characters; the limit is {MAX_CHARACTERS:,}",
+            do="give data as files: --at x=@x.npy",
+        )
+    found: list[Token] = []
+    at = 0
+    while at < len(text):
+        if is_prime(text, at):
+            says = f"write .T for a transpose and @ for a product of matrices: {without_primes(text)}"
+            raise BadExpression("a prime is not part of the language", where=Span(text, at), do=says)
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise _strange(text, at)
+        kind = match.lastgroup or ""
+        if kind in ("number", "name") and len(match.group()) > MAX_DIGITS:
+            raise TooLarge(
+                f"a {kind} of {len(match.group()):,} characters; the limit is {MAX_DIGITS}", where=Span(text, at)
+            )
+        if kind == "name" and not match.group().isidentifier():
+            raise _strange(text, next(k for k in range(at, match.end()) if not text[at : k + 1].isidentifier()))
+        if kind != "space":
+            found.append(Token(kind, match.group(), at))
+        at = match.end()
+    return _norms(text, found)
+
+
+def _norms(text: str, found: list[Token]) -> list[Token]:
+    """Return the tokens with `‖x‖` written as a call."""
+    opened: list[Token] = []
+    made: list[Token] = []
+    for token in found:
+        if token.text != BAR:
+            made.append(token)
+        elif made and _ends_value(made[-1]):
+            if not opened:
+                raise BadExpression(f"this {BAR} closes nothing", where=Span(text, token.start), do="write norm(x)")
+            opened.pop()
+            made.append(Token("op", ")", token.start, 1))
+        else:
+            opened.append(token)
+            made += [Token("name", "norm", token.start, 1), Token("op", "(", token.start, 1)]
+    if opened:
+        raise BadExpression(f"this {BAR} was never closed", where=Span(text, opened[-1].start), do="write norm(x)")
+    return made
+
+
+def _strange(text: str, at: int) -> BadExpression:
+    character = text[at]
+    where = Span(text, at)
+    if character in CHARACTERS:
+        return BadExpression(f"'{character}' is not part of the language", where=where, do=CHARACTERS[character])
+    return BadExpression(f"the character {character!a} is not part of the language", where=where, do="leave it out")
+
+
+def statements(text: str) -> list[Statement]:
+    """Return the statements of an expression, in order.
+
+    Raises  BadExpression, TooLarge.
+    """
+    made = [_statement(text, part) for part in _split(text, tokens(text), (";", "\n"))]
+    if not made:
+        raise BadExpression("the expression is empty", do='write one, for example "sin(x*y) + exp(-x**2)"')
+    return made
+
+
+def parts(text: str, separators: tuple[str, ...] = (",", ";", "\n")) -> list[Statement]:
+    """Return the comma-separated values of a point: `x=0.5, y=1.2`."""
+    return [_statement(text, part, ",") for part in _split(text, tokens(text), separators)]
+
+
+def shared_and_parts(text: str) -> tuple[list[Statement], list[Statement]]:
+    """Return a claim's shared statements, and its comma-separated parts (`p = softmax(z); z=p-y, y=-log(p)`)."""
+    *shared, last = list(_split(text, tokens(text), (";", "\n"))) or [[]]
+    return [_statement(text, one) for one in shared], [
+        _statement(text, part, ",") for part in _split(text, last, (",",))
+    ]
+
+
+def _split(text: str, found: list[Token], separators: tuple[str, ...]) -> Iterator[list[Token]]:
+    current: list[Token] = []
+    open_brackets: list[Token] = []
+    chains = [0]
+    for token in found:
+        if token.kind == "op" and token.text in "([{" and token.text:
+            open_brackets.append(token)
+            chains.append(0)
+            if len(open_brackets) > MAX_NESTING:
+                raise TooLarge(
+                    f"nested deeper than {MAX_NESTING} brackets",
+                    where=Span(text, token.start),
+                    do="name the inner part: u = ...; ...",
+                )
+        elif token.text in _PAIRS:
+            _close(text, token, open_brackets)
+            chains.pop()
+        elif not open_brackets and (token.text in separators):
+            if current:
+                yield current
+            current, chains = [], [0]
+            continue
+        elif token.text in _OPERATORS:
+            chains[-1] += 1
+            if sum(chains) > MAX_CHAIN:
+                raise TooLarge(
+                    f"more than {MAX_CHAIN:,} operators in a row",
+                    where=Span(text, token.start),
+                    do="name parts of it: u = ...; u + ...; or use sum(x)",
+                )
+        elif token.text == ",":
+            chains[-1] = 0
+        if token.kind != "newline":
+            current.append(token)
+    if open_brackets:
+        last = open_brackets[-1]
+        closing = next(close for close, opening in _PAIRS.items() if opening == last.text)
+        raise BadExpression(f"'{last.text}' was never closed", where=Span(text, last.start), do=f"add '{closing}'")
+    if current:
+        yield current
+
+
+def _close(text: str, token: Token, open_brackets: list[Token]) -> None:
+    where = Span(text, token.start)
+    if not open_brackets:
+        raise BadExpression(f"'{token.text}' closes nothing", where=where, do="remove it, or open a bracket before")
+    if open_brackets[-1].text != _PAIRS[token.text]:
+        raise BadExpression(
+            f"'{token.text}' does not close '{open_brackets[-1].text}'", where=where, do="close the inner bracket first"
+        )
+    open_brackets.pop()
+
+
+def _statement(text: str, found: list[Token], separator: str = ";") -> Statement:
+    name, body = None, found
+    if len(found) > 1 and found[0].kind == "name" and found[1].text == "=":
+        name, body = found[0], found[2:]
+        if not body:
+            raise BadExpression(
+                f"'{name.text} =' has no value", where=Span(text, found[1].start), do=f"write {name.text} = ..."
+            )
+        if keyword.iskeyword(name.text):
+            raise _keyword(text, name)
+    _plausible(text, body, separator)
+    shallow, inner = _hoisted(text, body)
+    return _written(text, name, shallow, tuple(inner))
+
+
+def _hoisted(text: str, body: list[Token]) -> tuple[list[Token], list[Statement]]:
+    """Replace the parts nested too deeply for Python's parser by names; return the tokens left, and the parts."""
+    kept: list[Token] = []
+    starts = [0]
+    inner: list[Statement] = []
+
+    def end_part() -> None:
+        start = starts[-1]
+        if [token.text for token in kept[start + 1 : start + 2]] == ["="]:
+            start += 2  # the name of a keyword argument stays
+        part = kept[start:]
+        depth = len(starts) - 1
+        if (
+            depth
+            and depth % DEEP == 0
+            and any(token.text in ("(", "[") for token in part)
+            and ":" not in {t.text for t in part}
+        ):
+            name = Token("part", f"__part{part[0].start}__", part[0].start, 1)
+            inner.append(_written(text, name, part, ()))
+            kept[start:] = [name]
+
+    for token in body:
+        if token.text in (")", "]"):
+            end_part()
+            starts.pop()
+        elif token.text == ",":
+            end_part()
+        kept.append(token)
+        if token.text in ("(", "["):
+            starts.append(len(kept))
+        elif token.text == ",":
+            starts[-1] = len(kept)
+    return kept, inner
+
+
+def _written(text: str, name: Token | None, body: list[Token], inner: tuple[Statement, ...]) -> Statement:
+    """Return tokens as a statement for Python's parser, with the column that each character comes from."""
+    source, columns = [], []
+    end = body[0].start
+    for token in body:
+        gap = 1 if token.start > end else 0
+        shown = written(token.text) if token.kind in ("op", "postfix") else token.text
+        width = token.width or len(token.text)
+        source.append(" " * gap + shown)
+        columns += [token.start - 1] * gap
+        columns += [token.start + min(k, width - 1) for k in range(len(shown))]
+        end = token.start + width
+    return Statement(text, name, "".join(source), tuple(columns), inner)
+
+
+def _plausible(text: str, body: list[Token], separator: str) -> None:
+    """Refuse, with advice, what Python's parser would only call invalid syntax; `separator` separates statements."""
+    depth = 0
+    for k, token in enumerate(body):
+        where = Span(text, token.start, len(token.text))
+        depth += (token.text in "([") - (token.text in ")]") if token.kind == "op" else 0
+        if token.kind == "name" and keyword.iskeyword(token.text) and token.text not in _WORDS:
+            raise _keyword(text, token)
+        if token.text in ("|", "||"):
+            do = between_bars(text, body, k)
+            raise BadExpression(f"'{token.text}' is not part of the language", where=where, do=do)
+        if token.text in WORDS:
+            raise BadExpression(f"'{token.text}' is not part of the language", where=where, do=WORDS[token.text])
+        if token.text in ("'", '"'):
+            raise BadExpression("a string was never closed", where=where, do="add the closing quote")
+        if token.text.endswith("=") and len(token.text) > 1 and token.text not in ("==", "!=", "<=", ">="):
+            raise BadExpression(
+                f"'{token.text}' is not part of the language", where=where, do="write u = u + ... under a new name"
+            )
+        if token.text == "=" and depth == 0:
+            raise BadExpression(
+                "'=' names one value, at the beginning of a statement",
+                where=where,
+                do="write u = ...; or == to compare",
+            )
+        if k and body[k - 1].kind == "number" and token.text in ("j", "J"):
+            raise BadExpression("complex numbers are not supported", where=where, do="write real and imaginary parts")
+        if token.text == "(" and derivative(body[:k]):
+            raise BadExpression(
+                "d/dx is not part of the language", where=where, do=missing_operator(text, body, k, _is_function)
+            )
+        if k and is_power(body[k - 1]) and token.kind == "postfix":
+            do = f"write brackets: {after_power(body, k)}"
+            raise BadExpression(f"'{token.text}' after a power can be read in two ways", where=where, do=do)
+        called = k and token.text == "(" and body[k - 1].kind == "postfix"
+        if called or (k and _ends_value(body[k - 1]) and _begins_value(token)):
+            raise _missing(text, body, k, separator)
+    if not _ends_value(body[-1]) and body[-1].text not in (".", "..."):
+        last = body[-1]
+        raise BadExpression(
+            f"something is missing after '{last.text}'",
+            where=Span(text, last.start, len(last.text)),
+            do="complete the expression",
+        )
+
+
+_WORDS = {"if", "else", "and", "or", "not", "None", "True", "False"}
+
+
+def _ends_value(token: Token) -> bool:
+    if token.kind == "name":
+        return token.text not in _AFTER_VALUE
+    return token.kind in ("number", "string", "postfix") or token.text in (")", "]", "...")
+
+
+def _begins_value(token: Token) -> bool:
+    return token.kind in ("number", "string") or (token.kind == "name" and token.text not in _AFTER_VALUE)
+
+
+def _missing(text: str, body: list[Token], k: int, separator: str) -> BadExpression:
+    """Return the error for a value that follows another one."""
+    where = Span(text, body[k].start, len(body[k].text))
+    if [token.text for token in body[k + 1 : k + 2]] == ["="]:
+        mark = {",": "comma", ";": "semicolon"}[separator]
+        before, after = text[: body[k].start].rstrip(), text[body[k].start :]
+        says = f"write {before[-40:]}{separator} {after[:40]}"
+        return BadExpression(f"a {mark} is missing here", where=where, do=says)
+    says = "d/dx is not part of the language" if derivative(body[:k]) else "an operator is missing here"
+    return BadExpression(says, where=where, do=missing_operator(text, body, k, _is_function))
+
+
+def _is_function(name: str) -> bool:
+    from gradcli.targets.names import FUNCTIONS
+
+    return name in FUNCTIONS
+
+
+def _keyword(text: str, token: Token) -> BadExpression:
+    advice = {
+        "lambda": "write lam",
+        "for": "write sums over arrays: sum(x**2)",
+        "import": "functions are there without importing",
+    }
+    return BadExpression(
+        f"'{token.text}' is a Python keyword",
+        where=Span(text, token.start, len(token.text)),
+        do=advice.get(token.text, f"choose another name: {token.text}_"),
+    )

@@ -1,0 +1,1 @@
+"""Primitives, tracers, storage and provenance."""

@@ -1,0 +1,117 @@
+"""The traced values inside functions and containers: found, and replaced by others.
+
+A right-hand side that a solver calls again and again often holds the parameters that are differentiated: in its closure, in
+a partial, in the object that it is a method of.
+"""
+
+import contextlib
+import copy
+import functools
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradcli.tracing.closures import content
+from gradcli.tracing.tracer import Tracer
+
+_DEEPEST = 12  # levels of functions, objects and containers inside each other
+
+
+class Captured:
+    """The traced `leaves` inside a structure, each once, and the same structure with other values in their place.
+
+    The structure is copied where it holds traced values: an object of the user's may hold others later.
+    """
+
+    def __init__(self, structure: Any) -> None:
+        self.structure = structure
+        self._look()
+        if self.leaves:
+            self.structure = self.rebuilt(self.leaves)
+            self._look()
+
+    def _look(self) -> None:
+        self.leaves: list[Tracer] = []
+        self._places: dict[int, int] = {}
+        self._holds: dict[int, bool] = {}
+        self._find(self.structure, 0)
+
+    def rebuilt(self, values: Sequence[Any]) -> Any:
+        """Return a copy of the structure in which `values` stand in the places of the leaves."""
+        return self._copied(self.structure, values, {})
+
+    def _find(self, x: Any, depth: int) -> bool:
+        """Return whether `x` contains a traced value, and note all that it contains."""
+        if isinstance(x, Tracer):
+            if id(x) not in self._places:
+                self._places[id(x)] = len(self.leaves)
+                self.leaves.append(x)
+            return True
+        if depth > _DEEPEST:
+            return False
+        if id(x) not in self._holds:
+            self._holds[id(x)] = False  # while its parts are looked at, for structures that contain themselves
+            self._holds[id(x)] = any(tuple(self._find(part, depth + 1) for part in _parts(x)))
+        return self._holds[id(x)]
+
+    def _copied(self, x: Any, values: Sequence[Any], known: dict[int, Any]) -> Any:
+        if isinstance(x, Tracer):
+            return values[self._places[id(x)]]
+        if not self._holds.get(id(x), False):
+            return x
+        if id(x) not in known:
+            known[id(x)] = made = _begun(x)
+            _finish(known, made, x, lambda part: self._copied(part, values, known))
+        return known[id(x)]
+
+
+def _parts(x: Any) -> list[Any]:
+    """Return the objects directly inside a container, a function or an object of a class of the user's."""
+    if isinstance(x, list | tuple | set | frozenset):
+        return list(x)
+    if isinstance(x, dict):
+        return list(x.values())
+    if isinstance(x, types.FunctionType):
+        return [*map(content, x.__closure__ or ()), *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
+    if isinstance(x, functools.partial):
+        return [x.func, *x.args, *x.keywords.values()]
+    if isinstance(x, types.MethodType):
+        return [x.__func__, x.__self__]
+    if isinstance(x, type | types.ModuleType) or type(x).__module__ in ("builtins", "numpy"):
+        return []
+    return list(getattr(x, "__dict__", {}).values())
+
+
+def _begun(x: Any) -> Any:
+    """Return a copy of a function or an object without its contents, which may refer to it; anything else as it is."""
+    if isinstance(x, types.FunctionType):
+        cells = tuple(types.CellType() for _ in x.__closure__ or ())
+        return types.FunctionType(x.__code__, x.__globals__, x.__name__, None, cells)
+    if isinstance(x, list | tuple | set | frozenset | functools.partial | types.MethodType):
+        return x
+    return copy.copy(x)
+
+
+def _finish(known: dict[int, Any], made: Any, x: Any, part: Callable[[Any], Any]) -> None:
+    """Fill the copy with the copies of what is inside the original, or make it now."""
+    if isinstance(x, types.FunctionType):
+        for own, cell in zip(made.__closure__ or (), x.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # a name that is bound later
+                own.cell_contents = part(cell.cell_contents)
+        made.__defaults__ = tuple(map(part, x.__defaults__)) if x.__defaults__ else None
+        made.__kwdefaults__ = {k: part(v) for k, v in x.__kwdefaults__.items()} if x.__kwdefaults__ else None
+    elif isinstance(x, tuple) and hasattr(x, "_fields"):
+        known[id(x)] = type(x)(*map(part, x))
+    elif isinstance(x, list | tuple | set | frozenset):
+        known[id(x)] = type(x)(map(part, x))
+    elif isinstance(x, functools.partial):
+        known[id(x)] = functools.partial(
+            part(x.func), *map(part, x.args), **{k: part(v) for k, v in x.keywords.items()}
+        )
+    elif isinstance(x, types.MethodType):
+        known[id(x)] = types.MethodType(part(x.__func__), part(x.__self__))
+    elif isinstance(x, dict):
+        made.update((key, part(value)) for key, value in x.items())
+    else:
+        for name, value in vars(x).items():
+            object.__setattr__(made, name, part(value))

@@ -1,0 +1,163 @@
+"""`gradcli find`: its screen, its documents, its exit status, and what it says about paths."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradcli.cli.find import declared_checks, suite_paths
+from gradcli.process.apart import needs_child
+from gradcli.project.suite.config import find_suite
+from tests.project.discovery.reading import written
+from tests.rows import for_rows
+
+Program = Callable[..., Any]
+LOSSES = """def focal(z): return z @ z
+def focal_grad(z): return 2 * z
+
+
+def huber(z): return z @ z
+def huber_hess(z): return 2 + 0 * z
+"""
+SUITE = '[tool.gradcli]\npaths = ["src"]\n[[tool.gradcli.check]]\nid = "focal"\ntarget = "src/losses.py:focal"\ngrad = "focal_grad"\n'
+FILES = {"src/losses.py": LOSSES, "src/bad.py": "def (:\n", "other.py": LOSSES, "pyproject.toml": SUITE}
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, FILES)
+
+
+SCREEN = """src/losses.py
+
+  2  focal_grad  grad of focal  focal
+  6  huber_hess  hess of huber  not checked
+
+cannot be read
+
+  src/bad.py: syntax error, line 1: invalid syntax
+
+1 of 2 hand-written gradients are checked
+"""
+
+
+@pytest.mark.slow
+def test_the_screen(gradcli: Program) -> None:
+    ran = gradcli("find", "src")
+    assert (ran.exit_status, ran.stdout, ran.stderr) == (0, SCREEN, "")
+
+
+@pytest.mark.slow
+def test_without_paths_those_of_the_suite_are_read(gradcli: Program) -> None:
+    assert gradcli("find").stdout == SCREEN
+
+
+@pytest.mark.slow
+def test_without_a_suite_the_folder_is_read(gradcli: Program, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").unlink()
+    assert gradcli("find").stdout.endswith("0 of 4 hand-written gradients are checked\n")
+
+
+@pytest.mark.slow
+def test_a_line_is_never_wrapped(gradcli: Program, tmp_path: Path) -> None:
+    name = "f" * 150
+    written(tmp_path, {"src/losses.py": f"def {name}(x): return x * x\ndef {name}_grad(x): return 2 * x\n"})
+    lines = gradcli("find", "src", environ={"COLUMNS": "40"}).stdout.splitlines()
+    assert f"  2  {name}_grad  grad of {name}  not checked" in lines
+
+
+@pytest.mark.slow
+def test_the_document(gradcli: Program) -> None:
+    document = gradcli("find", "src", "--json").json
+    assert document["schema"] == "gradcli.find/1"
+    assert document["paths"] == ["src"]
+    assert document["counts"] == {"found": 2, "checked": 1}
+    assert document["unreadable"] == [{"file": "src/bad.py", "reason": "syntax error, line 1: invalid syntax"}]
+    assert document["gradients"][0] == {
+        "name": "focal_grad", "file": "src/losses.py", "line": 2, "kind": "grad", "of": "focal", "found_by": "name",
+        "checked_by": ["focal"],
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_other_forms(gradcli: Program, tmp_path: Path) -> None:
+    (row, _) = csv.DictReader(io.StringIO(gradcli("find", "src", "--format", "csv").stdout))
+    assert (row["name"], row["line"], row["checked_by"]) == ("focal_grad", "2", "focal")
+    assert json.loads(gradcli("find", "src", "--format", "ndjson").stdout)["counts"]["found"] == 2
+    ran = gradcli("find", "src", "-q", "--out", "found.md")
+    assert (ran.exit_status, ran.stdout) == (0, "")
+    assert "1 of 2 hand-written gradients are checked" in (tmp_path / "found.md").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("least", "status"), [("50", 0), ("50.1", 2), ("0", 0), ("100", 2)])
+def test_fail_under(gradcli: Program, least: str, status: int) -> None:
+    ran = gradcli("find", "src", "--fail-under", least)
+    assert (ran.exit_status, ran.stdout) == (status, SCREEN)
+    said = f"1 of 2 hand-written gradients are checked: 50 percent, less than --fail-under {least}\n"
+    assert ran.stderr == (said if status else "")
+
+
+def test_fail_under_counts_none_found_as_all(gradcli: Program, tmp_path: Path) -> None:
+    written(tmp_path, {"empty.py": ""})
+    ran = gradcli("find", "empty.py", "--fail-under", "100")
+    assert (ran.exit_status, ran.stdout) == (0, "0 of 0 hand-written gradients are checked\n")
+
+
+@pytest.mark.slow
+def test_one_gradient_is_singular(gradcli: Program, tmp_path: Path) -> None:
+    written(tmp_path, {"one.py": "def f(x): return x * x\ndef f_grad(x): return 2 * x\n"})
+    assert gradcli("find", "one.py").stdout.endswith("0 of 1 hand-written gradient is checked\n")
+
+
+@for_rows(
+    ("argv", "says"),
+    [
+        (("nowhere",), "no file or folder 'nowhere'"),
+        (("pyproject.toml",), "no Python file"),
+        (("src", "--fail-under", "101"), "less than or equal to 100"),
+        (("src", "--format", "junit"), "no format 'junit'"),
+        (("src", "--bogus"), "--bogus"),
+    ],
+)
+def test_what_cannot_be_done_is_said(gradcli: Program, argv: tuple[str, ...], says: str) -> None:
+    ran = gradcli("find", *argv)
+    assert ran.exit_status == 2
+    assert says in ran.stderr
+
+
+@pytest.mark.slow
+def test_names_in_files_cannot_act(gradcli: Program, tmp_path: Path) -> None:
+    written(tmp_path, {"odd\x1b[31m.py": "def f(x): return x * x\ndef f_grad(x): return 2 * x\n"})
+    assert "\x1b" not in gradcli("find", "odd\x1b[31m.py").stdout
+
+
+@for_rows("argv", [("find", "src/x.py"), ("find", "a:b"), ("init",), ("find", "src/x.py", "--fail-under", "3")])
+def test_reading_starts_no_child_for_users_code(argv: tuple[str, ...]) -> None:
+    assert not needs_child(argv)
+
+
+@pytest.mark.slow
+def test_a_process_of_its_own_gives_the_same(process: Program, tmp_path: Path) -> None:
+    assert process("find", "src/losses.py", cwd=tmp_path).stdout == SCREEN.replace(
+        SCREEN[SCREEN.index("cannot") : SCREEN.index("1 of")], ""
+    )
+
+
+def test_declared_checks_are_those_of_the_suite(tmp_path: Path) -> None:
+    suite = find_suite(tmp_path)
+    (check,) = declared_checks(suite)
+    assert (check.id, check.claims, check.folder) == ("focal", ("focal_grad",), tmp_path)
+    assert suite_paths(suite) == ("src",)
+
+
+def test_a_suite_that_is_no_toml_is_refused(tmp_path: Path, gradcli: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.gradcli\n")
+    monkeypatch.chdir(tmp_path)
+    ran = gradcli("find")
+    assert ran.exit_status == 2 and "pyproject.toml:1 " in ran.stderr

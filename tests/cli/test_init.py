@@ -1,0 +1,115 @@
+"""`gradcli init`: what it writes, what it never touches, and what it says."""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.project.discovery.reading import written
+
+Program = Callable[..., Any]
+LIVE = "def bowl(x=1.0): return x * x\ndef bowl_grad(x=1.0): return 2 * x\n"
+OPEN = "def focal(z): return z @ z\ndef focal_grad(z): return 2 * z\n"
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_suite_is_written(gradcli: Program, tmp_path: Path) -> None:
+    written(tmp_path, {"src/a.py": LIVE, "src/b.py": OPEN, "notes.py": OPEN})
+    ran = gradcli("init")
+    assert (ran.exit_status, ran.stderr) == (0, "")
+    assert ran.stdout == (
+        "gradcli.toml: written, 2 checks, 1 of them as comments\n"
+        "next: fill in what gradcli.toml marks with ?, then gradcli check\n"
+    )
+    found = tomllib.loads((tmp_path / "gradcli.toml").read_text())
+    assert found == {"paths": ["src"], "check": [{"id": "bowl_grad", "target": "src/a.py:bowl", "grad": "bowl_grad"}]}
+    assert '# target = "src/b.py:focal"' in (tmp_path / "gradcli.toml").read_text()
+
+
+BEFORE = [
+    '[project]\nname = "mine"   # a comment\n',
+    '[project]\r\nname = "mine"',
+    "",
+    "# größe\n[tool.other]\nx = 1\n\n\n",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", BEFORE)
+def test_pyproject_keeps_its_bytes(gradcli: Program, tmp_path: Path, before: str) -> None:
+    written(tmp_path, {"a.py": LIVE, "pyproject.toml": before})
+    assert gradcli("init").exit_status == 0
+    after = (tmp_path / "pyproject.toml").read_bytes()
+    assert after.startswith(before.encode())
+    assert tomllib.loads(after.decode())["tool"]["gradcli"]["check"][0]["target"] == "a.py:bowl"
+    assert not (tmp_path / "gradcli.toml").exists()
+
+
+REFUSED = {
+    "gradcli.toml": ({"gradcli.toml": ""}, "gradcli.toml"),
+    "a table": ({"pyproject.toml": "[tool.gradcli]\nseed = 1\n"}, "pyproject.toml"),
+    "checks": ({"pyproject.toml": "[[tool.gradcli.check]]\ntarget = 'x'\n"}, "pyproject.toml"),
+    "no TOML": ({"pyproject.toml": "[tool"}, "pyproject.toml"),
+    "no UTF-8": ({"pyproject.toml": b"# \xff\n"}, "pyproject.toml"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_there_is_not_overwritten(gradcli: Program, tmp_path: Path, case: str) -> None:
+    files, name = REFUSED[case]
+    written(tmp_path, {"a.py": LIVE, **files})
+    contents = lambda: {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    before = contents()
+    ran = gradcli("init")
+    assert ran.exit_status == 2 and name in ran.stderr and contents() == before
+    ran = gradcli("init", "--github", "-q")
+    workflow = tmp_path / ".github" / "workflows" / "gradcli.yml"
+    if case in ("no TOML", "no UTF-8"):
+        assert ran.exit_status == 2 and contents() == before
+    else:  # what is missing is written
+        assert ran.exit_status == 0 and contents() == before | {workflow: workflow.read_bytes()}
+
+
+@pytest.mark.slow
+def test_the_workflow_is_written_once(gradcli: Program, tmp_path: Path) -> None:
+    written(tmp_path, {"a.py": LIVE})
+    ran = gradcli("init", "--github")
+    assert (ran.exit_status, ran.stdout.splitlines()[1:]) == (
+        0,
+        [".github/workflows/gradcli.yml: written", "next: gradcli check"],
+    )
+    workflow = tmp_path / ".github" / "workflows" / "gradcli.yml"
+    assert "gradcli check --out gradcli.xml" in workflow.read_text()
+    (tmp_path / "gradcli.toml").unlink()
+    workflow.write_text("mine")
+    ran = gradcli("init", "--github")
+    assert (ran.exit_status, workflow.read_text()) == (2, "mine")
+    assert ".github/workflows/gradcli.yml" in ran.stderr
+    assert not (tmp_path / "gradcli.toml").exists()
+
+
+def test_nothing_found_is_a_suite_without_checks(gradcli: Program, tmp_path: Path) -> None:
+    ran = gradcli("init")
+    assert (ran.exit_status, tomllib.loads((tmp_path / "gradcli.toml").read_text())) == (0, {"paths": ["."]})
+    assert "no hand-written gradient was found" in ran.stdout
+
+
+@pytest.mark.slow
+def test_quiet_says_nothing(gradcli: Program, tmp_path: Path) -> None:
+    written(tmp_path, {"a.py": LIVE})
+    assert gradcli("init", "-q").stdout == ""
+    assert (tmp_path / "gradcli.toml").exists()
+
+
+@pytest.mark.slow
+def test_what_init_writes_is_what_find_reads(gradcli: Program, tmp_path: Path) -> None:
+    written(tmp_path, {"a.py": LIVE, "b.py": OPEN})
+    gradcli("init")
+    assert gradcli("find").stdout.endswith("1 of 2 hand-written gradients are checked\n")

@@ -1,0 +1,25 @@
+"""Reports in files: what fails to be rendered is a defect of gradcli's, and not a file that cannot be written."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradcli.report.forms import html
+from gradcli.words import Exit
+
+
+def test_a_page_that_fails_is_an_internal_error(gradcli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def render(report: Any, page: Any) -> str:
+        raise ValueError("math domain error")
+
+    monkeypatch.setattr(html, "render", render)
+    ran = gradcli("trace", "x*x", "x=1", "--out", str(tmp_path / "page.html"))
+    assert ran.exit_status == Exit.INTERNAL and "math domain error" in ran.stderr
+
+
+def test_a_file_that_cannot_be_written_is_named(gradcli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("page.html").mkdir()
+    ran = gradcli("trace", "x*x", "x=1", "--out", "page.html")
+    assert ran.exit_status == Exit.UNUSABLE and "page.html cannot be written" in ran.stderr

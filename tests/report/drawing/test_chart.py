@@ -1,0 +1,102 @@
+"""Charts, bars and matrices as SVG: every number is in its place, and in words."""
+
+import math
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from gradcli.report.blocks import Bars, Chart, HeatMap, Series
+from gradcli.report.drawing import chart
+from gradcli.report.forms.html import asset
+
+SVG = "{http://www.w3.org/2000/svg}"
+LINE = Chart("t", "h", "error", (Series("a", ((1e-4, 1e-8), (1e-2, 1e-4), (1.0, 1.0)), "o"),))
+
+
+def parsed(drawn: str) -> ET.Element:
+    return ET.fromstring(drawn)
+
+
+def test_points_lie_where_their_powers_of_ten_are() -> None:
+    svg = parsed(chart.chart(LINE))
+    spots = [(float(use.get("x", "nan")), float(use.get("y", "nan"))) for use in svg.iter(f"{SVG}use")]
+    assert spots[1] == (
+        pytest.approx((spots[0][0] + spots[2][0]) / 2, abs=1),
+        pytest.approx((spots[0][1] + spots[2][1]) / 2, abs=1),
+    )
+    assert spots[0][0] < spots[2][0] and spots[0][1] > spots[2][1]
+    assert next(svg.iter(f"{SVG}title")).text == "a: 1e-08 at 0.0001"
+    assert {"1e-4", "1e-8", "1"} <= {text.text for text in svg.iter(f"{SVG}text")}
+
+
+def test_what_cannot_be_drawn_leaves_a_gap() -> None:
+    series = Series("a", ((1.0, 1.0), (2.0, 0.0), (3.0, math.nan), (4.0, 1e3), (5.0, 1e4)))
+    svg = parsed(chart.chart(Chart("t", "x", "y", (series,))))
+    path = next(p for p in svg.iter(f"{SVG}path") if p.get("class") == "line").get("d", "")
+    assert path.count("M") == 2 and path.count("L") == 1
+    assert chart.chart(Chart("t", "x", "y", (Series("a", ((1.0, 0.0),)),))) == ""
+
+
+def test_names_have_colours_and_styles_have_marks() -> None:
+    points = ((1.0, 1.0), (2.0, 2.0))
+    lines = [Series(name, points, style=style) for style in ("d", "s") for name in ("a", "b")]
+    both = Chart("t", "x", "y", (*lines, Series("g", points, guide=True)))
+    looks = chart.Looks.of(both)
+    assert [looks.classes(series) for series in both.series] == [
+        "n0 y0 k0",
+        "n1 y0 k1",
+        "n0 y1 k0",
+        "n1 y1 k1",
+        "n2 guide",
+    ]
+    assert looks.mark(0, 1) != looks.mark(0, 0) and looks.mark(1, 0) == looks.mark(0, 0)
+    alone = chart.Looks.of(Chart("t", "x", "y", (Series("a", points), Series("b", points))))
+    assert alone.mark(0, 0) != alone.mark(1, 0)
+
+
+def test_every_mark_that_is_used_is_defined() -> None:
+    used = set(re.findall(r'href="#(\w+)"', chart.chart(LINE)))
+    assert used <= set(re.findall(r'id="(\w+)"', chart.marks()))
+
+
+def test_bars_are_as_long_as_their_numbers() -> None:
+    svg = parsed(chart.bars(Bars("t", "digits", (("a", 4.0), ("b", 16.0), ("c", math.nan)))))
+    widths = [float(rect.get("width", "nan")) for rect in svg.iter(f"{SVG}rect")]
+    assert widths[0] == pytest.approx(widths[1] / 4, abs=1) and widths[2] == 0
+    assert "a 4, b 16, c nan" in svg.get("aria-label", "")
+
+
+def test_a_matrix_has_its_levels_and_its_worst_entries() -> None:
+    values = np.array([[-17.0, -16.0], [-2.0, np.nan]])
+    svg = parsed(chart.heat_map(HeatMap("t", "power of ten", values, ((1, 0),))))
+    assert {p.get("class") for p in svg.iter(f"{SVG}path")} == {"h0", "h7", "hx"}
+    assert "not finite" in [text.text for text in svg.iter(f"{SVG}text")]
+    assert "from 1e-17 to 1" in svg.get("aria-label", "") and "[1,0]: 0.01" in svg.get("aria-label", "")
+    assert len([*svg.iter(f"{SVG}circle")]) == 1
+
+
+def test_a_large_matrix_keeps_its_largest_entry() -> None:
+    values = np.full((300, 500), -16.0)
+    values[123, 456] = -1.0
+    drawn = chart.heat_map(HeatMap("t", "u", values, ((123, 456),)))
+    assert len(drawn) < 40_000
+    assert "h8" in {p.get("class") for p in parsed(drawn).iter(f"{SVG}path")}
+
+
+@pytest.mark.parametrize("low", [-324, -309, 300])
+def test_axes_reach_the_ends_of_float64(low: int) -> None:
+    ends = (max(10.0 ** (low + 1), 5e-324), 10.0 ** min(low + 8, 308))
+    drawn = chart.chart(Chart("t", "x", "y", (Series("a", tuple((end, end) for end in ends)),)))
+    assert len([*parsed(drawn).iter(f"{SVG}use")]) == 2
+
+
+def test_the_style_sheet_has_every_switch() -> None:
+    style = asset("page.css")
+    looks = [f"n{k}" for k in range(chart.SWITCHED_NAMES)] + [f"y{k}" for k in range(chart.SWITCHED_STYLES)]
+    assert [look for look in looks if f".picture:has(.x{look}:not(:checked)) .wide .{look}" not in style] == []
+
+
+def test_a_matrix_without_a_finite_entry_is_drawn() -> None:
+    parsed(chart.heat_map(HeatMap("t", "u", np.full((2, 2), np.inf))))
