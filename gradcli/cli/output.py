@@ -57,10 +57,9 @@ def output(forms: Sequence[str], options: "Options", world: World, *, pictures: 
     files = tuple((_form_of(Path(name), kinds), Path(name).absolute()) for name, kinds in asked)
     drawn = {form for form, _ in files if form in PICTURES and form not in forms}  # by matplotlib
     if drawn:
-        from gradcli.report.forms.figure import need_matplotlib, refuse_large
-
-        need_matplotlib()
         if options.size is not None and "png" in drawn:
+            from gradcli.report.forms.figure import refuse_large
+
             refuse_large(options.size, options.dpi)
     elif options.size is not None or options.dpi is not None:
         flag = "--dpi" if options.size is None else "--size"

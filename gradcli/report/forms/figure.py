@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gradcli.errors import BadOption, install_command
+from gradcli.errors import BadOption
 from gradcli.report.blocks import Bars, Picture
 from gradcli.report.forms.picture import MOST_BARS, draw, height, labelled, wrapped
 
@@ -39,21 +39,12 @@ _NAMELESS: dict[str, dict[str, None]] = {  # no date and no version: the same re
 }  # fmt: skip
 
 
-def need_matplotlib() -> None:
-    """Raise BadOption if matplotlib is not installed."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError:
-        raise BadOption("matplotlib is not installed", do=install_command("plot")) from None
-
-
 def drawn(pictures: Sequence[Picture], form: Form, size: Inches | None = None, dpi: int | None = None) -> bytes:
     """Return the bytes of a file with the pictures, one below another.
 
     Units   `size` is width and height in inches, `dpi` in dots per inch.
-    Raises  BadOption if matplotlib is missing, or for a PNG of too many pixels.
+    Raises  BadOption for a PNG of too many pixels.
     """
-    need_matplotlib()
     dots = dpi or _DPI
     if form == "png":
         refuse_large(size or _natural(pictures), dots)

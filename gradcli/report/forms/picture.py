@@ -10,7 +10,7 @@ import numpy as np
 from gradcli.report.blocks import Bars, Chart, HeatMap, Picture, Series, drawable
 from gradcli.report.escape import visible
 
-Axes = Any  # matplotlib is optional
+Axes = Any  # of matplotlib, which is loaded where it draws
 Place = Any  # a part of a figure
 Spot = tuple[float, float]
 # Okabe and Ito (2008), Color universal design: distinct for every kind of colour vision; dark colours first

@@ -549,21 +549,5 @@ def test_a_picture_shows_one_target(tmp_path: Path) -> None:
         refuse_pictures(planned(plot=(f"{tmp_path}/a.png",)))
 
 
-def test_without_matplotlib_the_plan_fails_with_the_line_that_installs_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(BadOption) as caught:
-        planned(plot=(f"{tmp_path}/a.png",))
-    assert (caught.value.what, caught.value.do) == (
-        "matplotlib is not installed",
-        'in a clone of gradcli: pip install ".[plot]"',
-    )
-    assert planned(out=(f"{tmp_path}/a.json",)).files
-    assert text(CHART)
-
-
 def test_every_ending_has_a_renderer() -> None:
     assert {ENDINGS[ending] for ending in (".svg", ".png", ".pdf")} == set(PICTURES)
