@@ -39,7 +39,7 @@ from gradcli.arithmetic.program import vjp
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.request.point import Point
-from gradcli.rules.special_parts import Late
+from gradcli.rules.special import Late
 from tests.rules.judging import Judgement, Place, as_function_has_it, judged, places
 from tests.rules.references import REFERENCES, NoReference
 

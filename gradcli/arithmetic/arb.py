@@ -11,7 +11,7 @@ from flint import acb, arb
 
 from gradcli.arithmetic.arb_matrices import MATRICES
 from gradcli.errors import Undecided
-from gradcli.rules.incomplete_series import gammainc_ball
+from gradcli.rules.special import gammainc_ball
 
 
 def less(a: arb, b: arb) -> bool:

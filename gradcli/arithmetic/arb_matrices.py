@@ -25,8 +25,7 @@ from gradcli.rules.decompositions import (
     SINGULAR_VECTORS,
 )
 from gradcli.rules.fourier import DFT_COS, DFT_SIN
-from gradcli.rules.linalg import DET, INV, LOGDET, MATMUL, SOLVE
-from gradcli.rules.matrix_functions import EXPM, LOGM, SQRTM
+from gradcli.rules.linalg import DET, EXPM, INV, LOGDET, LOGM, MATMUL, SOLVE, SQRTM
 from gradcli.tracing.primitive import by_name
 
 FLOAT64_BITS = 53

@@ -13,9 +13,8 @@ from gradcli.arithmetic.program import Program
 from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.rules.reductions import SUM
 from gradcli.rules.shaping import SELECT
-from gradcli.tracing.blocks import BLOCK, blocks, part_of
 from gradcli.tracing.primitive import Primitive, Value
-from gradcli.tracing.shapes import shape, size
+from gradcli.tracing.shapes import BLOCK, blocks, part_of, shape, size
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gradcli.tracing import levels
+from gradcli.tracing import primitive as levels
 from gradcli.tracing.primitive import Params, Primitive, Value, kept, settled
 from gradcli.tracing.shapes import spread_like, zeros_like
 from gradcli.tracing.tracer import Tracer, defined

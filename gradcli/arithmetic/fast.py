@@ -17,8 +17,7 @@ from gradcli.arithmetic.tape import CONSTANT, MOST_LINES, Recorded, Tape, too_lo
 from gradcli.rules.linalg import MATMUL
 from gradcli.rules.shaping import RESHAPE
 from gradcli.tracing import shapes
-from gradcli.tracing.bind import HANDLERS
-from gradcli.tracing.primitive import Params, Primitive, Value, named
+from gradcli.tracing.primitive import HANDLERS, Params, Primitive, Value, named
 from gradcli.tracing.provenance import HERE, is_users, position
 from gradcli.tracing.tracer import Tracer
 

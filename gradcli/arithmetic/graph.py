@@ -10,8 +10,7 @@ import numpy as np
 
 from gradcli.arithmetic.tape import frozen_operand
 from gradcli.errors import NotSupported
-from gradcli.tracing.bind import bind
-from gradcli.tracing.primitive import Params, Primitive, Value
+from gradcli.tracing.primitive import Params, Primitive, Value, bind
 from gradcli.tracing.provenance import HERE, place, position
 from gradcli.tracing.tracer import Arithmetic, Tracer
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from gradcli.arithmetic.tape import CONSTANT, Ended, Line, Recorded, Tape
 from gradcli.errors import BadShape
-from gradcli.tracing import heap, levels
-from gradcli.tracing.collector import SeldomCollected
+from gradcli.tracing import heap
+from gradcli.tracing import primitive as levels
 from gradcli.tracing.primitive import Rule, Value, settled
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import Tracer
+from gradcli.tracing.tracer import SeldomCollected, Tracer
 
 
 class Program(NamedTuple):

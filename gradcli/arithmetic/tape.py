@@ -13,7 +13,7 @@ import numpy as np
 from gradcli.arithmetic.liveness import without
 from gradcli.errors import TraceEnded
 from gradcli.rules.kinds import CAREFUL, LARGE, Factor, Partial, times
-from gradcli.tracing import levels
+from gradcli.tracing import primitive as levels
 from gradcli.tracing.primitive import Params, Primitive, Value, kept
 from gradcli.tracing.provenance import HERE
 from gradcli.tracing.provenance import position as _position

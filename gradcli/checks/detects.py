@@ -10,8 +10,7 @@ from gradcli.checks.resolution import Resolution, accepted_entries, resolution_o
 from gradcli.report.absent import ABSENT
 from gradcli.report.point_report import NO_SIZE, Detects
 from gradcli.request.point import Array, Estimate
-from gradcli.tracing.blocks import blocks, part_of
-from gradcli.tracing.finite import largest
+from gradcli.tracing.shapes import blocks, largest, part_of
 from gradcli.words import Verdict
 
 _MOSTLY = 0.5  # of the allowed difference: what makes so much of it sets the limit

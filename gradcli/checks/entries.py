@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.request.point import Array, Estimate
-from gradcli.tracing.blocks import mapped, part_of
-from gradcli.tracing.finite import all_finite, largest
+from gradcli.tracing.shapes import all_finite, largest, mapped, part_of
 from gradcli.words import Agreement
 
 AGREE, CANNOT_TELL, DISAGREE = np.int8(0), np.int8(1), np.int8(2)  # verdicts of entries; a larger number is worse

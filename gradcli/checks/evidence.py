@@ -14,7 +14,7 @@ from gradcli.modes.mode import Mode
 from gradcli.report.common import Finding
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, Mutant
 from gradcli.request.point import Array, Estimate, Witness
-from gradcli.tracing.blocks import part_of
+from gradcli.tracing.shapes import part_of
 from gradcli.words import ModeStatus, Verdict
 
 T = TypeVar("T")

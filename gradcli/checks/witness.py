@@ -12,9 +12,7 @@ from gradcli.modes.noise import EPS
 from gradcli.modes.steps import QUICK, Line, derivative, quick_derivative
 from gradcli.request.point import Array, Estimate
 from gradcli.targets.derived import either_way
-from gradcli.tracing.blocks import blocks, part_of
-from gradcli.tracing.finite import all_finite
-from gradcli.tracing.shapes import shape, size
+from gradcli.tracing.shapes import all_finite, blocks, part_of, shape, size
 
 _DIRECTIONS = 4  # along which a gradient is compared with one-sided slopes
 _JUMP = 1e-2  # relative to the slopes: a smaller difference of the one-sided slopes is no kink

@@ -10,10 +10,8 @@ import numpy as np
 from gradcli.compiling.straight_line import OfNode, StraightLine
 from gradcli.errors import BadShape, CannotCompile, NoRule, TraceEnded
 from gradcli.rules.methods import SAME_NAME
-from gradcli.tracing.bind import bind
-from gradcli.tracing.primitive import Primitive, Value
-from gradcli.tracing.storage import assign
-from gradcli.tracing.tracer import Arithmetic, Tracer
+from gradcli.tracing.primitive import Primitive, Value, bind
+from gradcli.tracing.tracer import Arithmetic, Tracer, assign
 
 _SELECT = "np.where(condition, a, b), np.maximum and np.minimum"
 _TRUTHS = {np.any, np.all, np.count_nonzero}

@@ -19,7 +19,7 @@ from gradcli.compiling.gradient import gradient
 from gradcli.compiling.straight_line import StraightLine
 from gradcli.compiling.written import compiled, defined
 from gradcli.errors import CannotCompile
-from gradcli.tracing import levels
+from gradcli.tracing import primitive
 from gradcli.tracing.primitive import Primitive, Value
 from gradcli.tracing.shapes import shape
 
@@ -42,7 +42,7 @@ def in_balls(f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value],
     """
     if any(shape(x) for x in at.values()):
         raise CannotCompile("an input is an array")
-    with levels.sweep() as level:
+    with primitive.sweep() as level:
         program = StraightLine(Exact, level, exact=True, most=MOST)
         token = WRITING.set(program)
         try:

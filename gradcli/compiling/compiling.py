@@ -21,10 +21,9 @@ from gradcli.targets.python import PythonFunction, signature_of
 from gradcli.targets.refusals import refuse_again, remember_refusal
 from gradcli.targets.structure import Node as Structure
 from gradcli.targets.structure import put_together, taken_apart
-from gradcli.tracing import levels
-from gradcli.tracing.finite import largest
+from gradcli.tracing import primitive
 from gradcli.tracing.primitive import Primitive, Value
-from gradcli.tracing.shapes import shape
+from gradcli.tracing.shapes import largest, shape
 from gradcli.tracing.tracer import Tracer
 
 _AGREEMENT = 1e-9  # of the largest entry, between the compiled function and the function at the example
@@ -209,7 +208,7 @@ def compiled_function(f: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     for one, x in zip(arguments.values(), named.values(), strict=True):
         one.read(x, values)
     function = PythonFunction(f, name, structures, ())
-    with np.errstate(all="ignore"), levels.sweep() as level:
+    with np.errstate(all="ignore"), primitive.sweep() as level:
         program = StraightLine(AbstractValue, level, differentiate=differentiated)
         made = _Inputs(program)
         y = function.raw({path: made.abstract(x) for path, x in leaves.items()})

@@ -12,8 +12,7 @@ import numpy as np
 
 from gradcli.arithmetic.graph import Graph
 from gradcli.errors import NotSupported
-from gradcli.rules.linalg import T
-from gradcli.rules.matrix_functions import expm_frechet
+from gradcli.rules.linalg import T, expm_frechet
 from gradcli.rules.reductions import PEAKS
 from gradcli.rules.shaping import GETITEM
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value

@@ -12,7 +12,7 @@ from gradcli.errors import BadOption, BadTarget
 from gradcli.frameworks.framework import KNOWN, Framework, FrameworkOptions, Placed
 from gradcli.frameworks.native import Native
 from gradcli.targets.python import message_of
-from gradcli.tracing.closures import closure, codes
+from gradcli.tracing.captured import closure, codes
 
 _ABOUT_FORMATS = ("dtype", "Double", "double", "float64", "scalar type")
 PLAIN = FrameworkOptions()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import GradcliError, NotSupported
-from gradcli.tracing import finite
+from gradcli.tracing import shapes
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import HERE
 from gradcli.tracing.shapes import shape
@@ -151,4 +151,4 @@ def filled(a: Any, values: dict[int, Any]) -> Any:
 def largest(x: Any) -> float:
     """Return the largest absolute value among the finite entries of a float array; 0 for anything else."""
     x = np.asarray(x)
-    return finite.largest(x) if x.dtype.kind == "f" else 0.0
+    return shapes.largest(x) if x.dtype.kind == "f" else 0.0

@@ -19,10 +19,8 @@ from gradcli.modes.rounding import EPS, FUNCTION_ERROR, rounding_bounds
 from gradcli.request.point import Array
 from gradcli.rules.kinds import Factor, Linear, Partial
 from gradcli.targets.python import message_of
-from gradcli.tracing.blocks import mapped
-from gradcli.tracing.finite import all_finite, peak
 from gradcli.tracing.primitive import Rule
-from gradcli.tracing.shapes import is_plain, shape, size
+from gradcli.tracing.shapes import all_finite, is_plain, mapped, peak, shape, size
 
 _WIDE = 1e-11  # relative: a wider radius may come from balls of dependent values, not from rounding
 SAFETY = 16.0  # times the changes in shaken runs: what any order of operations may change

@@ -11,9 +11,8 @@ from gradcli.modes.certified import FIRST_BITS, WITNESS_AGREEMENT, scaled
 from gradcli.modes.extrapolation import Difference
 from gradcli.modes.mode import Question
 from gradcli.request.point import Array
-from gradcli.tracing.blocks import part_of
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.shapes import shape, size
+from gradcli.tracing.shapes import part_of, shape, size
 
 
 def certified_difference(q: Question, vs: Sequence[Array], slope_size: float) -> Difference | None:

@@ -17,10 +17,8 @@ from gradcli.targets.compiler import Compiler
 from gradcli.targets.draws import NO_SIZES, Sizes
 from gradcli.targets.instructions import Instructions
 from gradcli.targets.tokens import Statement, shared_and_parts
-from gradcli.tracing.blocks import mapped
-from gradcli.tracing.finite import largest
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.shapes import shape
+from gradcli.tracing.shapes import largest, mapped, shape
 
 GRANT = 1000.0  # rounding radii granted to a claim, whose algorithm is unknown
 GRANT_SOLVER = 10.0  # times the change of a difference quotient by smaller tolerances of the solvers in f

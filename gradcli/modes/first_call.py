@@ -13,11 +13,10 @@ from gradcli.modes.trace_test import TraceTest, contributions, displacement, ran
 from gradcli.targets.call import Call, Wrt
 from gradcli.targets.derived import either_way
 from gradcli.targets.refusals import has_passed, name_of, refuse_again, remember_pass, remember_refusal
-from gradcli.tracing import levels
+from gradcli.tracing import primitive
 from gradcli.tracing.primitive import named
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import plain
-from gradcli.tracing.unmoving import is_zero
+from gradcli.tracing.tracer import is_zero, plain
 
 _EQUALITIES = (named("equal"), named("not_equal"))
 _MOST_TESTS = 3  # calls at which nothing could be compared, after which a function is tested no more
@@ -42,7 +41,7 @@ class FirstCall:
         Cost    recording f, two or three evaluations of it and one of its program.
         Raises  TraceDiffers if the two differ, or did at an earlier call; whatever f raises.
         """
-        if levels.depth():
+        if primitive.depth():
             return  # the function is part of another, which is tested itself
         refuse_again(self.f, self.refusal)
         call = Call(self.f, args, kwargs, self.wrt)

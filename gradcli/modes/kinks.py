@@ -11,8 +11,8 @@ from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, transpose
 from gradcli.errors import Undecided
 from gradcli.modes.infinities import INTO_THE_DOMAIN, TO_FINITE, named, overflow_hint, underflow_hint
 from gradcli.rules.kinds import CAREFUL
-from gradcli.tracing.finite import all_finite
 from gradcli.tracing.primitive import Primitive, Value
+from gradcli.tracing.shapes import all_finite
 
 _SIGNS = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
 _COMPARISONS = set(_SIGNS)

@@ -30,10 +30,9 @@ from gradcli.targets.expression import Expression
 from gradcli.targets.function import of
 from gradcli.targets.instructions import constants_up
 from gradcli.targets.solver_tolerances import tolerances_are_smaller
-from gradcli.tracing.finite import largest
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import WRITTEN
-from gradcli.tracing.shapes import shape, size, zeros_like
+from gradcli.tracing.shapes import largest, shape, size, zeros_like
 from gradcli.tracing.tracer import plain
 
 MOST_JACOBIAN = 2**24

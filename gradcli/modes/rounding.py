@@ -12,8 +12,8 @@ from gradcli.arithmetic.tape import Recorded
 from gradcli.modes.jacobians import by_rows, stacked
 from gradcli.request.point import Array
 from gradcli.rules.kinds import KERNELS
-from gradcli.tracing.blocks import blocks, part_of
 from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import blocks, part_of
 
 EPS = float(np.finfo(np.float64).eps)
 FUNCTION_ERROR = 8 * EPS  # relative: the assumed largest rounding error of a kernel or of a numpy function

@@ -14,7 +14,7 @@ from gradcli.request.point import Array
 from gradcli.targets.derived import gradient_in, root_of
 from gradcli.tracing.primitive import Value, named
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.unmoving import IS_ZERO
+from gradcli.tracing.tracer import IS_ZERO
 
 _EQUALITIES = (named("equal"), named("not_equal"))
 _BESIDE = 8.0  # how much larger than at the point the radius of f may be beside it

@@ -20,7 +20,7 @@ from gradcli.repair.place import Edit, Place
 from gradcli.repair.right import Gradient, Right
 from gradcli.repair.scope import UNKNOWN, Scope, is_index, is_number, shape_of, texts_of
 from gradcli.repair.text import Change, Text, changed, expressions, lines_of, spans_of
-from gradcli.tracing.closures import closure
+from gradcli.tracing.captured import closure
 
 MOST_LINES = 100  # times the lines that the claim itself runs, for each edited text
 _VISITS = 6  # of a line, the last of which gives the values of its names

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from gradcli.tracing.closures import codes
+from gradcli.tracing.captured import codes
 from gradcli.tracing.provenance import is_users
 
 Definition = ast.FunctionDef | ast.Lambda

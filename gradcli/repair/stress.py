@@ -43,7 +43,7 @@ from gradcli.targets.derived import is_target, root_of
 from gradcli.targets.facts import dims_of_values, facts_of
 from gradcli.targets.function import Function, of
 from gradcli.targets.python import PythonFunction
-from gradcli.tracing.closures import closure, codes, python_code
+from gradcli.tracing.captured import closure, codes, python_code
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
 from gradcli.words import Exit, Kind, Severity, Verdict, worst

@@ -11,9 +11,8 @@ from gradcli.errors import NoRule
 from gradcli.rules.kinds import constant, differential
 from gradcli.rules.linalg import T, solved, square
 from gradcli.rules.shaping import as_value
-from gradcli.tracing.bind import handles
 from gradcli.tracing.cost import factored
-from gradcli.tracing.primitive import Value
+from gradcli.tracing.primitive import Value, handles
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import arithmetic, plain
 

@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.rules.incomplete_series import order_derivative
 from gradcli.rules.kinds import elementwise
-from gradcli.rules.special_orders import ordered
-from gradcli.rules.special_parts import Late
+from gradcli.rules.special import Late, order_derivative, ordered
 from gradcli.tracing.domain import UP_TO_10000
 from gradcli.tracing.primitive import Value, named
 

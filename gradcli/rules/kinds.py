@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import GradcliError, TraceEnded
-from gradcli.tracing.bind import HANDLERS
 from gradcli.tracing.domain import REAL, Domain
-from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, declare
+from gradcli.tracing.primitive import HANDLERS, Params, Primitive, Transposer, Value, declare
 from gradcli.tracing.shapes import Forgotten, is_number, is_plain, unbroadcast, zeros_like
 from gradcli.tracing.tracer import arithmetic
 

@@ -16,12 +16,10 @@ from gradcli.errors import NoRule, TraceEnded
 from gradcli.rules.kinds import elementwise
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import primitive as core
-from gradcli.tracing.bind import handles
 from gradcli.tracing.cost import MOVE
-from gradcli.tracing.primitive import Params, Primitive, Value
+from gradcli.tracing.primitive import Params, Primitive, Value, handles
 from gradcli.tracing.shapes import is_number, shape, spread_like, zeros_like
-from gradcli.tracing.storage import view
-from gradcli.tracing.tracer import Tracer, plain
+from gradcli.tracing.tracer import Tracer, plain, view
 
 Part = Value | None  # None is exactly zero
 RULES: dict[str, Callable[..., Value]] = {}  # how a primitive runs on complex operands, by its name; see complexes.py

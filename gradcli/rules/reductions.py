@@ -4,17 +4,18 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.errors import NoRule
+from gradcli.rules import sorting
 from gradcli.rules.kinds import constant, differential, linear
 from gradcli.rules.options import Axes, counted, given, kept, masked, real_dtype, reduced_over, stored
-from gradcli.rules.shaping import as_value
+from gradcli.rules.shaping import SCATTER, as_value, is_traced
+from gradcli.rules.sorting import nan_filled
 from gradcli.tracing import shapes
-from gradcli.tracing.bind import handles
 from gradcli.tracing.cost import ADDITION, FUNCTION_OF_ALL, REDUCTION
 from gradcli.tracing.domain import AWAY_FROM_0
-from gradcli.tracing.primitive import Value
+from gradcli.tracing.primitive import Value, handles
 from gradcli.tracing.shapes import shape, size, with_kept
-from gradcli.tracing.tracer import arithmetic
-from gradcli.tracing.unmoving import unmoving
+from gradcli.tracing.tracer import arithmetic, frozen, plain, unmoving
 
 _SMALL = 4096  # entries; up to this size, np.full is faster than np.broadcast_to
 
@@ -326,3 +327,183 @@ def log_softmax(x: Value, axis: Any = None) -> Value:
     """Return log(softmax(x)) without underflow."""
     z = x - shift_of(x, axis)
     return z - logsumexp(z, axis, keepdims=True)
+
+
+# Covariances, correlations, weighted counts.
+
+
+@handles(np.cov)
+def cov(
+    m: Value,
+    y: Value = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Value:
+    real_dtype("cov", dtype)
+    if len(shape(as_value(m))) > 2:
+        raise ValueError("m has more than 2 dimensions")
+    x = np.atleast_2d(as_value(m))
+    x = x.T if not rowvar and len(shape(as_value(m))) != 1 else x
+    if y is not None:
+        other = np.atleast_2d(as_value(y))
+        other = other.T if not rowvar and shape(other)[0] != 1 else other
+        x = np.concatenate([x, other], axis=0)
+    free = (0 if bias else 1) if ddof is None else int(ddof)
+    w = _cov_weights(fweights, aweights)
+    if w is None:
+        total: Value = float(shape(x)[1])
+        centred, spread = x - np.mean(x, axis=1, keepdims=True), total - free
+        weighted = centred
+    else:
+        total = np.sum(w)
+        centred = x - (np.sum(x * w, axis=1) / total)[:, None]
+        weighted = centred * w
+        aw = 1.0 if aweights is None else as_value(aweights)
+        spread = total - free * np.sum(w * aw) / total
+    return np.squeeze(np.matmul(weighted, np.conjugate(centred.T)) / (spread if plain(spread) > 0 else np.float64(0)))
+
+
+def _cov_weights(fweights: Any, aweights: Any) -> Value:
+    if is_traced(fweights):
+        raise NoRule("the counts fweights of cov are traced", do="pass them as plain integers, or use aweights=")
+    given = [as_value(w) for w in (fweights, aweights) if w is not None]
+    return None if not given else given[0] if len(given) == 1 else given[0] * given[1]
+
+
+@handles(np.corrcoef)
+def corrcoef(x: Value, y: Value = None, rowvar: bool = True, *, dtype: Any = None) -> Value:
+    """Return covariances over standard deviations; numpy's clipping to [-1, 1] only removes rounding errors and is omitted."""
+    c = cov(x, y, rowvar, dtype=dtype)
+    if not shape(c):
+        return c / c
+    deviation = np.sqrt(np.diagonal(c))
+    return c / deviation[:, None] / deviation[None, :]
+
+
+@handles(np.bincount)
+def bincount(x: Any, /, weights: Value = None, minlength: int = 0) -> Value:
+    """Return the sum of the weights of each integer in `x`.
+
+    Raises  NoRule if `x` is traced.
+    """
+    at = frozen(x if is_traced(x) else np.asarray(x, dtype=None if np.size(x) else int))
+    if weights is None:
+        return np.bincount(at, minlength=minlength)
+    count = len(np.bincount(at, minlength=minlength))
+    return SCATTER(as_value(weights), index=(at,), into=(count,))
+
+
+# Reductions that ignore nan.
+
+
+@handles(np.nansum)
+def nansum(
+    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any
+) -> Value:
+    return sum_(nan_filled(as_value(a), 0.0)[0], axis, dtype, out, keepdims, **options)
+
+
+@handles(np.nanprod)
+def nanprod(
+    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any
+) -> Value:
+    return prod(nan_filled(as_value(a), 1.0)[0], axis, dtype, out, keepdims, **options)
+
+
+@handles(np.nancumsum)
+def nancumsum(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> Value:
+    return cumsum(nan_filled(as_value(a), 0.0)[0], axis, dtype, out)
+
+
+@handles(np.nancumprod)
+def nancumprod(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> Value:
+    return cumprod(nan_filled(as_value(a), 1.0)[0], axis, dtype, out)
+
+
+@handles(np.nanmean)
+def nanmean(
+    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Value:
+    a = as_value(a)
+    return mean(a, axis, dtype, out, keepdims, where=_numbers(a, where))
+
+
+@handles(np.nanvar)
+def nanvar(
+    a: Value,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    **options: Any,
+) -> Value:
+    """Return the variance of the entries that are not nan; nan where there are at most `ddof` of them."""
+    a, where = as_value(a), options.pop("where", True)
+    numbers = _numbers(a, where)
+    over = shapes.axes(axis, len(shape(a)))
+    free = np.sum(np.broadcast_to(numbers, shape(a)), axis=over) - ddof
+    y = var(nan_filled(np.real(a), 0.0)[0], axis, dtype, None, ddof, False, where=numbers, **options)
+    return stored(out, kept(np.where(free <= 0, np.nan, y) if np.any(free <= 0) else y, keepdims, over, a))
+
+
+@handles(np.nanstd)
+def nanstd(
+    a: Value,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    **options: Any,
+) -> Value:
+    return stored(out, np.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, **options)))
+
+
+def _numbers(a: Value, where: Any) -> Any:
+    numbers = ~np.isnan(plain(a))
+    return numbers & where if given(where) else numbers
+
+
+@handles(np.nanmax)
+def nanmax(
+    a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
+) -> Value:
+    return _extreme(as_value(a), -np.inf, max_, axis, out, keepdims, initial, where)
+
+
+@handles(np.nanmin)
+def nanmin(
+    a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
+) -> Value:
+    return _extreme(as_value(a), np.inf, min_, axis, out, keepdims, initial, where)
+
+
+def _extreme(
+    a: Value, lowest: float, extreme: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any
+) -> Value:
+    y = extreme(nan_filled(a, lowest)[0], axis, None, keepdims, initial, where)
+    nothing = np.all(np.isnan(plain(a)), axis=axis, keepdims=bool(given(keepdims) and keepdims))
+    return stored(out, np.where(nothing, np.nan, y) if np.any(nothing) else y)
+
+
+@handles(np.nanargmax)
+def nanargmax(a: Value, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    _refuse_nothing(a, axis)
+    return sorting.argmax(nan_filled(as_value(a), -np.inf)[0], axis, out, keepdims=keepdims)
+
+
+@handles(np.nanargmin)
+def nanargmin(a: Value, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    _refuse_nothing(a, axis)
+    return sorting.argmin(nan_filled(as_value(a), np.inf)[0], axis, out, keepdims=keepdims)
+
+
+def _refuse_nothing(a: Value, axis: Any) -> None:
+    if np.any(np.all(np.isnan(plain(as_value(a))), axis=axis)):
+        raise ValueError("All-NaN slice encountered")

@@ -10,7 +10,7 @@ from gradcli.arithmetic.ball import Ball, error_of, nearest, precision, radius
 from gradcli.arithmetic.formula import written
 from gradcli.errors import Undecided
 from gradcli.report.listing import Operation
-from gradcli.rules.calculus import CONVOLVE
+from gradcli.rules.composites import CONVOLVE
 from gradcli.rules.decompositions import (
     CHOLESKY,
     EIGENVALUES,

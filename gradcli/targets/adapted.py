@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadExpression, BadShape
-from gradcli.rules.special_orders import COMPOSITES, ORDERS
-from gradcli.tracing.bind import HANDLERS, handler
-from gradcli.tracing.primitive import Value
+from gradcli.rules.special import COMPOSITES, ORDERS
+from gradcli.tracing.primitive import HANDLERS, Value, handler
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer, plain
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from gradcli.errors import BadExpression, Span, TooLarge, nearest
 from gradcli.request.target_text import folded
+from gradcli.rules.constants import MODULES
 from gradcli.rules.linalg import inverse
-from gradcli.rules.refused import MODULES
 from gradcli.targets.adapted import as_number, entry_at
 from gradcli.targets.instructions import LIST, Choice, Instruction, Instructions, Step
 from gradcli.targets.left_out import REASONS
@@ -25,7 +25,7 @@ from gradcli.targets.parsing import characters, extent, parsed
 from gradcli.targets.spellings import DOTS, FUNCTION_NAMES, INVERSE
 from gradcli.targets.tokens import Statement
 from gradcli.targets.torch_names import OF_TORCH
-from gradcli.tracing import bind
+from gradcli.tracing import primitive
 
 Compiling = Generator[ast.expr, int, int]
 
@@ -272,8 +272,8 @@ def unknown(dotted: str, where: Span, is_value: bool) -> BadExpression:
         says = f"'{name}' is not part of the language: {left_out.why}"
         return BadExpression(says, where=where, do=left_out.do)
     numpys = next((f for module in MODULES.values() if (f := vars(module).get(name)) is not None), None)
-    if isinstance(numpys, np.ufunc | type(np.sum) | type(len)) and numpys in bind.REASONS:
-        why, do = bind.REASONS[numpys]
+    if isinstance(numpys, np.ufunc | type(np.sum) | type(len)) and numpys in primitive.REASONS:
+        why, do = primitive.REASONS[numpys]
         return BadExpression(f"'{name}' is not part of the language: {why}", where=where, do=do)
     close = FUNCTION_NAMES.get(name) or nearest(name, FUNCTIONS)
     advice = SCIPYS.get(name) or (f"did you mean '{close}'?" if close else "gradcli ops lists the functions")

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.rules import layers, linalg, losses, spelled
+from gradcli.rules import layers, linalg, spelled
+from gradcli.rules import layers as losses
 from gradcli.rules.linalg import explicit
 from gradcli.targets import adapted
 from gradcli.targets.names import FUNCTIONS

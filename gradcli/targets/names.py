@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.rules import composites, layers, linalg, losses, matrix_functions, norms, reductions, spelled
-from gradcli.rules.refused import MODULES
-from gradcli.rules.special_orders import COMPOSITES, SAME
+from gradcli.rules import composites, layers, linalg, reductions, spelled
+from gradcli.rules import layers as losses
+from gradcli.rules import linalg as matrix_functions
+from gradcli.rules import linalg as norms
+from gradcli.rules.constants import MODULES
+from gradcli.rules.special import COMPOSITES, SAME
 from gradcli.targets import adapted, left_out
 from gradcli.targets.adapted import OfScipy, as_number, counting
 from gradcli.targets.constructors import CONSTRUCTORS
-from gradcli.tracing.bind import HANDLERS
-from gradcli.tracing.primitive import PRIMITIVES, Primitive
+from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, Primitive
 
 CONSTANTS = {"pi": float(np.pi), "e": float(np.e), "inf": float("inf")}
 PREFIXES = {

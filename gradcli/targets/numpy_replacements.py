@@ -13,11 +13,8 @@ from gradcli.errors import TraceEnded
 from gradcli.rules import scipy as of_scipy
 from gradcli.rules.pairs import Pair
 from gradcli.rules.shaping import as_value
-from gradcli.tracing.conversions import FloatResult
-from gradcli.tracing.linear_form import Dotted, LinearForm, settle
 from gradcli.tracing.primitive import Value, named
-from gradcli.tracing.storage import positions
-from gradcli.tracing.tracer import Tracer, plain
+from gradcli.tracing.tracer import Dotted, FloatResult, LinearForm, Tracer, plain, positions, settle
 
 Hold = Callable[[Value], Value]
 

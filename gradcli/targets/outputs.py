@@ -8,11 +8,9 @@ from gradcli.errors import FunctionFailed
 from gradcli.rules.shaping import as_value
 from gradcli.targets.function import Output
 from gradcli.targets.structure import taken_apart
-from gradcli.tracing.conversions import FloatResult, traced_result
-from gradcli.tracing.linear_form import settle
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import Tracer
+from gradcli.tracing.tracer import FloatResult, Tracer, settle, traced_result
 
 _NUMBER = "return a float, an array of floats, or a tuple or dict of these"
 

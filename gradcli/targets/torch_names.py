@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NotSupported
-from gradcli.rules import composites, layers, losses, norms, reductions
+from gradcli.rules import composites, layers, linalg, reductions
+from gradcli.rules import layers as losses
 from gradcli.targets.names import FUNCTIONS
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
@@ -55,20 +56,20 @@ def _variance(f: Call) -> Call:
 
 def _vector_norm(x: Value, ord: Any = 2, axis: Any = None, keepdims: bool = False) -> Value:
     if axis is None:
-        y = norms.norm(np.ravel(x), ord)
+        y = linalg.norm(np.ravel(x), ord)
         return np.reshape(y, (1,) * len(shape(x))) if keepdims else y
     if isinstance(axis, list | tuple):
         over = [k % len(shape(x)) for k in axis]
         rest = [k for k in range(len(shape(x))) if k not in over]
         flat = np.reshape(np.transpose(x, (*rest, *over)), (*(shape(x)[k] for k in rest), -1))
-        y = norms.norm(flat, ord, axis=-1)
+        y = linalg.norm(flat, ord, axis=-1)
         return np.reshape(y, [1 if k in over else n for k, n in enumerate(shape(x))]) if keepdims else y
-    return norms.norm(x, ord, axis=axis, keepdims=keepdims)
+    return linalg.norm(x, ord, axis=axis, keepdims=keepdims)
 
 
 def _norm(input: Value, p: Any = "fro", axis: Any = None, keepdims: bool = False) -> Value:
     if p == "nuc":
-        return norms.norm(input, "nuc", axis=axis, keepdims=keepdims)
+        return linalg.norm(input, "nuc", axis=axis, keepdims=keepdims)
     return _vector_norm(input, 2 if p in (None, "fro") else p, axis, keepdims)
 
 
@@ -283,9 +284,9 @@ _TORCH: dict[str, Call] = {
 _LINALG: dict[str, Call] = {
     **_same("cholesky cond det eigh eigvalsh inv matmul matrix_exp matrix_power multi_dot pinv qr slogdet solve svd svdvals "
             "tensorinv vecdot"),
-    "norm": lambda A, ord=None, axis=None, keepdims=False: norms.norm(A, ord, axis=axis, keepdims=keepdims),
+    "norm": lambda A, ord=None, axis=None, keepdims=False: linalg.norm(A, ord, axis=axis, keepdims=keepdims),
     "vector_norm": _vector_norm,
-    "matrix_norm": lambda A, ord="fro": norms.norm(A, ord, axis=(-2, -1)),
+    "matrix_norm": lambda A, ord="fro": linalg.norm(A, ord, axis=(-2, -1)),
     "cross": lambda input, other, *, axis=-1: np.cross(input, other, axis=axis),
     "diagonal": lambda A, *, offset=0: np.diagonal(A, offset, -2, -1),
 }  # fmt: skip

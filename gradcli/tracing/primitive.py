@@ -1,15 +1,18 @@
 """What a primitive is: one differentiable operation, with one derivative rule for each of its arguments."""
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from gradcli.errors import TraceEnded
+from gradcli.errors import NoRule, TraceEnded
 from gradcli.tracing.cost import FUNCTION, Cost
 from gradcli.tracing.domain import REAL, Domain
-from gradcli.tracing.levels import LIVE
 from gradcli.tracing.shapes import Value as Value  # exported again for modules that also import Primitive
 from gradcli.words import RuleKind
 
@@ -30,6 +33,37 @@ class Rule(Protocol):
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
         """Return the cotangent of argument `i`, in the shape of that argument, given the cotangent `ybar` of `y`."""
+
+
+# Levels of nested sweeps: each sweep has its own, so that tangents and cotangents of different sweeps never mix.
+
+_UNIQUE = 2.0**-40
+_depth: ContextVar[int] = ContextVar("depth", default=0)
+_number = itertools.count(1)
+LIVE: set[float] = {0, 1, 2, 3, math.inf}  # levels of open sweeps, and integers, which no sweep gets
+
+
+def depth() -> int:
+    """Return the number of open sweeps."""
+    return _depth.get()
+
+
+@contextmanager
+def sweep() -> Iterator[float]:
+    """Open a sweep and yield its level; close the sweep on exit, also when user code raises.
+
+    A level is the depth of the sweep, 1 for the outermost, plus a fraction that no other sweep has. A value that user code
+    keeps from one sweep is therefore never mistaken for a value of another.
+    """
+    depth = _depth.get() + 1
+    level = depth + next(_number) % 2**39 * _UNIQUE
+    token = _depth.set(depth)
+    LIVE.add(level)
+    try:
+        yield level
+    finally:
+        LIVE.discard(level)
+        _depth.reset(token)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,3 +211,70 @@ def declare(primitive: Primitive) -> Primitive:
         raise ValueError(f"{primitive.name} is declared twice")
     PRIMITIVES[primitive.name] = primitive
     return primitive
+
+
+# The table of handlers: for each numpy function, the function that runs in its place when an argument is traced.
+
+Function = Callable[..., Any]
+HANDLERS: dict[Function, Function] = {}
+METHODS: dict[str, Function] = {}  # handlers of ufunc methods: reduce, accumulate, outer, at, reduceat
+VIEWS: set[Function] = set()  # functions of one array whose result may be a view of it; storage.py checks whether it is
+REASONS: dict[Function, tuple[str, str]] = {}  # why a function has no rule, and what to write instead
+_LATE: list[Callable[[Function], Function | None]] = []
+
+
+def handles(*functions: Function | None) -> Callable[[Function], Function]:
+    """Register the decorated function as the handler of each of `functions`.
+
+    None, which stands for a function that the installed numpy lacks, is skipped.
+    """
+
+    def declare(handler: Function) -> Function:
+        HANDLERS.update({function: handler for function in functions if function is not None})
+        return handler
+
+    return declare
+
+
+def handles_method(name: str) -> Callable[[Function], Function]:
+    """Register the decorated function as the handler of a method of every ufunc; its first argument is the ufunc."""
+
+    def declare(handler: Function) -> Function:
+        METHODS[name] = handler
+        return handler
+
+    return declare
+
+
+def found_late(lookup: Callable[[Function], Function | None]) -> None:
+    """Add a look-up for functions without an entry in HANDLERS, such as those of scipy.special, which is imported late."""
+    _LATE.append(lookup)
+
+
+def handler(function: Function) -> Function:
+    """Return the handler that runs in place of `function` on traced arguments.
+
+    Raises  NoRule if there is none; the error says why, and what to write instead.
+    """
+    known = HANDLERS.get(function)
+    if known is not None:
+        return known
+    original = getattr(function, "__wrapped__", None)  # a stand-in that replaces a numpy function in a trace
+    if original in HANDLERS:
+        return HANDLERS[original]
+    for lookup in _LATE:
+        late = lookup(function)
+        if late is not None:
+            HANDLERS[function] = late
+            return late
+    name = getattr(function, "__name__", str(function))
+    why, do = REASONS.get(function, ("", "write it with functions that have one: gradcli ops"))
+    raise NoRule(f"{name} has no derivative rule" + (f": {why}" if why else ""), do=do)
+
+
+def bind(function: Function, *args: Any, **kwargs: Any) -> Any:
+    """Call the handler of the numpy `function`.
+
+    Raises  NoRule if there is none.
+    """
+    return handler(function)(*args, **kwargs)

@@ -1,7 +1,7 @@
 """Shapes of values: reading them, fitting values to them, and the transpose of a broadcast."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,3 +106,56 @@ class Forgotten:
 
 _PLAIN = {float, np.float64, np.ndarray, Forgotten}
 _NUMBERS = _PLAIN | {int, np.int64}
+
+
+# Large arrays in blocks that fit into the processor's cache: what is computed entry by entry then makes no large arrays.
+
+BLOCK = 2**14  # entries
+
+
+def blocks(count: int) -> Iterator[slice]:
+    """Yield the parts of `count` entries, one block at a time; at least one part, which may be empty."""
+    for first in range(0, max(count, 1), BLOCK):
+        yield slice(first, first + BLOCK)
+
+
+def part_of(x: Any, part: slice) -> Any:
+    """Return a part of the entries of an array, in C order; a number as it is."""
+    if not np.ndim(x):
+        return x
+    return np.reshape(x, -1)[part] if x.flags.c_contiguous else x.flat[part]
+
+
+def mapped(function: Callable[..., Any], dtype: Any, *arrays: Any) -> Any:
+    """Return function(*arrays), which is computed entry by entry; large arrays are taken in blocks.
+
+    Shapes  arrays have one shape, or are numbers; else, or if they are small, the function is called once.
+    """
+    shape = np.shape(arrays[0])
+    count = int(np.prod(shape))
+    if count <= BLOCK or any(np.ndim(x) and np.shape(x) != shape for x in arrays):
+        return function(*arrays)
+    made = np.empty(count, dtype)
+    for part in blocks(count):
+        made[part] = function(*(part_of(x, part) for x in arrays))
+    return made.reshape(shape)
+
+
+# Sizes of arrays that may hold inf and nan, in as few passes as possible.
+
+
+def all_finite(x: Any) -> bool:
+    """Whether a number or every entry of an array is finite."""
+    return bool(np.isfinite(x).all())
+
+
+def peak(x: Any) -> float:
+    """Return the largest absolute value, or 0 if there are no entries; inf or nan if an entry is."""
+    x = np.asarray(x, dtype=float)
+    return max(float(x.max()), -float(x.min())) if x.size else 0.0
+
+
+def largest(x: Any) -> float:
+    """Return the largest absolute value of the finite entries, or 0 if there are none."""
+    size = peak(x)
+    return size if math.isfinite(size) else float(np.max(np.abs(x), initial=0.0, where=np.isfinite(x)))

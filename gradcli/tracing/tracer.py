@@ -4,20 +4,24 @@ A tracer receives ufuncs through `__array_ufunc__`, other numpy functions throug
 operators and array methods through its own methods. All of them call `bind`, which finds the handler of a numpy function.
 """
 
+import gc
 import operator
-from collections.abc import Callable, Iterator
-from typing import Any
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from gradcli.errors import BadShape, NoRule, TraceEnded
 from gradcli.tracing import shapes
-from gradcli.tracing.bind import METHODS, VIEWS, bind
-from gradcli.tracing.conversions import Conversions
-from gradcli.tracing.linear_form import Dotted, LinearForm, settle
-from gradcli.tracing.primitive import Interpreted, Primitive, Value
-from gradcli.tracing.provenance import written
-from gradcli.tracing.storage import Storage, assign, view, write
+from gradcli.tracing.primitive import METHODS, VIEWS, Interpreted, Primitive, Value, bind
+from gradcli.tracing.provenance import called_name, package_called, written
+from gradcli.tracing.shapes import size
+
+IS_ZERO = Primitive("is_zero", np.equal, (), kind="constant", on=())
+
 
 _AS_VALUE = np.asarray  # its handler accepts lists with traced entries; np.asarray itself is replaced in a trace
 _FIRST = ("a", "m", "x", "ary", "array")  # names of the first argument of numpy's functions of one array
@@ -39,6 +43,355 @@ class _OfArrays:
         if not x.shape:
             raise NoLength(f"object of type '{x.__class__.__name__}' has no len()")
         return self.method.__get__(x, kind)
+
+
+# The product of a plain array with a traced one by the array's own method, `A.dot(x)`, which numpy computes in C.
+#
+# The method takes a traced operand by `__array__`. What it gets is an array of linear forms, one for each entry: sums and
+# products with numbers are all that the product needs. The coefficients of the result are those of A, and at its first use
+# the result becomes one traced product.
+
+_MOST_COEFFICIENTS = 1_000_000
+Multiply = Callable[[Any, Any], Any]
+
+
+class LinearForm:
+    """A number that is a linear function of the entries of a traced array: coefficients by the entry's position.
+
+    As soon as something else than a sum or a product with a number is asked of it, it is the traced number.
+    """
+
+    __slots__ = ("coefficients", "operand")
+    __array_priority__ = 2000.0
+
+    def __init__(self, operand: "Operand", coefficients: dict[int, float]) -> None:
+        self.operand, self.coefficients = operand, coefficients
+
+    def traced(self) -> Any:
+        """Return the form as a traced number."""
+        return self.operand.product([self])[0]
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, int | float):
+            return LinearForm(self.operand, {k: c * other for k, c in self.coefficients.items()})
+        return self.traced() * (other.traced() if isinstance(other, LinearForm) else other)
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, LinearForm) and other.operand is self.operand:
+            found = dict(self.coefficients)
+            for k, c in other.coefficients.items():
+                found[k] = found.get(k, 0.0) + c
+            return LinearForm(self.operand, found)
+        if isinstance(other, int) and other == 0:
+            return self
+        return self.traced() + (other.traced() if isinstance(other, LinearForm) else other)
+
+    __rmul__, __radd__ = __mul__, __add__
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return getattr(ufunc, method)(*map(settle, inputs), **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return function(*settle(args), **settle(kwargs))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # numpy looks for its protocols, which are not those of a traced value
+            raise AttributeError(name)
+        return getattr(self.traced(), name)
+
+
+def _delegating(name: str) -> Callable[..., Any]:
+    def method(self: LinearForm, *args: Any) -> Any:
+        return getattr(self.traced(), name)(*map(settle, args))
+
+    return method
+
+
+for _name in (
+    "sub", "rsub", "truediv", "rtruediv", "pow", "rpow", "neg", "abs", "pos", "lt", "le", "gt", "ge", "eq", "ne", "bool", "float",
+    "hash", "mod", "rmod", "floordiv", "rfloordiv", "matmul", "rmatmul", "format", "round",
+):  # fmt: skip
+    setattr(LinearForm, f"__{_name}__", _delegating(f"__{_name}__"))
+
+
+class Operand:
+    """A traced array whose entries are linear forms for the time of a product; `multiply` records the product."""
+
+    def __init__(self, x: Any, multiply: Multiply) -> None:
+        self.x, self.multiply = x, multiply
+
+    def forms(self) -> "Dotted":
+        """Return an array of linear forms in the shape of the traced array."""
+        entries = np.empty(self.x.shape, dtype=object)
+        flat = entries.reshape(-1)
+        for k in range(flat.size):
+            flat[k] = LinearForm(self, {k: 1.0})
+        made = entries.view(Dotted)
+        made.operand = self
+        return made
+
+    def product(self, forms: Sequence[LinearForm]) -> Any:
+        """Return linear forms as one traced vector: the product with the matrix of their coefficients."""
+        matrix = np.zeros((len(forms), int(np.prod(self.x.shape, dtype=int))))
+        for row, form in zip(matrix, forms, strict=True):
+            for k, c in form.coefficients.items():
+                row[k] = c
+        return self.multiply(matrix, self.x)
+
+
+class Dotted(np.ndarray[Any, Any]):
+    """The result of `A.dot(x)` in numpy's hands: an array of linear forms that becomes traced when something uses it."""
+
+    __array_priority__ = 2000.0  # above a plain array's: the product gets this class, and the operand
+    operand: Operand | None = None
+
+    def __array_finalize__(self, made_from: Any) -> None:
+        self.operand = getattr(made_from, "operand", None)
+
+    def traced(self) -> Any:
+        """Return the array as a traced one."""
+        plain = self.view(np.ndarray)
+        return plain if self.operand is None else self.operand.product(plain.reshape(-1).tolist()).reshape(plain.shape)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return getattr(ufunc, method)(*map(settle, inputs), **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return function(*settle(args), **settle(kwargs))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.traced()[index]
+
+    def __iter__(self) -> Any:
+        return iter(self.traced())
+
+
+for _name in (
+    "dot",
+    "astype",
+    "sum",
+    "mean",
+    "max",
+    "min",
+    "tolist",
+    "item",
+    "copy",
+    "clip",
+    "cumsum",
+    "prod",
+    "std",
+    "var",
+):
+    setattr(Dotted, _name, _delegating(_name))
+
+
+def settle(x: Any) -> Any:
+    """Return a value, or a container of values, with linear forms as traced values."""
+    if isinstance(x, LinearForm | Dotted):
+        return x.traced()
+    if isinstance(x, list | tuple) and any(isinstance(part, LinearForm | Dotted | list | tuple) for part in x):
+        return type(x)(map(settle, x))
+    if isinstance(x, dict):
+        return {key: settle(value) for key, value in x.items()}
+    return x
+
+
+def affordable(x: Any) -> bool:
+    """Whether the forms of a traced array are few enough; the matrix of a square product is taken for granted."""
+    return float(np.prod(x.shape, dtype=float)) ** 2 <= _MOST_COEFFICIENTS
+
+
+# Conversions of a traced value to a plain one: they end the trace, for the derivative would be lost.
+
+
+class Conversions:
+    """The methods of a tracer by which Python and numpy ask for a plain number or array."""
+
+    __slots__ = ()
+
+    def __float__(self) -> NoReturn:
+        raise TraceEnded(
+            "float() of a traced value loses its derivative",
+            do="drop float() and use np.* instead of math.*; compiled code that calls float() cannot be traced",
+        )
+
+    def __int__(self) -> NoReturn:
+        raise TraceEnded(
+            "int() of a traced value loses its derivative", do="use np.floor, or pass integers as integer inputs"
+        )
+
+    def __index__(self) -> NoReturn:
+        raise TraceEnded(
+            "a traced value is used as an index or a size", do="index with plain integers: pass them as integer inputs"
+        )
+
+    def __complex__(self) -> NoReturn:
+        raise TraceEnded("complex() of a traced value loses its derivative", do="leave out complex()")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        caller = sys._getframe(1)
+        of_product = dtype in (None, np.dtype(object)) and called_name(caller.f_code, caller.f_lasti) == (
+            "attribute",
+            "dot",
+        )
+        if of_product and affordable(self):
+            return Operand(self, lambda a, x: bind(np.matmul, a, bind(np.reshape, x, (-1,)))).forms()
+        called = package_called()
+        if called is not None:
+            raise TraceEnded(
+                f"{called[0]} of {called[1]} is not traced: it converts a traced value to a plain array",
+                do="write it with numpy's functions, or give your own gradient to check: --grad",
+            )
+        raise TraceEnded(
+            "a traced value is converted to a plain array",
+            do="call numpy's functions (np.dot(a, x), a @ x) instead of methods of plain arrays; leave out dtype=",
+        )
+
+
+class FloatResult:
+    """What `float(x)` gives for a traced number: it can be returned, and every other use ends the trace."""
+
+    def __init__(self, traced: Any) -> None:
+        self.traced = traced
+
+
+def traced_result(y: Any) -> Any:
+    """Return the traced number behind a result of float(), and anything else as it is."""
+    return y.traced if isinstance(y, FloatResult) else y
+
+
+def _ended(self: FloatResult, *args: Any, **kwargs: Any) -> NoReturn:
+    raise TraceEnded(
+        "float() of a traced value loses its derivative",
+        do="drop float() and use np.* instead of math.*; a function may return float(...) at its end",
+    )
+
+
+for _conversions_name in (
+    "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "pow", "rpow", "mod", "rmod", "floordiv", "rfloordiv",
+    "neg", "pos", "abs", "lt", "le", "gt", "ge", "eq", "ne", "bool", "float", "int", "index", "complex", "hash", "array", "round",
+    "array_ufunc", "array_function", "str", "format", "repr", "iter", "getitem", "len", "floor", "ceil", "trunc", "divmod",
+    "rdivmod", "matmul", "rmatmul", "getattr",
+):  # fmt: skip
+    setattr(FloatResult, f"__{_conversions_name}__", _ended)
+
+
+# Memory shared between traced arrays: views, and writes that every view must see.
+#
+# A tracer is a value, and a write makes a new value. In numpy, `y = x[1:]; y[0] = 5` also changes `x`; this module makes
+# traced arrays behave in the same way. A view stores its base and the numpy call that made it. To find which entries of
+# the base it holds, the same call is made on an array of positions, but only when something is written. A write changes
+# the owner of the memory and then updates every view that is still alive, so that reads cost nothing.
+
+_MANY = 64
+
+
+class Shared(Protocol):
+    """A traced array, which is rebound to a new value after a write to its memory."""
+
+    storage: "Storage | None"
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def rebind(self, other: Any) -> None: ...
+
+
+class Storage:
+    """The memory behind one traced array: its views, a count of writes and, for a view, its base and the call on it."""
+
+    __slots__ = ("base", "index", "version", "views")
+
+    def __init__(self, base: Shared | None = None, index: Callable[[Any], Any] | None = None) -> None:
+        self.base = base
+        self.index = index
+        self.version = 0
+        self.views: list[weakref.ref[Any]] = []
+
+
+def storage(x: Shared) -> Storage:
+    """Return the storage of `x`, which is created on the first call."""
+    if x.storage is None:
+        x.storage = Storage()
+    return x.storage
+
+
+def view(base: Shared, index: Callable[[Any], Any]) -> Any:
+    """Return `index(base)`, as a view where numpy would return one; `index` accepts tracers and plain arrays."""
+    seen = index(base)
+    if not seen.shape or seen is base or not base.shape:
+        return seen
+    seen.storage = Storage(base, index)
+    views = storage(base).views
+    if len(views) >= _MANY:
+        views[:] = [ref for ref in views if ref() is not None]
+    views.append(weakref.ref(seen))
+    return seen
+
+
+def positions(x: Shared) -> tuple[Shared, Any]:
+    """Return the owner of the memory behind `x`, and the positions of the entries of `x` in it.
+
+    If numpy made a copy of the base and no view, `x` becomes the owner of its memory.
+
+    Shapes  the positions count the owner's entries in C order, and have the shape of `x`.
+    """
+    memory = storage(x)
+    if memory.base is None or memory.index is None:
+        return x, np.arange(size(x)).reshape(x.shape)
+    owner, of_base = positions(memory.base)
+    mine = memory.index(of_base)
+    if np.may_share_memory(mine, of_base):
+        return owner, mine
+    memory.base = memory.index = None
+    return x, np.arange(size(x)).reshape(x.shape)
+
+
+def shares(x: Shared, y: Shared) -> bool:
+    """Return whether two traced arrays have an entry of memory in common."""
+    (owner, mine), (other, yours) = positions(x), positions(y)
+    return owner is other and np.intersect1d(mine, yours).size > 0
+
+
+def assign(x: Shared, new: Shared) -> None:
+    """Replace the value of `x` by `new`, in every array that shares its memory.
+
+    Shapes  `new` has the shape of `x`.
+    Raises  ValueError if `x` is a view that numpy makes read-only.
+    """
+    owner, at = positions(x)
+    if not at.flags.writeable:
+        raise ValueError("assignment destination is read-only")
+    if owner is x:
+        x.rebind(new)
+    else:
+        flat = bind(operator.setitem, bind(np.reshape, owner, -1), at, new)
+        owner.rebind(bind(np.reshape, flat, owner.shape))
+    _refresh(owner)
+
+
+def write(x: Any, index: Any, value: Any) -> None:
+    """Write `value` into `x` at `index`, as `x[index] = value` does.
+
+    Raises  TraceEnded if `x` is a plain array; ValueError if it is a read-only view.
+    """
+    if not hasattr(x, "storage"):
+        raise TraceEnded(
+            "a traced result is stored into a plain array, where its derivative is lost",
+            do="write a = a + t instead of a += t, or make the array inside the function",
+        )
+    assign(x, bind(operator.setitem, x, index, value))
+
+
+def _refresh(x: Shared) -> None:
+    memory = storage(x)
+    memory.version += 1
+    for seen in [view for ref in memory.views if (view := ref()) is not None]:
+        positions(seen)  # if the call turns out to copy, this ends the sharing
+        if seen.storage.base is not None:
+            seen.rebind(seen.storage.index(x))
+            _refresh(seen)
+    memory.views = [ref for ref in memory.views if (view := ref()) is not None and view.storage.base is not None]
 
 
 class Tracer(Conversions, Interpreted):
@@ -395,3 +748,58 @@ def exact(number: int, like: Value) -> Value:
     """Return an integer in the arithmetic underneath `like`, so that functions of it are as accurate as the rest."""
     system = arithmetic(like)
     return np.float64(number) if system is None else system.lift(number)
+
+
+# A context in which Python's garbage collector runs rarely, for use while a tape is recorded.
+#
+# A tape is a list of tuples that all stay alive until the reverse sweep. By default, Python's collector scans the young objects
+# whenever there are 700 more of them, and all objects from time to time. On a long tape these scans find nothing to free.
+
+_SELDOM = 100_000  # objects; not infinite, so that garbage made by the user's function is still collected
+_LOCK = threading.Lock()
+_UNDER_WAY = [0]
+_USUAL = [gc.get_threshold()]
+
+
+class SeldomCollected:
+    """A context in which the collector waits for many more objects; the last one to end restores the usual threshold."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        with _LOCK:
+            _UNDER_WAY[0] += 1
+            if _UNDER_WAY[0] == 1:
+                _USUAL[0] = gc.get_threshold()
+                if 0 < _USUAL[0][0] < _SELDOM:
+                    gc.set_threshold(_SELDOM, *_USUAL[0][1:])
+
+    def __exit__(self, *raised: object) -> None:
+        with _LOCK:
+            _UNDER_WAY[0] -= 1
+            if _UNDER_WAY[0] == 0:
+                gc.set_threshold(*_USUAL[0])
+
+
+# Values without their derivatives, for rules that depend on where a value is zero.
+
+
+def unmoving(x: Value) -> Value:
+    """Return `x` without its derivative: the plain value, or an abstract one while a program is written."""
+    while isinstance(x, Tracer):
+        if x.detached is not None:
+            return x.detached()
+        x = x.primal
+    return x
+
+
+def is_zero(x: Value) -> Any:
+    """Return where a value is zero, for a rule that has a separate formula there; a tape records the answer.
+
+    This is not a branch of the user's code: both formulas compute the same function.
+    """
+    answer = np.equal(unmoving(x), 0)
+    while isinstance(x, Tracer) and x.detached is None:
+        x.note(IS_ZERO, np.float64(0), answer)
+        x = x.primal
+    return answer

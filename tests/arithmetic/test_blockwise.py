@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.arithmetic.blockwise import blockwise
 from gradcli.arithmetic.program import record
-from gradcli.tracing.blocks import BLOCK, part_of
+from gradcli.tracing.shapes import BLOCK, part_of
 from tests.rows import for_rows
 
 N = BLOCK + 500

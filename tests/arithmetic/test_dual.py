@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradcli.arithmetic.dual import Dual, jvp
-from gradcli.tracing import levels
+from gradcli.tracing import primitive
 from tests.rows import for_rows
 
 EPS = float(np.finfo(np.float64).eps)
@@ -65,7 +65,7 @@ def test_levels_are_restored_after_an_exception() -> None:
 
     with pytest.raises(IndexError):
         jvp(fails, [TWO], [ONE])
-    assert levels.depth() == 0
+    assert primitive.depth() == 0
 
 
 def test_a_dual_number_shows_its_value() -> None:

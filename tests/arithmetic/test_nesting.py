@@ -10,7 +10,7 @@ import pytest
 from gradcli.arithmetic.ball import Ball, precision
 from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.program import vjp
-from gradcli.tracing import levels
+from gradcli.tracing import primitive
 from tests.rows import for_rows
 
 ONE, TWO = np.float64(1), np.float64(2)
@@ -77,7 +77,7 @@ def test_an_inner_sweep_that_fails_leaves_the_outer_one_working() -> None:
         try:
             vjp(lambda y: 1 / 0, [x])
         except ZeroDivisionError:
-            assert levels.depth() == 1
+            assert primitive.depth() == 1
         return reverse(lambda y: x * y)(TWO) * x
 
     assert reverse(f)(np.float64(3)) == 6.0

@@ -10,7 +10,7 @@ from gradcli.arithmetic.program import record, vjp
 from gradcli.arithmetic.tape import CONSTANT, Recorded, Tape, transpose
 from gradcli.errors import TraceEnded
 from gradcli.modes.jacobians import by_rows as jacobian
-from gradcli.tracing import levels
+from gradcli.tracing import primitive
 from gradcli.tracing.primitive import named
 from gradcli.tracing.provenance import HERE
 from tests.rows import for_rows
@@ -104,14 +104,14 @@ def test_levels_are_restored_after_an_exception() -> None:
 
     with pytest.raises(ZeroDivisionError):
         vjp(fails, [TWO])
-    assert levels.depth() == 0
+    assert primitive.depth() == 0
 
 
 def test_levels_count_the_sweeps_under_way() -> None:
     def outer(x: Any) -> Any:
-        return vjp(lambda y: y * levels.depth(), [x])[0]
+        return vjp(lambda y: y * primitive.depth(), [x])[0]
 
-    assert levels.depth() == 0
+    assert primitive.depth() == 0
     assert vjp(outer, [TWO])[0] == 4.0
 
 

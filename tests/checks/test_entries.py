@@ -5,7 +5,7 @@ import pytest
 
 from gradcli.checks.entries import AGREE, CANNOT_TELL, DISAGREE, DOUBT, entrywise
 from gradcli.request.point import Estimate
-from gradcli.tracing.blocks import BLOCK
+from gradcli.tracing.shapes import BLOCK
 
 
 def _estimate(value: np.ndarray, bound: float, **more: bool) -> Estimate:

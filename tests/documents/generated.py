@@ -15,7 +15,7 @@ from gradcli.cli.schema import TYPES
 from gradcli.project.suite.config import schema as configuration_schema
 from gradcli.report.explain import GROUPS, explanations
 from gradcli.report.schema import schema_of
-from gradcli.rules.refused import partition
+from gradcli.rules.constants import partition
 from tests.documents.blocks import pages, read
 
 _CODE = re.compile(

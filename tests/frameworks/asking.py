@@ -9,7 +9,7 @@ import numpy as np
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.request.point import Estimate, Point
-from gradcli.rules.special_orders import ByOrder
+from gradcli.rules.special import ByOrder
 from gradcli.tracing.primitive import Params, Primitive
 from tests.rules.test_rules import points
 

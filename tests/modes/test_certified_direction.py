@@ -11,7 +11,7 @@ from gradcli.modes.certified_direction import certified_difference
 from gradcli.modes.mode import Question
 from gradcli.request.point import Point
 from gradcli.targets.expression import Expression
-from gradcli.tracing.blocks import BLOCK
+from gradcli.tracing.shapes import BLOCK
 from gradcli.words import Kind
 
 N = BLOCK + 300

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.rules.special_orders import ByOrder
+from gradcli.rules.special import ByOrder
 from gradcli.tracing.primitive import Params, Primitive
 from tests.rules.references import LARGEST, SMALLEST, Truth, mp, truth
 

@@ -10,8 +10,7 @@ from gradcli.arithmetic import arb, sympy
 from gradcli.arithmetic.program import record
 from gradcli.rules.kinds import Factor, Partial
 from gradcli.study.accuracy import PARAMS
-from gradcli.tracing.bind import HANDLERS
-from gradcli.tracing.primitive import PRIMITIVES, Primitive
+from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, Primitive
 from tests.rows import for_rows
 from tests.rules import test_decompositions, test_fourier
 from tests.rules.test_functions import TABLE, drawn

@@ -14,8 +14,7 @@ from gradcli.arithmetic.program import record, vjp
 from gradcli.errors import GradcliError, NoRule, Undecided
 from gradcli.modes.kinks import kinks
 from gradcli.rules.kinds import Differential
-from gradcli.tracing.bind import HANDLERS
-from gradcli.tracing.primitive import PRIMITIVES, named
+from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, named
 from tests.rows import for_rows
 from tests.rules.agreement import EPS, Function, Shapes, check_function, drawn, in_balls
 

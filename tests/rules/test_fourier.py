@@ -9,7 +9,7 @@ from gradcli.arithmetic.program import record, vjp
 from gradcli.arithmetic.symbol import Symbol
 from gradcli.errors import NoRule
 from gradcli.rules import fourier
-from gradcli.tracing.bind import HANDLERS
+from gradcli.tracing.primitive import HANDLERS
 from tests.rows import for_rows
 from tests.rules.agreement import Function, Shapes, check_function, drawn
 

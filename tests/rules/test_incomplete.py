@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic.ball import Ball, precision
-from gradcli.rules.incomplete_series import gammainc_ball
+from gradcli.rules.special import gammainc_ball
 from gradcli.tracing.primitive import PRIMITIVES
 from tests.rows import for_rows
 from tests.rules.references import mp

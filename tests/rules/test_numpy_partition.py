@@ -9,8 +9,8 @@ import pytest
 
 from gradcli.arithmetic.program import vjp
 from gradcli.errors import NoRule
-from gradcli.rules.refused import CREATED, MODULES, NO_VALUES, REFUSED, STAND_INS, partition, public, refused
-from gradcli.tracing.bind import HANDLERS, handler
+from gradcli.rules.constants import CREATED, MODULES, NO_VALUES, REFUSED, STAND_INS, partition, public, refused
+from gradcli.tracing.primitive import HANDLERS, handler
 from tests.rows import for_rows
 
 PLACES = {"primitive", "composite", "constant", "refused"}

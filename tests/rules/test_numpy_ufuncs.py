@@ -8,8 +8,7 @@ import pytest
 
 from gradcli.arithmetic.program import vjp
 from gradcli.errors import NoRule, TraceEnded
-from gradcli.tracing.bind import HANDLERS
-from gradcli.tracing.primitive import PRIMITIVES, Primitive
+from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, Primitive
 from tests.rows import for_rows
 from tests.rules.test_numpy_functions import Function, Shapes, check, done, drawn, row
 

@@ -13,7 +13,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.request.point import Point
 from gradcli.rules.kinds import Factor, Partial
-from gradcli.rules.special_orders import ByOrder
+from gradcli.rules.special import ByOrder
 from gradcli.study.accuracy import PARAMS
 from gradcli.targets.expression import Expression
 from gradcli.tracing.primitive import PRIMITIVES, Params, Primitive

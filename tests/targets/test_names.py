@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from gradcli.errors import BadExpression
-from gradcli.rules import layers, losses
-from gradcli.rules.special_orders import COMPOSITES, SAME, WHY
+from gradcli.rules import layers
+from gradcli.rules import layers as losses
+from gradcli.rules.special import COMPOSITES, SAME, WHY
 from gradcli.targets import left_out
 from gradcli.targets.compiler import COMPUTED, NOT_TAKEN, STATIC, STATIC_OF, VALUES_OF, is_static
 from gradcli.targets.expression import Expression
 from gradcli.targets.growth import ENTRIES, STEPS
 from gradcli.targets.names import ALIASES, FUNCTIONS, arity
 from gradcli.targets.torch_names import OF_TORCH
-from gradcli.tracing.bind import HANDLERS
-from gradcli.tracing.primitive import PRIMITIVES
+from gradcli.tracing.primitive import HANDLERS, PRIMITIVES
 from tests.rows import for_rows
 
 KNOWN = {

@@ -12,7 +12,7 @@ import gradcli
 from gradcli.frameworks.adapt import recognised
 from gradcli.targets import replacement_scope
 from gradcli.targets.replacement_scope import stand_ins, untraced
-from gradcli.tracing.closures import python_code
+from gradcli.tracing.captured import python_code
 
 OWN = (np.zeros,)  # names in a module of the user's are replaced in a trace, and what a tuple holds is not
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from gradcli.tracing.blocks import BLOCK, blocks, mapped, part_of
-from gradcli.tracing.finite import all_finite, largest
+from gradcli.tracing.shapes import BLOCK, all_finite, blocks, largest, mapped, part_of
 from tests.rows import for_rows
 
 

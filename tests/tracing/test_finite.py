@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.tracing.finite import largest, peak
+from gradcli.tracing.shapes import largest, peak
 from tests.rows import for_rows
 
 

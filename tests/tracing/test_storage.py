@@ -11,7 +11,7 @@ from gradcli.arithmetic.dual import Dual, jvp
 from gradcli.arithmetic.program import vjp
 from gradcli.errors import BadShape, TraceEnded
 from gradcli.modes.steps import Line, derivative
-from gradcli.tracing.storage import storage
+from gradcli.tracing.tracer import storage
 
 Program = Callable[[Any], Any]
 X = np.array([[0.3, -1.2, 0.7], [1.1, 0.4, -0.6]])

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from gradcli.project.capture.definitions import Definition
 from gradcli.project.capture.recorder import Kept, Recorded, Recorder
 from gradcli.project.capture.state import State
-from gradcli.tracing.closures import UNBOUND, content
+from gradcli.tracing.captured import UNBOUND, content
 from gradcli.words import DerivativeKind
 
 _DONE = "done"

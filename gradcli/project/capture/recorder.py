@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from gradcli.project.capture.definitions import Definition, Scope, definition_of
 from gradcli.project.capture.state import State, state_of
-from gradcli.tracing.closures import content
+from gradcli.tracing.captured import content
 from gradcli.words import DerivativeKind
 
 Convention = Literal["plain", "transposed", "along", "weighted", "elementwise", "curve", "mesh", "ends", "framework"]

@@ -14,7 +14,7 @@ from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from gradcli.project.capture.definitions import Definition, Scope, definition_of
-from gradcli.tracing.closures import UNBOUND, codes, content
+from gradcli.tracing.captured import UNBOUND, codes, content
 
 _MOST_COPIED = 2**18  # bytes of an array that is copied; of a larger one there is a fingerprint
 _MOST_READ = 2**18  # bytes of an array that its fingerprint reads

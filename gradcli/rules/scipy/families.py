@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.rules.special_orders import with_plain_orders
+from gradcli.rules.special import with_plain_orders
 from gradcli.tracing.primitive import Value, named
 from gradcli.tracing.tracer import plain
 

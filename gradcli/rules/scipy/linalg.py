@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gradcli.errors import NoRule, NotSupported
-from gradcli.rules import matrix_functions
+from gradcli.rules import linalg
 from gradcli.rules.decompositions import EIGENVECTOR_SIGNS, SINGULAR_VECTOR_SIGNS, relative_signs, symmetric
 from gradcli.rules.linalg import T
 from gradcli.rules.shaping import as_value
@@ -365,7 +365,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "block_diag": block_diag, "toeplitz": toeplitz, "circulant": circulant,
     "eig": _refused("eig", "np.linalg.eigh of a symmetric matrix"),
     "eigvals": _refused("eigvals", "np.linalg.eigvalsh of a symmetric matrix"),
-    **{f.__name__: _without_options(f) for f in (matrix_functions.expm, matrix_functions.logm, matrix_functions.sqrtm)},
+    **{f.__name__: _without_options(f) for f in (linalg.expm, linalg.logm, linalg.sqrtm)},
     "lu": lu, "lu_factor": lu_factor, "lu_solve": lu_solve, "lstsq": lstsq, "hankel": hankel, "companion": companion,
     "khatri_rao": khatri_rao, "solve_toeplitz": solve_toeplitz, "solve_circulant": solve_circulant,
     "solveh_banded": solveh_banded,
