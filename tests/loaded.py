@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import Any
 
-from gradcli.arithmetic.quiet import silent
+from gradcli.arithmetic.devices import silent
 from tests.conftest import Ran, process
 from tests.documents.blocks import ROOT
 

@@ -1,6 +1,4 @@
-"""Floor 3: ways to run the primitives."""
+"""Ways to run the primitives."""
 
-import gradcli.rules  # declares the primitives before anything runs them
-from gradcli.arithmetic import fast  # installs the fast operators of recorded values
-
-__all__ = ["fast", "gradcli"]
+import gradcli.rules  # noqa: F401  (declares the primitives before anything runs them)
+from gradcli.arithmetic import tape  # noqa: F401  (installs the fast operators of recorded values)

@@ -3,15 +3,30 @@
 A comparison of balls that overlap raises Undecided, unless they are equal and exact; flint itself returns False.
 """
 
+import itertools
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from flint import acb, arb
+from flint import acb, acb_mat, arb, arb_mat, ctx, fmpq
 
-from gradcli.arithmetic.arb_matrices import MATRICES
 from gradcli.errors import Undecided
+from gradcli.rules.decompositions import (
+    CHOLESKY,
+    EIGENVALUES,
+    EIGENVECTOR_SIGNS,
+    EIGENVECTORS,
+    PINV,
+    QR,
+    SINGULAR_VALUES,
+    SINGULAR_VECTOR_SIGNS,
+    SINGULAR_VECTORS,
+)
+from gradcli.rules.fourier import DFT_COS, DFT_SIN
+from gradcli.rules.linalg import DET, EXPM, INV, LOGDET, LOGM, MATMUL, SOLVE, SQRTM
 from gradcli.rules.special import gammainc_ball
+from gradcli.tracing.primitive import by_name
 
 
 def less(a: arb, b: arb) -> bool:
@@ -327,6 +342,363 @@ def logsumexp(x: Any, *, axis: tuple[int, ...]) -> Any:
         return sum(((entry - shift).exp() for entry in entries), arb(0)).log() + shift
 
     return along(axis, x, one)
+
+
+# Matrix primitives in ball arithmetic, by the primitive's name: on object arrays of `arb`, through `arb_mat`.
+#
+# Arbitrary signs (of eigenvectors, of singular vectors and of the rows of R) are the signs that numpy chooses for the
+# midpoints.
+
+FLOAT64_BITS = 53
+SLACK = 8.0  # in units of 2**-53: the error of LAPACK, relative to the largest entry, which is not in the balls
+ITERATED = 4.0  # a factor on SLACK for a routine that computes singular values by iteration
+
+
+def _matrix(a: Any) -> arb_mat:
+    return arb_mat(a.shape[0], a.shape[1], a.reshape(-1).tolist())
+
+
+def _array(m: arb_mat) -> Any:
+    return _shaped(m.entries(), (m.nrows(), m.ncols()))
+
+
+def _shaped(entries: list[Any], shape: tuple[int, ...]) -> Any:
+    filled = np.empty(shape, dtype=object)
+    filled.reshape(-1)[:] = entries
+    return filled
+
+
+def _midpoints(a: Any) -> Any:
+    return np.fromiter(map(float, a.reshape(-1).tolist()), np.float64, a.size).reshape(a.shape)
+
+
+def stacked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of matrices as a function of stacks of matrices, called matrix by matrix."""
+
+    def of_stacks(*xs: Any, **params: Any) -> Any:
+        stack = np.broadcast_shapes(*(x.shape[:-2] for x in xs))
+        if not stack:
+            return function(*xs, **params)
+        xs = tuple(np.broadcast_to(x, stack + x.shape[-2:]) for x in xs)
+        found = [function(*(x[at] for x in xs), **params) for at in np.ndindex(*stack)]
+        entries = [entry for y in found for entry in (y.reshape(-1).tolist() if isinstance(y, np.ndarray) else [y])]
+        return _shaped(entries, stack + getattr(found[0], "shape", ()) if found else stack)
+
+    return of_stacks
+
+
+def _decided(solve: Callable[[], Any], what: str = "a matrix cannot be told from a singular one") -> Any:
+    """Return `solve()`.
+
+    Raises  Undecided if it divides by a ball that contains zero, or the result is not finite.
+    """
+    try:
+        y = solve()
+    except ZeroDivisionError:
+        y = None
+    if y is None or not all(entry.is_finite() for entry in y.reshape(-1).tolist()):
+        raise Undecided(what, do="move the point, or add a multiple of eye(n)")
+    return y
+
+
+def _as_float64(y: Any, condition: float = 1.0) -> Any:
+    """Return `y`; balls of 53 bits, which must contain the float64 result, are widened by the error of LAPACK.
+
+    That error is relative to the largest entry, times the condition number if a system is solved. flint's own balls may be
+    narrower.
+    """
+    if ctx.prec > FLOAT64_BITS or not y.size:
+        return y
+    return y + _slack(min(condition, 2.0**FLOAT64_BITS) * float(np.max(np.abs(_midpoints(y)))))
+
+
+def _slack(size: float) -> arb:
+    return arb(0, SLACK * 2.0**-FLOAT64_BITS * size)
+
+
+def _condition(a: Any) -> float:
+    return float(np.linalg.cond(_midpoints(a))) if ctx.prec <= FLOAT64_BITS and a.size else 1.0
+
+
+def _exactly(numbers: Any) -> Any:
+    return _shaped([arb(x) for x in numbers.reshape(-1).tolist()], numbers.shape)
+
+
+def _size(a: Any) -> float:
+    return 1.0 + len(a) * float(np.max(np.abs(_midpoints(a)), initial=0.0))
+
+
+def _exact_solve(a: Any, b: Any) -> Any:
+    return _decided(lambda: _array(_matrix(a).solve(_matrix(b))))
+
+
+def _solve(a: Any, b: Any) -> Any:
+    return _as_float64(_exact_solve(a, b), _condition(a))
+
+
+def _dot(a: Any, b: Any) -> Any:
+    return _array(_matrix(a) * _matrix(b))
+
+
+def _product(a: Any, b: Any) -> Any:
+    """Return the product; balls of 53 bits are widened, because float64 rounds every term of a sum, and balls only once."""
+    y = _dot(a, b)
+    if ctx.prec > FLOAT64_BITS or not y.size or a.shape[1] < 2:
+        return y
+    sizes = np.abs(_midpoints(a)) @ np.abs(_midpoints(b)) * (a.shape[1] * 2.0**-FLOAT64_BITS)
+    return y + np.array([arb(0, size) for size in sizes.reshape(-1).tolist()], dtype=object).reshape(y.shape)
+
+
+def _square_sum(entries: list[Any]) -> arb:
+    return sum((x * x for x in entries), arb(0))
+
+
+def _cholesky(s: Any) -> Any:
+    n = len(s)
+    y = np.full((n, n), arb(0), dtype=object)
+    for j in range(n):
+        pivot = s[j, j] - _square_sum(y[j, :j].tolist())
+        if not pivot > 0:
+            raise Undecided("a matrix cannot be told from one that is not positive", do="add a multiple of eye(n)")
+        y[j, j] = pivot.sqrt()
+        for i in range(j + 1, n):
+            y[i, j] = (s[i, j] - np.dot(y[i, :j], y[j, :j])) / y[j, j]
+    return _as_float64(y)
+
+
+def _eigenvalues(s: Any) -> Any:
+    """Return the eigenvalues in ascending order: the k-th is between the k-th smallest lower and upper bounds of all."""
+    m = acb_mat(_matrix(s))
+    try:
+        found = [value.real for value in m.eig(multiple=True)] if len(s) else []
+    except ValueError:
+        raise _not_apart() from None
+    lower, upper = sorted(x.lower() for x in found), sorted(x.upper() for x in found)
+    return _shaped([low.union(high) for low, high in zip(lower, upper, strict=True)], (len(s),))
+
+
+def _not_apart() -> Undecided:
+    return Undecided("eigenvalues or singular values cannot be told apart", do="they have a kink where two are equal")
+
+
+def _eigenvectors(s: Any, like: Any) -> Any:
+    """Return the eigenvectors in the columns, eigenvalues ascending, with the signs of the float64 columns of `like`."""
+    n = len(s)
+    try:
+        values, right = acb_mat(_matrix(s)).eig(right=True)
+    except ValueError:
+        raise _not_apart() from None
+    reals = [value.real for value in values]
+    order = sorted(range(n), key=lambda k: reals[k].mid())
+    if any(reals[a].overlaps(reals[b]) for a, b in itertools.pairwise(order)):
+        raise _not_apart()
+    columns = [_unit([right[i, k] for i in range(n)], like[:, column]) for column, k in enumerate(order)]
+    return _decided(lambda: np.stack(columns, axis=-1), "an eigenvector is not known")
+
+
+def _unit(entries: list[acb], like: Any) -> Any:
+    """Return a real vector of length 1 from any complex multiple of it, with the sign of `like`."""
+    largest = max(range(len(entries)), key=lambda i: float(abs(entries[i]).mid()))
+    real = [(entry / entries[largest]).real for entry in entries]
+    length = _square_sum(real).sqrt() * (-1 if like[largest] < 0 else 1)
+    return _shaped([x / length for x in real], (len(real),))
+
+
+def _singular_values(a: Any) -> Any:
+    """Return the roots of the eigenvalues of the smaller Gram matrix, descending."""
+    found = _eigenvalues(_dot(a.T, a) if a.shape[0] >= a.shape[1] else _dot(a, a.T))
+    return _shaped([x.nonnegative_part().sqrt() for x in found.tolist()[::-1]], found.shape)
+
+
+def _singular_vectors(a: Any) -> Any:
+    u, _, vt = np.linalg.svd(_midpoints(a), full_matrices=False)
+    if a.shape[0] >= a.shape[1]:
+        right = _eigenvectors(_dot(a.T, a), vt[::-1].T)[:, ::-1]
+        return np.concatenate([_scaled(_dot(a, right)), right])
+    left = _eigenvectors(_dot(a, a.T), u[:, ::-1])[:, ::-1]
+    return np.concatenate([left, _scaled(_dot(a.T, left))])
+
+
+def _scaled(a: Any) -> Any:
+    """Return `a` with columns of length 1."""
+    lengths = [_square_sum(column).sqrt() for column in a.T.tolist()]
+    return _decided(lambda: a / _shaped(lengths, (len(lengths),)), "a singular value cannot be told from zero")
+
+
+def _pinv(a: Any, *, rcond: float) -> Any:
+    """Return the pseudo-inverse of a matrix of full rank."""
+    tall = a.shape[0] >= a.shape[1]
+    y = _exact_solve(_dot(a.T, a), a.T) if tall else _exact_solve(_dot(a, a.T), a).T
+    return _as_float64(y, ITERATED * _condition(a))
+
+
+def _qr(a: Any) -> Any:
+    """Return Q stacked on top of R, by the Gram-Schmidt process, with numpy's signs."""
+    rows, columns = a.shape
+    signs = np.where(np.diagonal(np.linalg.qr(_midpoints(a))[1]) < 0, -1, 1).tolist()
+    q, r = np.empty((rows, columns), dtype=object), np.full((columns, columns), arb(0), dtype=object)
+    for k in range(columns):
+        rest = a[:, k]
+        for j in range(k):
+            r[j, k] = np.dot(q[:, j], rest)
+            rest = rest - q[:, j] * r[j, k]
+        r[k, k] = _square_sum(rest.tolist()).sqrt() * signs[k]
+        q[:, k] = rest / r[k, k]
+    dependent = "the columns of a matrix cannot be told from dependent ones"
+    return _decided(lambda: np.concatenate([_as_float64(q), _as_float64(r)]), dependent)
+
+
+@lru_cache(maxsize=8)
+def _waves(n: int, sine: bool, bits: int) -> arb_mat:
+    """Return cos(2 pi j k / n) at row j and column k, or the sine."""
+    wave = arb.sin_pi_fmpq if sine else arb.cos_pi_fmpq
+    table = [wave(fmpq(2 * k, n)) for k in range(n)]
+    return arb_mat(n, n, [table[j * k % n] for j in range(n) for k in range(n)])
+
+
+def _transformed(sine: bool) -> Callable[..., Any]:
+    def transform(x: Any, *, axis: int) -> Any:
+        last = np.moveaxis(x, axis, -1)
+        n = last.shape[-1]
+        rows = last.reshape(-1, n)
+        y = _array(_matrix(rows) * _waves(n, sine, ctx.prec))
+        if ctx.prec <= FLOAT64_BITS:  # the error of a fast transform is relative to the norm of the whole row
+            y = y + np.array([[_slack(float(length))] for length in np.linalg.norm(_midpoints(rows), axis=1)])
+        return np.moveaxis(y.reshape(last.shape), -1, axis)
+
+    return transform
+
+
+# The square root and the logarithm of a matrix in ball arithmetic, each with a proof that the result is one.
+
+_MOST_ROWS = 16  # of a matrix whose root is proved: the proof solves a system with the square of that many rows
+_MOST_STEPS = 60
+_NEAR = 0.25  # of the largest entry times the rows: so near to the identity the series of the logarithm is short
+
+
+def root(a: arb_mat) -> arb_mat:
+    """Return the principal square root.
+
+    X is found by Newton's method on midpoints. The error E solves XE + EX = A - X^2 - E^2; with K the inverse of the linear
+    part and r = K(A - X^2), an E with |E| <= 2|r| exists if 4 |K| |r| < 1 (Newton and Kantorovich).
+
+    Raises  Undecided if the iteration does not converge, or the proof fails.
+    """
+    n = a.nrows()
+    if n > _MOST_ROWS:
+        raise Undecided(
+            f"the root of a matrix of more than {_MOST_ROWS} rows is not proved", do="take a smaller matrix"
+        )
+    x = _newton(a)
+    try:
+        inverse = _linear_part(x).inv()
+    except ZeroDivisionError:
+        raise _unproved() from None
+    rest = a - x * x
+    moved = inverse * arb_mat(n * n, 1, rest.entries())
+    error, size = _largest(moved), _row_sum(inverse)
+    if not 4 * size * n * error < 1:
+        raise _unproved()
+    radius = (2 * error).upper()
+    return arb_mat(n, n, [entry + arb(0, radius) for entry in x.entries()])
+
+
+def _unproved() -> Undecided:
+    return Undecided("a square root of a matrix is not proved", do="move the point away from matrices without a root")
+
+
+def _newton(a: arb_mat) -> arb_mat:
+    """Return a midpoint matrix near the root, by the product form of the iteration of Denman and Beavers."""
+    n = a.nrows()
+    x, y = a.mid(), _identity(n)
+    for _ in range(_MOST_STEPS):
+        try:
+            following = ((x + y.inv()) / 2).mid(), ((y + x.inv()) / 2).mid()
+        except ZeroDivisionError:
+            raise _unproved() from None
+        moved = _largest(following[0] - x)
+        x, y = following
+        if moved < arb(2) ** (8 - ctx.prec) * (1 + _largest(x)):
+            return x
+    raise _unproved()
+
+
+def _linear_part(x: arb_mat) -> arb_mat:
+    """Return the matrix of E -> XE + EX, for E as one column of rows."""
+    n = x.nrows()
+    entries = [arb(0)] * n**4
+    for i in range(n):
+        for j in range(n):
+            row = (i * n + j) * n * n
+            for k in range(n):
+                entries[row + k * n + j] += x[i, k]
+                entries[row + i * n + k] += x[k, j]
+    return arb_mat(n * n, n * n, entries)
+
+
+def _largest(m: arb_mat) -> arb:
+    found = arb(0)
+    for entry in m.entries():
+        found = found.max(abs(entry).upper())
+    return found
+
+
+def _row_sum(m: arb_mat) -> arb:
+    found = arb(0)
+    for row in range(m.nrows()):
+        found = found.max(sum((abs(m[row, k]).upper() for k in range(m.ncols())), arb(0)))
+    return found
+
+
+def _identity(n: int) -> arb_mat:
+    return arb_mat(n, n, [arb(int(i == j)) for i in range(n) for j in range(n)])
+
+
+def logarithm(a: arb_mat) -> arb_mat:
+    """Return the principal logarithm: roots until the matrix is near the identity, then the series, with its remainder.
+
+    Raises  Undecided if a root is not proved.
+    """
+    n, times = a.nrows(), 0
+    while not _largest(a - _identity(n)) * n < _NEAR:
+        a, times = root(a), times + 1
+        if times > _MOST_STEPS:
+            raise _unproved()
+    z = a - _identity(n)
+    size = _largest(z) * n
+    power, total, k = z, z, 1
+    while size**k > arb(2) ** (-ctx.prec - 8) and k < 4 * ctx.prec:
+        k += 1
+        power = power * z
+        total = total + power / k if k % 2 else total - power / k
+    remainder = (size ** (k + 1) / ((k + 1) * (1 - size))).upper()
+    scale = arb(2) ** times
+    return arb_mat(n, n, [scale * (entry + arb(0, remainder)) for entry in total.entries()])
+
+
+# fmt: off
+MATRICES: dict[str, Callable[..., Any]] = by_name({
+    MATMUL: stacked(_product),
+    DET: stacked(lambda a: _matrix(a).det()),
+    LOGDET: stacked(lambda a: abs(_matrix(a).det()).log()),
+    INV: stacked(lambda a: _decided(lambda: _array(_matrix(a).inv()))),
+    SOLVE: stacked(_solve),
+    CHOLESKY: stacked(_cholesky),
+    EIGENVALUES: stacked(lambda s, *, uplo: _eigenvalues(s)),
+    EIGENVECTORS: stacked(lambda s, *, uplo: _eigenvectors(s, np.linalg.eigh(_midpoints(s), uplo)[1])),
+    SINGULAR_VALUES: stacked(_singular_values),
+    SINGULAR_VECTORS: stacked(_singular_vectors),
+    EIGENVECTOR_SIGNS: stacked(lambda s, *, uplo: _exactly(EIGENVECTOR_SIGNS(_midpoints(s), uplo=uplo))),
+    SINGULAR_VECTOR_SIGNS: stacked(lambda a: _exactly(SINGULAR_VECTOR_SIGNS(_midpoints(a)))),
+    PINV: stacked(_pinv),
+    QR: stacked(_qr),
+    EXPM: stacked(lambda a: _as_float64(_array(_matrix(a).exp()), ITERATED * _size(a))),
+    LOGM: stacked(lambda a: _as_float64(_array(logarithm(_matrix(a))), ITERATED * _condition(a))),
+    SQRTM: stacked(lambda a: _as_float64(_array(root(_matrix(a))), ITERATED * _condition(a))),
+    DFT_COS: _transformed(sine=False),
+    DFT_SIN: _transformed(sine=True),
+})
+# fmt: on
 
 
 # fmt: off

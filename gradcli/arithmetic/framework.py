@@ -4,17 +4,32 @@ An operation is, in this order: an entry of the framework's table, the framework
 formula of other operations. An operation that is none of these is refused by name, and so is one that is in `refused`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, ClassVar
 
-from gradcli.arithmetic.devices import CPU
-from gradcli.arithmetic.formulas import FORMULAS, MOVES
+import numpy as np
+
+from gradcli.arithmetic.devices import CPU, DEVICES, quiet_imports
 from gradcli.errors import NotSupported
 from gradcli.request.point import Array
-from gradcli.tracing.domain import Domain
+from gradcli.tracing.domain import ABOVE_MINUS_10000, INSIDE_1, POSITIVE, REAL, Domain
 from gradcli.tracing.primitive import PRIMITIVES
+
+_RENAMED = {
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+    "arctan2": "atan2", "power": "pow", "absolute": "abs", "remainder": "floormod", "gammaln": "lgamma", "loggamma": "lgamma",
+    "expit": "sigmoid", "log_expit": "log_sigmoid", "gammainc": "igamma", "gammaincc": "igammac",
+}  # fmt: skip
+_BESSEL = ("i0", "i0e", "i1", "i1e", "j0", "j1", "k0", "k0e", "k1", "k1e", "y0", "y1")
+
+
+_DEVICE: ContextVar[str] = ContextVar(
+    "device", default=CPU
+)  # of new tensors; torch's own setting slows every operation
+
 
 Tensor = Any  # a tensor of the framework
 Operation = Callable[..., Tensor]
@@ -22,6 +37,137 @@ TensorFunction = Callable[..., Tensor]
 Pull = Callable[[Array], list[Array]]
 SINGLE = 2.0**31  # ulps of float64 that an operation in float32 loses: four ulps of float32
 MATCHED = frozenset({"eigenvectors", "singular_vectors", "qr"})  # signs are arbitrary: numpy's are used, from `like`
+
+
+# Formulas of a framework's other operations for primitives that the framework has no function for.
+#
+# `F` holds the framework's operations as attributes. numpy computes which entries move where; `F.take` and `F.add_at`
+# receive positions only.
+
+LN2, LN10, ROOT2, DEGREE = float(np.log(2)), float(np.log(10)), float(np.sqrt(2)), float(np.pi / 180)
+_SERIES = 18  # terms of (exp(x) - 1) / x that are not below rounding for |x| < 1
+
+
+def positions(shape: tuple[int, ...], index: Any) -> Any:
+    """Return the positions, counted in C order, of the entries that an index selects from an array of this shape."""
+    return np.array(np.arange(int(np.prod(shape))).reshape(shape)[index], order="C")
+
+
+def flat(F: Any, x: Tensor) -> Tensor:
+    """Return the entries of a tensor as a vector."""
+    return F.reshape(x, to=(int(np.prod(tuple(x.shape))),))
+
+
+def getitem(F: Any, x: Tensor, *, index: Any) -> Tensor:
+    """Return x[index]."""
+    return F.take(flat(F, x), positions(tuple(x.shape), index))
+
+
+def scatter(F: Any, v: Tensor, *, index: Any, into: tuple[int, ...]) -> Tensor:
+    """Return zeros of shape `into` with `v` added at `index`."""
+    at = positions(into, index)
+    spread = flat(F, F.broadcast_to(v, to=at.shape))
+    return F.reshape(F.add_at(int(np.prod(into)), at.reshape(-1), spread), to=into)
+
+
+def put(F: Any, x: Tensor, v: Tensor, *, index: Any) -> Tensor:
+    """Return a copy of `x` with `v` written at `index`; of several values at one position, the last one is kept."""
+    shape = tuple(x.shape)
+    at = positions(shape, index)
+    source = np.full(int(np.prod(shape)), -1)
+    source[at.reshape(-1)] = np.arange(at.size)
+    if not at.size:
+        return x
+    written = F.take(flat(F, F.broadcast_to(v, to=at.shape)), np.maximum(source, 0))
+    return F.reshape(F.where(F.number(source < 0), flat(F, x), written), to=shape)
+
+
+def same_stacks(F: Any, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Return two stacks of matrices broadcast to the same axes before the last two."""
+    stack = np.broadcast_shapes(tuple(a.shape[:-2]), tuple(b.shape[:-2]))
+    return F.broadcast_to(a, to=(*stack, *a.shape[-2:])), F.broadcast_to(b, to=(*stack, *b.shape[-2:]))
+
+
+def convolve(F: Any, a: Tensor, v: Tensor) -> Tensor:
+    """Return the full convolution of two vectors.
+
+    Shapes  (n,) and (m,) give (n + m - 1,).
+    """
+    n, m = a.shape[0], v.shape[0]
+    k = np.arange(n + m - 1)[:, None] - np.arange(n)[None, :]
+    shifted = F.where(F.number((k >= 0) & (k < m)), F.take(v, np.clip(k, 0, m - 1)), F.number(0.0))
+    return flat(F, F.matmul(shifted, F.reshape(a, to=(n, 1))))
+
+
+def transformed(F: Any, x: Tensor, axis: int, wave: Callable[[Any], Any]) -> Tensor:
+    """Return the sums of x_k wave(2 pi j k / n) along an axis."""
+    n, ndim = x.shape[axis], len(x.shape)
+    turns = np.outer(np.arange(n), np.arange(n)) % n
+    letters = "abcdefghijklmnopqrstuvwxy"[:ndim]
+    subscripts = f"{letters},{letters[axis]}z->{letters[:axis]}z{letters[axis + 1 :]}"
+    return F.einsum(x, F.number(wave(2 * np.pi * turns / n)), subscripts=subscripts)
+
+
+def exprel(F: Any, x: Tensor) -> Tensor:
+    """Return (exp(x) - 1) / x, by its series near 0."""
+    near = F.absolute(x) < 1
+    small = F.where(near, x, F.number(0.0))
+    y = small * 0 + 1
+    for k in range(_SERIES, 1, -1):
+        y = 1 + y * small / k
+    safe = F.where(near, F.number(1.0), x)
+    return F.where(near, y, F.expm1(safe) / safe)
+
+
+def signed(F: Any, size: Tensor, *xs: Tensor) -> Tensor:
+    """Return `size` with the sign of the product of the gamma functions of `xs`; each changes sign at its poles."""
+    for x in xs:
+        odd = (x < 0) & (F.remainder(F.floor(x), F.number(2.0)) > 0.5)
+        size = F.where(odd, -size, size)
+    return size
+
+
+def gamma(F: Any, x: Tensor) -> Tensor:
+    """Return the gamma function by its logarithm."""
+    return signed(F, F.exp(F.gammaln(x)), x)
+
+
+def beta(F: Any, a: Tensor, b: Tensor) -> Tensor:
+    """Return the beta function by its logarithm."""
+    return signed(F, F.exp(F.betaln(a, b)), a, b, a + b)
+
+
+def log_ndtr(F: Any, x: Tensor) -> Tensor:
+    """Return the logarithm of the normal distribution function, valid where erfc does not underflow."""
+    right = F.where(x > 0, x, F.number(0.0))
+    left = F.where(x > 0, F.number(0.0), x)
+    return F.where(x > 0, F.log1p(-F.erfc(right / ROOT2) / 2), F.log(F.erfc(-left / ROOT2) / 2))
+
+
+# fmt: off
+MOVES: dict[str, Callable[..., Tensor]] = {"getitem": getitem, "scatter": scatter, "put": put}
+FORMULAS: dict[str, Callable[..., Tensor]] = {
+    "positive": lambda F, x: x, "real": lambda F, x: x, "negative": lambda F, x: -x,
+    "integer_power": lambda F, x, *, n: x**n, "square": lambda F, x: x * x, "reciprocal": lambda F, x: 1 / x,
+    "cbrt": lambda F, x: F.sign(x) * F.absolute(x) ** (1 / 3), "hypot": lambda F, a, b: F.sqrt(a * a + b * b),
+    "exp2": lambda F, x: F.power(F.number(2.0), x), "log2": lambda F, x: F.log(x) / LN2, "log10": lambda F, x: F.log(x) / LN10,
+    "fmod": lambda F, a, b: a - b * F.trunc(a / b), "relu": lambda F, x: F.maximum(x, F.number(0.0)),
+    "norm": lambda F, x: F.sqrt(F.sum(x * x, axis=tuple(range(len(x.shape))))), "convolve": convolve,
+    "dft_cos": lambda F, x, *, axis: transformed(F, x, axis, np.cos), "dft_sin": lambda F, x, *, axis: transformed(F, x, axis, np.sin),
+    "erfcinv": lambda F, x: -F.ndtri(x / 2) / ROOT2, "erfi": lambda F, x: 2 / np.pi**0.5 * F.exp(x * x) * F.dawsn(x),
+    "ndtr": lambda F, x: F.erfc(-x / ROOT2) / 2, "log_ndtr": log_ndtr,
+    "expit": lambda F, x: F.sigmoid(x), "logit": lambda F, x: F.log(x / (1 - x)), "log_expit": lambda F, x: -F.logaddexp(F.number(0.0), -x),
+    "entr": lambda F, x: -x * F.log(x), "xlogy": lambda F, a, b: a * F.log(b), "xlog1py": lambda F, a, b: a * F.log1p(b),
+    "rel_entr": lambda F, a, b: a * F.log(a / b), "kl_div": lambda F, a, b: a * F.log(a / b) - a + b,
+    "pseudo_huber": lambda F, d, r: r * r / (1 + F.sqrt(1 + (r / d) ** 2)), "exprel": exprel,
+    "gamma": gamma, "rgamma": lambda F, x: 1 / F.gamma(x), "loggamma": lambda F, x: F.gammaln(x),
+    "betaln": lambda F, a, b: F.gammaln(a) + F.gammaln(b) - F.gammaln(a + b), "beta": beta,
+    "i0": lambda F, x: F.exp(F.absolute(x)) * F.i0e(x), "i1": lambda F, x: F.exp(F.absolute(x)) * F.i1e(x),
+    "k0": lambda F, x: F.exp(-x) * F.k0e(x), "k1": lambda F, x: F.exp(-x) * F.k1e(x),
+    "sindg": lambda F, x: F.sin(x * DEGREE), "cosdg": lambda F, x: F.cos(x * DEGREE),
+    "tandg": lambda F, x: F.tan(x * DEGREE), "cotdg": lambda F, x: 1 / F.tan(x * DEGREE),
+}
+# fmt: on
 
 
 class Lowering:
@@ -116,3 +262,323 @@ def matched_qr(F: Any, found: tuple[Tensor, Tensor], like: Array) -> Tensor:
 
 def _signs(F: Any, vectors: Tensor, like: Array) -> Tensor:
     return F.sign(F.sum(vectors * F.number(like), axis=(len(like.shape) - 2,)))
+
+
+# Primitives in torch, by the primitive's name.
+
+
+class Torch(Lowering):
+    """torch in eager mode, differentiated by `torch.autograd.grad`."""
+
+    name = package = "torch"
+    foreign = frozenset({"kl_div"})
+    refused = frozenset({"erfi", "k0", "k1"})
+    holds: ClassVar[Mapping[str, tuple[Domain, ...]]] = {"log_ndtr": (ABOVE_MINUS_10000,)}
+    ulps: ClassVar[Mapping[str, float]] = {"digamma": 2.0**22, "polygamma": 2.0**22}
+
+    def namespaces(self) -> Sequence[Any]:
+        import torch
+
+        return torch.linalg, torch, torch.special
+
+    def entries(self) -> Mapping[str, Operation]:
+        import torch
+
+        F, linalg, fft = self.F, torch.linalg, torch.fft
+        # fmt: off
+        return {
+            "take": lambda row, at: row[torch.as_tensor(at)],
+            "add_at": lambda n, at, v: v.new_zeros(n).index_add(0, torch.as_tensor(at, device=v.device), v),
+            "reshape": lambda x, *, to: torch.reshape(x, to), "transpose": lambda x, *, axes: torch.permute(x, axes),
+            "broadcast_to": lambda x, *, to: torch.broadcast_to(x, to), "concatenate": lambda *xs, axis: torch.cat(xs, dim=axis),
+            "sum": lambda x, *, axis: torch.sum(x, dim=axis) if axis else x, "cumsum": lambda x, *, axis: torch.cumsum(x, dim=axis),
+            "max": lambda x, *, axis: torch.amax(x, dim=axis) if axis else x,
+            "logsumexp": lambda x, *, axis: torch.logsumexp(x, dim=axis) if axis else x,
+            "norm": lambda x: linalg.vector_norm(x), "einsum": lambda *xs, subscripts: torch.einsum(subscripts, *xs),
+            "integer_power": lambda x, *, n: torch.pow(x, n), "power": torch.pow, "expit": torch.sigmoid,
+            "log_expit": torch.nn.functional.logsigmoid, "polygamma": lambda x, *, n: torch.polygamma(n, x), "loggamma": torch.lgamma,
+            "solve": lambda a, b: linalg.solve(*same_stacks(F, a, b)), "logdet": lambda a: linalg.slogdet(a).logabsdet,
+            "eigvalsh": lambda s, *, uplo: linalg.eigvalsh(s, UPLO=uplo),
+            "eigenvectors": lambda s, *, uplo, like: matched(F, linalg.eigh(s, UPLO=uplo).eigenvectors, like),
+            "singular_vectors": lambda a, *, like: matched(F, _above(*linalg.svd(a, full_matrices=False)), like),
+            "qr": lambda a, *, like: matched_qr(F, linalg.qr(a), like),
+            "pinv": lambda a, *, rcond: linalg.pinv(a, rtol=rcond),
+            "dft_cos": lambda x, *, axis: fft.fft(x, dim=axis).real, "dft_sin": lambda x, *, axis: -fft.fft(x, dim=axis).imag,
+        }
+        # fmt: on
+
+    @contextmanager
+    def running(self, device: str = CPU) -> Iterator[None]:
+        import torch
+
+        before = _DEVICE.set(device)
+        try:
+            with torch.enable_grad():
+                yield
+        finally:
+            _DEVICE.reset(before)
+
+    def tensor(self, x: Array) -> Tensor:
+        import torch
+
+        plain = np.asarray(x)
+        return torch.tensor(plain, dtype=torch.bool if plain.dtype == bool else torch.float64, device=_DEVICE.get())
+
+    def vjp(self, program: TensorFunction, xs: Sequence[Array]) -> tuple[Array, Pull]:
+        import torch
+
+        inputs = [self.tensor(x).requires_grad_() for x in xs]
+        y = program(*inputs)
+
+        def pull(ybar: Array) -> list[Array]:
+            try:
+                found = torch.autograd.grad(y, inputs, self.tensor(ybar), retain_graph=True, materialize_grads=True)
+            except (NotImplementedError, RuntimeError) as error:
+                raise NotSupported(f"torch has no derivative here: {_first(error)}") from None
+            return [xbar.cpu().numpy() for xbar in found]
+
+        return y.detach().cpu().numpy(), pull
+
+
+def _above(u: Tensor, s: Tensor, vt: Tensor) -> Tensor:
+    import torch
+
+    return torch.cat([u, vt.mT], dim=-2)
+
+
+def _first(error: Exception) -> str:
+    return str(error).split("\n")[0][:200]
+
+
+# Primitives in JAX, by the primitive's name.
+
+
+class Jax(Lowering):
+    """JAX without `jax.jit`, differentiated by `jax.vjp`."""
+
+    name = package = "jax"
+    refused = frozenset({"k0", "k1", "spence"})
+    ulps: ClassVar[Mapping[str, float]] = {"log_ndtr": 2.0**18, "hyp1f1": 2.0**34}
+    holds: ClassVar[Mapping[str, tuple[Domain, ...]]] = {
+        "digamma": (POSITIVE,), "polygamma": (POSITIVE,), "hyp2f1": (REAL, REAL, REAL, INSIDE_1), "log_ndtr": (ABOVE_MINUS_10000,),
+        "rel_entr": (POSITIVE, POSITIVE), "kl_div": (POSITIVE, POSITIVE),
+    }  # fmt: skip
+
+    def namespaces(self) -> Sequence[Any]:
+        import jax
+        import jax.scipy.special
+
+        return jax.numpy, jax.scipy.special, jax.numpy.linalg
+
+    def entries(self) -> Mapping[str, Operation]:
+        import jax
+        import jax.scipy.special as special
+
+        jnp, F = jax.numpy, self.F
+        linalg = jnp.linalg
+        # fmt: off
+        return {
+            "take": lambda row, at: jnp.take(row, at), "add_at": lambda n, at, v: jnp.zeros(n).at[at].add(v),
+            "reshape": lambda x, *, to: jnp.reshape(x, to), "transpose": lambda x, *, axes: jnp.transpose(x, axes),
+            "broadcast_to": lambda x, *, to: jnp.broadcast_to(x, to), "concatenate": lambda *xs, axis: jnp.concatenate(xs, axis=axis),
+            "logsumexp": lambda x, *, axis: special.logsumexp(x, axis=axis), "norm": lambda x: linalg.norm(jnp.ravel(x)),
+            "einsum": lambda *xs, subscripts: jnp.einsum(subscripts, *xs), "relu": jax.nn.relu,
+            "integer_power": lambda x, *, n: jax.lax.integer_pow(x, n), "expit": jax.nn.sigmoid, "log_expit": jax.nn.log_sigmoid,
+            "polygamma": lambda x, *, n: special.polygamma(n, x), "loggamma": special.gammaln,
+            "si": lambda x: special.sici(x)[0], "ci": lambda x: special.sici(x)[1],
+            "fresnel_s": lambda x: special.fresnel(x)[0], "fresnel_c": lambda x: special.fresnel(x)[1],
+            "logdet": lambda a: linalg.slogdet(a)[1],
+            "eigvalsh": lambda s, *, uplo: linalg.eigvalsh(s, UPLO=uplo, symmetrize_input=False),
+            "eigenvectors": lambda s, *, uplo, like: matched(F, linalg.eigh(s, UPLO=uplo, symmetrize_input=False)[1], like),
+            "cholesky": lambda s: linalg.cholesky(s, symmetrize_input=False),
+            "svdvals": lambda a: linalg.svd(a, full_matrices=False, compute_uv=False),
+            "singular_vectors": lambda a, *, like: matched(F, _jax_above(*linalg.svd(a, full_matrices=False)), like),
+            "qr": lambda a, *, like: matched_qr(F, linalg.qr(a), like), "pinv": lambda a, *, rcond: linalg.pinv(a, rtol=rcond),
+            "dft_cos": lambda x, *, axis: jnp.fft.fft(x, axis=axis).real, "dft_sin": lambda x, *, axis: -jnp.fft.fft(x, axis=axis).imag,
+        }
+        # fmt: on
+
+    @contextmanager
+    def running(self, device: str = CPU) -> Iterator[None]:
+        import jax
+
+        with _float64(), jax.default_device(DEVICES[self.name].native(device)):
+            yield
+
+    def tensor(self, x: Array) -> Tensor:
+        import jax
+
+        plain = np.asarray(x)
+        return jax.numpy.asarray(plain if plain.dtype == bool else plain.astype(np.float64))
+
+    def vjp(self, program: TensorFunction, xs: Sequence[Array]) -> tuple[Array, Pull]:
+        import jax
+
+        y, pullback = jax.vjp(program, *[self.tensor(x) for x in xs])
+        return np.asarray(y), lambda ybar: [np.asarray(xbar) for xbar in pullback(self.tensor(ybar))]
+
+
+def _float64() -> AbstractContextManager[Any]:
+    import jax
+
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(True)  # type: ignore[no-any-return]
+    from jax.experimental import enable_x64
+
+    return enable_x64()  # type: ignore[no-any-return]
+
+
+def _jax_above(u: Tensor, s: Tensor, vt: Tensor) -> Tensor:
+    import jax
+
+    return jax.numpy.concatenate([u, jax.numpy.swapaxes(vt, -1, -2)], axis=-2)
+
+
+# Primitives in TensorFlow, by the primitive's name.
+
+
+class TensorFlow(Lowering):
+    """TensorFlow in eager mode, differentiated by `tf.GradientTape`."""
+
+    name = package = "tensorflow"
+    refused = frozenset({"logm"})  # of complex matrices alone
+
+    def namespaces(self) -> Sequence[Any]:
+        tf = _tensorflow()
+        return tf.math, tf.math.special, tf.linalg
+
+    def entries(self) -> Mapping[str, Operation]:
+        tf = _tensorflow()
+        F, linalg, special = self.F, tf.linalg, tf.math.special
+        # fmt: off
+        return {name: getattr(tf.math, own) for name, own in _RENAMED.items()} | {
+            name: getattr(special, f"bessel_{name}") for name in _BESSEL
+        } | {
+            "take": lambda row, at: tf.gather(row, at), "add_at": lambda n, at, v: tf.math.unsorted_segment_sum(v, at, n),
+            "where": tf.where, "relu": tf.nn.relu, "trunc": lambda x: tf.sign(x) * tf.floor(tf.abs(x)),
+            "reshape": lambda x, *, to: tf.reshape(x, to), "transpose": lambda x, *, axes: tf.transpose(x, axes),
+            "broadcast_to": lambda x, *, to: tf.broadcast_to(x, to), "concatenate": lambda *xs, axis: tf.concat(xs, axis),
+            "sum": lambda x, *, axis: tf.reduce_sum(x, axis), "cumsum": lambda x, *, axis: tf.cumsum(x, axis),
+            "max": lambda x, *, axis: tf.reduce_max(x, axis), "logsumexp": lambda x, *, axis: tf.reduce_logsumexp(x, axis),
+            "norm": lambda x: tf.norm(x), "einsum": lambda *xs, subscripts: tf.einsum(subscripts, *xs),
+            "integer_power": lambda x, *, n: tf.pow(x, F.number(float(n))),
+            "logaddexp": lambda a, b: tf.where(a > b, a + tf.nn.softplus(b - a), b + tf.nn.softplus(a - b)),
+            "polygamma": lambda x, *, n: tf.math.polygamma(F.number(float(n)), x),
+            "fresnel_s": special.fresnel_sin, "fresnel_c": special.fresnel_cos,
+            "solve": lambda a, b: linalg.solve(*same_stacks(F, a, b)), "logdet": lambda a: linalg.slogdet(a)[1], "eigvalsh": lambda s, *, uplo: linalg.eigvalsh(_lower(s, uplo)),
+            "eigenvectors": lambda s, *, uplo, like: matched(F, linalg.eigh(_lower(s, uplo))[1], like),
+            "svdvals": lambda a: linalg.svd(a, compute_uv=False), "singular_vectors": lambda a, *, like: matched(F, _tensorflow_above(*linalg.svd(a)), like),
+            "qr": lambda a, *, like: matched_qr(F, linalg.qr(a), like), "pinv": lambda a, *, rcond: linalg.pinv(a, rcond),
+        }
+        # fmt: on
+
+    @contextmanager
+    def running(self, device: str = CPU) -> Iterator[None]:
+        tf = _tensorflow()
+        logger = tf.get_logger()
+        before = logger.level
+        logger.setLevel("ERROR")  # its own derivatives use functions that it reports as deprecated
+        try:
+            with tf.device(DEVICES[self.name].native(device)):
+                yield
+        finally:
+            logger.setLevel(before)
+
+    def tensor(self, x: Array) -> Tensor:
+        plain = np.asarray(x)
+        return _tensorflow().constant(plain if plain.dtype == bool else plain.astype(np.float64))
+
+    def vjp(self, program: TensorFunction, xs: Sequence[Array]) -> tuple[Array, Pull]:
+        tf = _tensorflow()
+        inputs = [self.tensor(x) for x in xs]
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(inputs)
+            y = program(*inputs)
+
+        def pull(ybar: Array) -> list[Array]:
+            zeros = tf.UnconnectedGradients.ZERO
+            found = tape.gradient(y, inputs, self.tensor(ybar), unconnected_gradients=zeros)
+            return [tf.convert_to_tensor(xbar).numpy() for xbar in found]
+
+        return y.numpy(), pull
+
+
+def _tensorflow() -> Any:
+    with quiet_imports():
+        import tensorflow
+    return tensorflow
+
+
+def _lower(s: Tensor, uplo: str) -> Tensor:
+    """Return a matrix whose lower triangle is the triangle `uplo` of `s`, because TensorFlow reads the lower one."""
+    return s if uplo == "L" else _tensorflow().linalg.matrix_transpose(s)
+
+
+def _tensorflow_above(s: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    return _tensorflow().concat([u, v], -2)
+
+
+# Primitives in MLX, by the primitive's name. Some of its operations on float64 compute in float32.
+
+
+class Mlx(Lowering):
+    """MLX on the CPU, where it supports float64, differentiated by `mx.vjp`."""
+
+    name = package = "mlx"
+    foreign = frozenset({"convolve"})  # computes in float32
+    refused = frozenset({
+        "beta", "betaln", "cholesky", "det", "eigvalsh", "erfcinv", "erfi", "gamma", "i0", "i1", "inv", "k0", "k1",
+        "log_ndtr", "logdet", "loggamma", "ndtr", "pinv", "qr", "rgamma", "solve",
+    })  # fmt: skip
+    single = frozenset({
+        "cos", "cosdg", "cotdg", "erf", "erfinv", "exp", "expit", "log10", "log2", "log_expit", "logaddexp", "logsumexp", "sin",
+        "sindg", "tan", "tandg",
+    })  # fmt: skip
+    ulps: ClassVar[Mapping[str, float]] = {"erf": 4 * SINGLE}
+
+    def namespaces(self) -> Sequence[Any]:
+        import mlx.core as mx
+
+        return mx, mx.linalg
+
+    def entries(self) -> Mapping[str, Operation]:
+        import mlx.core as mx
+
+        linalg = mx.linalg
+        # fmt: off
+        return {
+            "take": lambda row, at: mx.take(row, mx.array(at)),
+            "add_at": lambda n, at, v: mx.zeros(n, dtype=mx.float64).at[mx.array(at)].add(v),
+            "absolute": mx.abs, "expit": mx.sigmoid,
+            "reshape": lambda x, *, to: mx.reshape(x, to), "transpose": lambda x, *, axes: mx.transpose(x, axes),
+            "broadcast_to": lambda x, *, to: mx.broadcast_to(x, to), "concatenate": lambda *xs, axis: mx.concatenate(xs, axis=axis),
+            "sum": lambda x, *, axis: mx.sum(x, axis=axis) if axis else x, "max": lambda x, *, axis: mx.max(x, axis=axis) if axis else x,
+            "logsumexp": lambda x, *, axis: mx.logsumexp(x, axis=axis) if axis else x,
+            "norm": lambda x: linalg.norm(mx.reshape(x, (-1,))), "einsum": lambda *xs, subscripts: mx.einsum(subscripts, *xs),
+            "logdet": lambda a: linalg.slogdet(a)[1],
+        }
+        # fmt: on
+
+    @contextmanager
+    def running(self, device: str = CPU) -> Iterator[None]:
+        import mlx.core as mx
+
+        with mx.stream(DEVICES[self.name].native(device)):
+            yield
+
+    def tensor(self, x: Array) -> Tensor:
+        import mlx.core as mx
+
+        plain = np.asarray(x)
+        return mx.array(plain, dtype=mx.bool_ if plain.dtype == bool else mx.float64)
+
+    def vjp(self, program: TensorFunction, xs: Sequence[Array]) -> tuple[Array, Pull]:
+        import mlx.core as mx
+
+        inputs = [self.tensor(x) for x in xs]
+
+        def pull(ybar: Array) -> list[Array]:
+            _, found = mx.vjp(lambda *xs: [program(*xs)], inputs, [self.tensor(ybar)])
+            return [np.array(xbar) for xbar in found]
+
+        return np.array(program(*inputs)), pull

@@ -1,13 +1,130 @@
 """Symbols: real sympy expressions as entries."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 import sympy as sp
 
 from gradcli.arithmetic.objectwise import Objectwise
-from gradcli.arithmetic.sympy import ENTRIES, WHOLE
-from gradcli.tracing.primitive import Value
+from gradcli.errors import NotSupported
+from gradcli.rules.fourier import DFT_COS, DFT_SIN
+from gradcli.rules.linalg import DET, INV, LOGDET, MATMUL, SOLVE
+from gradcli.rules.reductions import LOGSUMEXP, NORM
+from gradcli.tracing.primitive import Value, by_name
+
+# Primitives as sympy expressions, by the primitive's name.
+#
+# Branches are not in this table: a recorded program has already decided them, and replaces them by weights (modes/plan.py).
+
+half = sp.Rational(1, 2)
+
+
+def det(a: Any) -> Any:
+    return sp.Matrix(a).det(method="berkowitz")
+
+
+def inv(a: Any) -> Any:
+    """Return the adjugate over the determinant, so that no pivot is tested for zero."""
+    m = sp.Matrix(a)
+    return np.array((m.adjugate() / det(a)).tolist(), dtype=object)
+
+
+def stacked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of matrices as a function of stacks of matrices."""
+
+    def of_stacks(*xs: Any) -> Any:
+        stack = np.broadcast_shapes(*(x.shape[:-2] for x in xs))
+        spread = [np.broadcast_to(x, stack + x.shape[-2:]) for x in xs]
+        found = [np.array(function(*(x[at] for x in spread)), dtype=object) for at in np.ndindex(*stack)]
+        return np.stack(found).reshape(stack + found[0].shape) if stack else found[0]
+
+    return of_stacks
+
+
+def transformed(x: Any, axis: int, wave: Callable[[Any], Any]) -> Any:
+    """Return the sums of x_k wave(2 pi j k / n) along an axis."""
+    last = np.moveaxis(x, axis, -1)
+    n = last.shape[-1]
+    table = [wave(2 * sp.pi * k / n) for k in range(n)]
+    waves = np.array([[table[j * k % n] for k in range(n)] for j in range(n)], dtype=object)
+    return np.moveaxis(np.dot(last, waves), -1, axis)
+
+
+def _no_order(argindex: int) -> None:
+    if argindex == 1:
+        raise NotSupported("sympy has no accurate derivative of an incomplete gamma function by its order")
+
+
+class lowergamma(sp.lowergamma):  # type: ignore[misc]  # its name is written in formulas
+    """The lower incomplete gamma function; sympy's derivative by the order takes minutes or loses its digits."""
+
+    def fdiff(self, argindex: int = 2) -> Any:
+        _no_order(argindex)
+        return super().fdiff(argindex)
+
+
+class uppergamma(sp.uppergamma):  # type: ignore[misc]
+    """The upper incomplete gamma function, without a derivative by the order."""
+
+    def fdiff(self, argindex: int = 2) -> Any:
+        _no_order(argindex)
+        return super().fdiff(argindex)
+
+
+def along(axis: tuple[int, ...], x: Any, function: Callable[[Any], Any]) -> Any:
+    return np.sum(np.frompyfunc(function, 1, 1)(x), axis=axis)
+
+
+# fmt: off
+ENTRIES: dict[str, Callable[..., Any]] = {
+    "positive": lambda x: x, "real": lambda x: x, "negative": lambda x: -x,
+    "add": lambda a, b: a + b, "subtract": lambda a, b: a - b, "multiply": lambda a, b: a * b, "divide": lambda a, b: a / b,
+    "power": lambda x, p: x**p, "integer_power": lambda x, *, n: x**n, "square": lambda x: x**2, "reciprocal": lambda x: 1 / x,
+    "sqrt": sp.sqrt, "cbrt": lambda x: x / (x**2) ** sp.Rational(1, 3), "hypot": lambda a, b: sp.sqrt(a**2 + b**2),
+    "exp": sp.exp, "exp2": lambda x: sp.Integer(2) ** x, "expm1": lambda x: sp.exp(x) - 1,
+    "log": sp.log, "log1p": lambda x: sp.log(1 + x), "log2": lambda x: sp.log(x) / sp.log(2), "log10": lambda x: sp.log(x) / sp.log(10),
+    "logaddexp": lambda a, b: sp.log(sp.exp(a) + sp.exp(b)),
+    "sin": sp.sin, "cos": sp.cos, "tan": sp.tan, "arcsin": sp.asin, "arccos": sp.acos, "arctan": sp.atan, "arctan2": sp.atan2,
+    "sinh": sp.sinh, "cosh": sp.cosh, "tanh": sp.tanh, "arcsinh": sp.asinh, "arccosh": sp.acosh, "arctanh": sp.atanh,
+    "erf": sp.erf, "erfc": sp.erfc, "gamma": sp.gamma, "gammaln": sp.loggamma, "digamma": sp.digamma,
+    "polygamma": lambda x, *, n: sp.polygamma(n, x),
+    "erfi": sp.erfi, "erfinv": sp.erfinv, "erfcinv": lambda x: sp.erfinv(1 - x), "erfcx": lambda x: sp.exp(x**2) * sp.erfc(x),
+    "dawsn": lambda x: sp.sqrt(sp.pi) / 2 * sp.exp(-(x**2)) * sp.erfi(x),
+    "ndtr": lambda x: sp.erfc(-x / sp.sqrt(2)) / 2, "log_ndtr": lambda x: sp.log(sp.erfc(-x / sp.sqrt(2)) / 2),
+    "ndtri": lambda x: sp.sqrt(2) * sp.erfinv(2 * x - 1), "exprel": lambda x: (sp.exp(x) - 1) / x,
+    "entr": lambda x: -x * sp.log(x), "xlogy": lambda a, b: a * sp.log(b), "xlog1py": lambda a, b: a * sp.log(1 + b),
+    "rel_entr": lambda a, b: a * sp.log(a / b), "kl_div": lambda a, b: a * sp.log(a / b) - a + b,
+    "pseudo_huber": lambda d, r: d**2 * (sp.sqrt(1 + (r / d) ** 2) - 1), "rgamma": lambda x: 1 / sp.gamma(x), "loggamma": sp.loggamma,
+    "beta": lambda a, b: sp.gamma(a) * sp.gamma(b) / sp.gamma(a + b),
+    "betaln": lambda a, b: sp.loggamma(a) + sp.loggamma(b) - sp.loggamma(a + b),
+    "j0": lambda x: sp.besselj(0, x), "j1": lambda x: sp.besselj(1, x), "y0": lambda x: sp.bessely(0, x), "y1": lambda x: sp.bessely(1, x),
+    "i0": lambda x: sp.besseli(0, x), "i1": lambda x: sp.besseli(1, x), "k0": lambda x: sp.besselk(0, x), "k1": lambda x: sp.besselk(1, x),
+    "jv": sp.besselj, "yv": sp.bessely, "iv": sp.besseli, "kv": sp.besselk, "k0e": lambda x: sp.exp(x) * sp.besselk(0, x),
+    "k1e": lambda x: sp.exp(x) * sp.besselk(1, x), "kve": lambda v, x: sp.exp(x) * sp.besselk(v, x),
+    "exp1": lambda x: sp.expint(1, x), "expi": sp.Ei, "expn": sp.expint, "si": sp.Si, "ci": sp.Ci, "shi": sp.Shi, "chi": sp.Chi,
+    "fresnel_s": sp.fresnels, "fresnel_c": sp.fresnelc, "ellipk": sp.elliptic_k, "ellipkm1": lambda p: sp.elliptic_k(1 - p), "ellipe": sp.elliptic_e,
+    "gammainc": lambda a, x: lowergamma(a, x) / sp.gamma(a),
+    "gammaincc": lambda a, x: uppergamma(a, x) / sp.gamma(a),
+    "eval_jacobi": sp.jacobi, "eval_legendre": sp.legendre, "eval_gegenbauer": sp.gegenbauer, "eval_chebyt": sp.chebyshevt,
+    "eval_chebyu": sp.chebyshevu, "eval_hermite": sp.hermite, "eval_laguerre": sp.laguerre, "eval_genlaguerre": sp.assoc_laguerre,
+    "eval_hermitenorm": lambda n, x: sp.hermite(n, x / sp.sqrt(2)) / sp.sqrt(2) ** n,
+    "sindg": lambda x: sp.sin(sp.pi * x / 180), "cosdg": lambda x: sp.cos(sp.pi * x / 180),
+    "tandg": lambda x: sp.tan(sp.pi * x / 180), "cotdg": lambda x: sp.cot(sp.pi * x / 180),
+    "expit": lambda x: 1 / (1 + sp.exp(-x)), "log_expit": lambda x: -sp.log(1 + sp.exp(-x)), "logit": lambda x: sp.log(x / (1 - x)),
+}
+WHOLE: dict[str, Callable[..., Any]] = by_name({
+    MATMUL: lambda a, b: np.matmul(a, b),
+    NORM: lambda x: sp.sqrt(sum(e**2 for e in np.reshape(x, -1).tolist())),
+    LOGSUMEXP: lambda x, *, axis: np.frompyfunc(sp.log, 1, 1)(along(axis, x, sp.exp)),
+    DET: stacked(det),
+    LOGDET: stacked(lambda a: half * sp.log(det(a) ** 2)),
+    INV: stacked(inv),
+    SOLVE: stacked(lambda a, b: np.matmul(inv(a), b)),
+    DFT_COS: lambda x, *, axis: transformed(x, axis, sp.cos),
+    DFT_SIN: lambda x, *, axis: transformed(x, axis, sp.sin),
+})
+# fmt: on
 
 
 class Symbol(Objectwise):

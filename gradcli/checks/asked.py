@@ -16,8 +16,8 @@ from gradcli.request.options import with_claim
 from gradcli.request.point import Point
 from gradcli.request.replay import replayed
 from gradcli.request.target_text import is_python
+from gradcli.targets.points import numbers
 from gradcli.targets.points import shapes as read_shapes
-from gradcli.targets.sizes import numbers
 from gradcli.targets.target_request import TargetRequest, checked_point_texts
 
 

@@ -23,7 +23,7 @@ from gradcli.modes.second_differences import GradientByValues
 from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.request.options import DEFAULTS, SECOND_ORDER, Options
 from gradcli.targets.derived import SumOfEntries, gradient_in
-from gradcli.targets.function import Notice
+from gradcli.targets.facts import Notice
 from gradcli.targets.loading import pairs
 from gradcli.words import Derivative, Kind, Severity
 

@@ -31,10 +31,9 @@ from gradcli.targets.derived import (
     root_of,
     tangent,
 )
-from gradcli.targets.function import Function
+from gradcli.targets.facts import Function
 from gradcli.targets.loading import NOTEBOOK, load, member, names_of
-from gradcli.targets.outputs import flattened
-from gradcli.targets.python import PythonFunction
+from gradcli.targets.python import PythonFunction, flattened
 from gradcli.targets.replacement_scope import solver_tolerances
 from gradcli.targets.structure import Leaf, paths, put_together
 from gradcli.tracing.primitive import Value

@@ -28,7 +28,7 @@ from gradcli.report import numbers
 from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Array
 from gradcli.targets.derived import STEP, Weighted, gradient_in
-from gradcli.targets.function import of
+from gradcli.targets.facts import of
 from gradcli.tracing.shapes import end_to_end, shape, size
 from gradcli.words import DiagnosisKind
 

@@ -23,8 +23,8 @@ from gradcli.modes.steps import Line, derivative
 from gradcli.report import numbers, shown_entries
 from gradcli.request.point import Estimate
 from gradcli.targets.derived import Gradient, SumOfEntries, either_way, gradient_in
-from gradcli.targets.function import Function, Notice, of
-from gradcli.targets.outputs import named_outputs
+from gradcli.targets.facts import Function, Notice, of
+from gradcli.targets.python import named_outputs
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, size
 from gradcli.words import Kind, Severity

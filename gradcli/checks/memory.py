@@ -3,7 +3,7 @@
 from gradcli.arithmetic.tape import held_bytes
 from gradcli.errors import TooLarge
 from gradcli.modes.mode import Question
-from gradcli.targets.memory import memory_bytes
+from gradcli.targets.limits import memory_bytes
 
 _SMALL = 2**22  # entries: the free memory is not looked up for fewer
 _ARRAYS = 13  # of the size of the inputs: what a check holds at its peak, without what f computes on the way

@@ -25,7 +25,7 @@ from gradcli.report.native import Aspect, Exactness
 from gradcli.report.point_report import PointReport
 from gradcli.request.point import Array, Point
 from gradcli.targets.derived import root_of
-from gradcli.targets.function import of
+from gradcli.targets.facts import of
 from gradcli.targets.python import PythonFunction
 from gradcli.words import Verdict
 

@@ -19,7 +19,7 @@ from gradcli.modes.bounds import FORMAT_RUNS, at_least
 from gradcli.modes.claim import FLOAT64, Claimed, Precision, WrongShape
 from gradcli.modes.claimed import ClaimedFunction
 from gradcli.targets.derived import STEP, Along, GivenGradient, Gradient, Weighted, direction
-from gradcli.targets.function import Function, Notice, of
+from gradcli.targets.facts import Function, Notice, of
 from gradcli.targets.python import PythonFunction
 from gradcli.targets.structure import Leaf
 from gradcli.tracing.primitive import Value

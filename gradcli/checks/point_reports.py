@@ -17,7 +17,7 @@ from gradcli.report.point_report import Entries, Mismatch, ModeResult, PointRepo
 from gradcli.report.shown_entries import worst_first
 from gradcli.request.point import Witness
 from gradcli.targets.derived import STEP
-from gradcli.targets.outputs import named_outputs
+from gradcli.targets.python import named_outputs
 from gradcli.tracing.shapes import shape
 from gradcli.words import Kind, Verdict
 

@@ -28,17 +28,14 @@ from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.request.pick import Pick
 from gradcli.request.point import Point
 from gradcli.request.target_text import folded, is_python
-from gradcli.targets.arguments import bound, default_of, refuse_coroutine
+from gradcli.targets.arguments import bound, default_of, refuse_coroutine, with_entries
 from gradcli.targets.components import component_of
 from gradcli.targets.draws import NO_SIZES, Sizes, Whole
 from gradcli.targets.expression import Expression
-from gradcli.targets.facts import assumed, dims_of_values, facts_of
-from gradcli.targets.function import Function, Notice
-from gradcli.targets.leaves import with_entries
+from gradcli.targets.facts import Function, Notice, assumed, dims_of_values, facts_of
 from gradcli.targets.loading import load, own_package_of
-from gradcli.targets.missing_arguments import open_ended
 from gradcli.targets.points import WHOLE, as_input, drawn, read
-from gradcli.targets.python import PythonFunction, signature_of
+from gradcli.targets.python import PythonFunction, open_ended, signature_of
 from gradcli.targets.structure import Leaf, Named, Node, nested, taken_apart, with_complex
 from gradcli.words import Kind, Severity
 

@@ -20,7 +20,7 @@ from gradcli.modes.rounding_errors import errors_change, loses_as_many_digits
 from gradcli.report import numbers
 from gradcli.report.absent import ABSENT
 from gradcli.report.native import Aspect
-from gradcli.targets.function import Function, of
+from gradcli.targets.facts import Function, of
 from gradcli.targets.python import PythonFunction
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import plain

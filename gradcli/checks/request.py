@@ -14,8 +14,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.report.check import CheckReport
 from gradcli.request.point import Point
-from gradcli.targets.facts import Surface
-from gradcli.targets.function import Function, Notice
+from gradcli.targets.facts import Function, Notice, Surface
 from gradcli.words import Derivative
 
 

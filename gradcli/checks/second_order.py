@@ -12,7 +12,7 @@ from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import PointReport
 from gradcli.request.point import Array, Estimate
 from gradcli.targets.derived import STEP, Gradient, SumOfEntries, direction, gradient_in
-from gradcli.targets.function import of
+from gradcli.targets.facts import of
 from gradcli.tracing.shapes import end_to_end, shape, size
 from gradcli.words import Kind, Severity, Verdict
 

@@ -8,7 +8,7 @@ from gradcli.checks.request import Request
 from gradcli.errors import GradcliError
 from gradcli.modes.claimed import ClaimedFunction
 from gradcli.targets.derived import root_of
-from gradcli.targets.function import Notice
+from gradcli.targets.facts import Notice
 from gradcli.targets.python import PythonFunction
 from gradcli.words import Kind, Severity
 

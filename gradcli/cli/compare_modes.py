@@ -16,7 +16,7 @@ from gradcli.targets.target_request import TargetRequest
 
 if TYPE_CHECKING:
     from gradcli.checks.asked import CheckOptions
-    from gradcli.targets.function import Function
+    from gradcli.targets.facts import Function
 
 _SIZE = re.compile(r"\d[\d_]{0,30}(\.\d{1,30})?([eE]\+?\d{1,2})?")
 FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv")

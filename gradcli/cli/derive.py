@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gradcli.derivation.study import DeriveOptions, Given
     from gradcli.report.derive import DeriveReport
     from gradcli.report.lecture import Lecture
-    from gradcli.targets.function import Function
+    from gradcli.targets.facts import Function
 
 FORMATS = ("text", "json", "ndjson", "markdown", "latex", "html")
 DOCUMENTS = ("markdown", "latex", "html")  # which, at a point, hold the walkthrough and the check as well
@@ -110,8 +110,8 @@ def _given(ask: TargetRequest, shapes: tuple[str, ...], wanted: "DeriveOptions")
     """Return the target at the point given by --at or NAME=VALUE."""
     from gradcli.checks.probe import LocateOptions, locate
     from gradcli.derivation.study import given_at
+    from gradcli.targets.points import numbers
     from gradcli.targets.points import shapes as read_shapes
-    from gradcli.targets.sizes import numbers
 
     at = checked_point_texts(ask)
     sizes = numbers(shapes, at, wanted.seed, target=ask.target)

@@ -37,7 +37,7 @@ from gradcli.request.option_rows import Option
 from gradcli.request.options import CLAIM_KINDS, Options, claim_of, rows_of, with_claim
 from gradcli.request.target_text import ASSIGNMENT
 from gradcli.targets.loading import NOTEBOOK
-from gradcli.targets.point_files import PATH_OF_AN_ENTRY, without_quotes
+from gradcli.targets.missing import PATH_OF_AN_ENTRY, without_quotes
 from gradcli.targets.target_request import TargetRequest
 
 reports_show_themselves()

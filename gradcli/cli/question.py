@@ -23,8 +23,8 @@ def answered(
     """
     from gradcli.checks.probe import LocateOptions, locate
     from gradcli.modes.mode import Question
+    from gradcli.targets.points import numbers
     from gradcli.targets.points import shapes as read_shapes
-    from gradcli.targets.sizes import numbers
 
     seed, shapes = options.seed, options.shapes
     ask = only(target_requests(words, options, world))

@@ -8,8 +8,7 @@ import numpy as np
 
 from gradcli.errors import GradcliError
 from gradcli.targets.expression import Expression
-from gradcli.targets.facts import Dims
-from gradcli.targets.function import Function
+from gradcli.targets.facts import Dims, Function
 from gradcli.targets.instructions import Instruction
 from gradcli.tracing.shapes import shape
 

@@ -11,10 +11,9 @@ from gradcli.derivation.problem import Problem, shapes_line
 from gradcli.derivation.record import Sweep
 from gradcli.errors import BadOption, NotSupported
 from gradcli.report.common import Finding, finding
-from gradcli.targets.expression import Expression
+from gradcli.targets.expression import Expression, axisless
 from gradcli.targets.facts import Dims
 from gradcli.targets.instructions import Instruction
-from gradcli.targets.notices import axisless
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import place
 from gradcli.tracing.shapes import shape

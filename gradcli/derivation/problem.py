@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadOption
-from gradcli.targets.facts import Dims, drawn
-from gradcli.targets.function import Function
+from gradcli.targets.facts import Dims, Function, drawn
 from gradcli.targets.names import CONSTANTS
 from gradcli.targets.points import pairs
 

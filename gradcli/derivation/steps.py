@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gradcli.arithmetic.graph import Graph
-from gradcli.arithmetic.lines import names, products, where
+from gradcli.arithmetic.program import names, products, where
 from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, sweep_back
 from gradcli.derivation.adjoints import RULES
 from gradcli.derivation.convert import Reader

@@ -44,8 +44,7 @@ from gradcli.request.options import Options
 from gradcli.request.point import Point
 from gradcli.targets.derived import Completed, root_of
 from gradcli.targets.expression import Expression
-from gradcli.targets.facts import FACTS, Dims, facts_of
-from gradcli.targets.function import Function
+from gradcli.targets.facts import FACTS, Dims, Function, facts_of
 from gradcli.targets.instructions import Instruction
 from gradcli.targets.loading import load
 from gradcli.targets.names import CONSTANTS

@@ -6,8 +6,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from gradcli.arithmetic.devices import CPU, find_device
-from gradcli.arithmetic.quiet import quiet_imports
+from gradcli.arithmetic.devices import CPU, find_device, quiet_imports
 from gradcli.errors import BadOption, BadTarget
 from gradcli.frameworks.framework import KNOWN, Framework, FrameworkOptions, Placed
 from gradcli.frameworks.native import Native

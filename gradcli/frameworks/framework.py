@@ -11,7 +11,7 @@ from gradcli.errors import BadOption, NotSupported, Place, install_command
 from gradcli.frameworks.recorder import EPS as EPS
 from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.request.point import Array
-from gradcli.targets.function import Notice
+from gradcli.targets.facts import Notice
 
 Tensor = Any
 Flat = Callable[[Sequence[Tensor]], Tensor]  # maps the differentiated tensors to one vector of all float results

@@ -23,7 +23,7 @@ from gradcli.modes.mode import Available, Contradiction, Question
 from gradcli.modes.rounding import FUNCTION_ERROR
 from gradcli.request.point import Array, Cost, Estimate, Witness
 from gradcli.targets.derived import either_way
-from gradcli.targets.function import Function
+from gradcli.targets.facts import Function
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, size
 

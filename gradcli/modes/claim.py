@@ -13,8 +13,8 @@ from gradcli.modes.mode import Available, Question
 from gradcli.modes.rounding import EPS
 from gradcli.request.point import Array, Cost, Estimate, Witness
 from gradcli.request.target_text import folded
-from gradcli.targets.compiler import Compiler
 from gradcli.targets.draws import NO_SIZES, Sizes
+from gradcli.targets.expression import Compiler
 from gradcli.targets.instructions import Instructions
 from gradcli.targets.tokens import Statement, shared_and_parts
 from gradcli.tracing.primitive import Value

@@ -10,9 +10,8 @@ from gradcli.errors import GradcliError, TraceDiffers
 from gradcli.modes.kinks import kinks
 from gradcli.modes.steps import quick_derivative
 from gradcli.modes.trace_test import TraceTest, contributions, displacement, random_weights, roundings, trace_test
-from gradcli.targets.call import Call, Wrt
+from gradcli.targets.call import Call, Wrt, has_passed, name_of, refuse_again, remember_pass, remember_refusal
 from gradcli.targets.derived import either_way
-from gradcli.targets.refusals import has_passed, name_of, refuse_again, remember_pass, remember_refusal
 from gradcli.tracing import primitive
 from gradcli.tracing.primitive import named
 from gradcli.tracing.shapes import shape

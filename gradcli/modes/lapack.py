@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from gradcli.arithmetic.arb_matrices import MATRICES
+from gradcli.arithmetic.arb import MATRICES
 from gradcli.arithmetic.tape import Line
 from gradcli.modes.rounding import EPS
 from gradcli.tracing.primitive import Primitive, Value

@@ -13,7 +13,7 @@ from gradcli.modes.budget import WITHOUT_LIMITS, Budget
 from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.modes.work import Effort
 from gradcli.request.point import Array, Point
-from gradcli.targets.function import Function, of
+from gradcli.targets.facts import Function, of
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, size
 

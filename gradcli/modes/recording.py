@@ -27,7 +27,7 @@ from gradcli.request.point import Array
 from gradcli.targets.checkpoint import keeping
 from gradcli.targets.derived import gradient_in, root_of
 from gradcli.targets.expression import Expression
-from gradcli.targets.function import of
+from gradcli.targets.facts import of
 from gradcli.targets.instructions import constants_up
 from gradcli.targets.solver_tolerances import tolerances_are_smaller
 from gradcli.tracing.primitive import Value

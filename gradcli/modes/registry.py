@@ -3,10 +3,7 @@
 from collections.abc import Iterable
 
 from gradcli.arithmetic.devices import find_device
-from gradcli.arithmetic.jax import Jax
-from gradcli.arithmetic.mlx import Mlx
-from gradcli.arithmetic.tensorflow import TensorFlow
-from gradcli.arithmetic.torch import Torch
+from gradcli.arithmetic.framework import Jax, Mlx, TensorFlow, Torch
 from gradcli.errors import BadOption, Installed, install_command
 from gradcli.modes.certified import Certified
 from gradcli.modes.complex_step import ComplexStep

@@ -14,7 +14,7 @@ from gradcli.modes.steps import Line, derivative, second_derivative
 from gradcli.modes.work import MOST_EVALUATIONS
 from gradcli.request.point import Array, Cost, Estimate, Point
 from gradcli.targets.derived import STEP, Along, Gradient, SumOfEntries
-from gradcli.targets.function import Function
+from gradcli.targets.facts import Function
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import end_to_end, shape, size, split_like
 from gradcli.tracing.tracer import Tracer

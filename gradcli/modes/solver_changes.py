@@ -10,7 +10,7 @@ from gradcli.modes.problem import Problem
 from gradcli.modes.rounding import EPS
 from gradcli.request.point import Array
 from gradcli.targets.derived import either_way, root_of
-from gradcli.targets.function import Function
+from gradcli.targets.facts import Function
 from gradcli.targets.replacement_scope import solver_tolerances
 from gradcli.targets.solver_tolerances import TIGHTER
 from gradcli.tracing.shapes import shape

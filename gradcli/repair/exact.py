@@ -14,7 +14,7 @@ from gradcli.errors import GradcliError, Place, Span
 from gradcli.modes.claim import Claimed, ClaimedExpressions
 from gradcli.modes.claimed import Called, ClaimedFunction
 from gradcli.modes.rounding import EPS
-from gradcli.targets.outputs import flattened
+from gradcli.targets.python import flattened
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import place
 from gradcli.tracing.shapes import shape

@@ -14,7 +14,7 @@ from gradcli.report.check import CheckReport
 from gradcli.report.common import SourceLine
 from gradcli.request.options import Options
 from gradcli.request.point import Point
-from gradcli.targets.sizes import numbers
+from gradcli.targets.points import numbers
 from gradcli.targets.target_request import TargetRequest, checked_point_texts
 from gradcli.words import OUTLINE, Verdict
 

@@ -32,9 +32,8 @@ from gradcli.report.check import CheckReport
 from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Point
 from gradcli.request.target_text import is_python
-from gradcli.targets.expression import Expression
+from gradcli.targets.expression import Expression, characters, extent, parsed
 from gradcli.targets.loading import NOTEBOOK
-from gradcli.targets.parsing import characters, extent, parsed
 from gradcli.targets.target_request import TargetRequest
 from gradcli.targets.tokens import Statement, shared_and_parts
 from gradcli.tracing.provenance import shown as shown_path

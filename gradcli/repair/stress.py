@@ -40,8 +40,7 @@ from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import FewestDigits, StressReport
 from gradcli.request.point import Estimate, Point
 from gradcli.targets.derived import is_target, root_of
-from gradcli.targets.facts import dims_of_values, facts_of
-from gradcli.targets.function import Function, of
+from gradcli.targets.facts import Function, dims_of_values, facts_of, of
 from gradcli.targets.python import PythonFunction
 from gradcli.tracing.captured import closure, codes, python_code
 from gradcli.tracing.primitive import Value

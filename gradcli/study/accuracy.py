@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.ball import Ball, error_of, nearest, precision, radius
-from gradcli.arithmetic.formula import written
+from gradcli.arithmetic.graph import written
 from gradcli.errors import Undecided
 from gradcli.report.listing import Operation
 from gradcli.rules.composites import CONVOLVE

@@ -8,8 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.floats import FLOAT64, Format, format_of
-from gradcli.arithmetic.low import Low, low
+from gradcli.arithmetic.floats import FLOAT64, Format, Low, format_of, low
 from gradcli.arithmetic.program import record, value_and_pulled, vjp
 from gradcli.checks.check import Answers, check, with_values_at_smaller_tolerances
 from gradcli.checks.environment import environment
@@ -50,7 +49,7 @@ from gradcli.study.repeatability import noticed, unexplained, unsteady
 from gradcli.study.sweep import Study, SweepOptions, calls_of
 from gradcli.study.truth import slope_along
 from gradcli.targets.derived import Gradient, direction, root_of
-from gradcli.targets.outputs import named_outputs
+from gradcli.targets.python import named_outputs
 from gradcli.tracing.cost import Operations
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, size

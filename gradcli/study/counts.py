@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradcli.arithmetic.liveness import read_by_rules
 from gradcli.arithmetic.program import record
-from gradcli.arithmetic.tape import CONSTANT, Line
+from gradcli.arithmetic.tape import CONSTANT, Line, read_by_rules
 from gradcli.modes.mode import Question
 from gradcli.modes.work import work
 from gradcli.study.cost import MOST_LINES, counted, gradient_of, tangent_of

@@ -8,8 +8,7 @@ import numpy as np
 from flint import arb
 
 from gradcli.arithmetic.ball import precision
-from gradcli.arithmetic.floats import Format
-from gradcli.arithmetic.low import GUARD, nearest_of, of_bits
+from gradcli.arithmetic.floats import GUARD, Format, nearest_of, of_bits
 from gradcli.modes.schemes import Scheme
 from gradcli.modes.slopes import log_slope, neighbours
 from gradcli.report.absent import ABSENT, Absent

@@ -10,8 +10,7 @@ import numpy as np
 from flint import arb
 
 from gradcli.arithmetic.ball import Ball, precision
-from gradcli.arithmetic.batch import ALL, Lanes, lanes_at_once, run
-from gradcli.arithmetic.entries import Entries, EntryLanes, Mixed
+from gradcli.arithmetic.batch import ALL, Entries, EntryLanes, Lanes, Mixed, lanes_at_once, run
 from gradcli.arithmetic.floats import FLOAT64, Format
 from gradcli.arithmetic.program import record
 from gradcli.arithmetic.tape import CONSTANT, Recorded

@@ -9,8 +9,7 @@ import numpy as np
 from flint import arb
 
 from gradcli.arithmetic.ball import precision
-from gradcli.arithmetic.floats import FLOAT64, Format, format_of
-from gradcli.arithmetic.low import GUARD, nearest_of
+from gradcli.arithmetic.floats import FLOAT64, GUARD, Format, format_of, nearest_of
 from gradcli.checks.check import Answers, check
 from gradcli.checks.environment import environment
 from gradcli.checks.evidence import Outcome

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic import lines
+from gradcli.arithmetic import program
 from gradcli.arithmetic.ball import Ball, decimals, error_of, nearest, precision
-from gradcli.arithmetic.formula import written
+from gradcli.arithmetic.graph import written
 from gradcli.arithmetic.program import Program, record
 from gradcli.arithmetic.tape import CONSTANT, SPENT, Line, Recorded, Tape, sweep_back, transpose
 from gradcli.checks.environment import environment
@@ -245,7 +245,7 @@ def _steps(tape: Tape, result: int) -> list[Step]:
 
 def _names(q: Question, result: int, steps: Sequence[Step], tape: Tape, inputs: int) -> dict[int, str]:
     """Return a name for the value of each step: that of an input or variable, `result`, or else a new name such as `t1`."""
-    variable_names = lines.names(tape.lines)
+    variable_names = program.names(tape.lines)
     reserved = {*q.point.values, *filter(None, variable_names)}
     numbered = (f"t{k}" for k in range(1, len(tape.lines) + len(reserved) + 2))
     fresh_names = (name for name in numbered if name not in reserved)

@@ -2,13 +2,14 @@
 
 import copy
 import inspect
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from gradcli.arithmetic.program import value_and_pulled
-from gradcli.errors import BadPoint, BadTarget
+from gradcli.errors import BadPoint, BadTarget, TraceDiffers
 from gradcli.targets.arguments import refuse_coroutine
 from gradcli.targets.python import PythonFunction, signature_of
 from gradcli.targets.structure import Leaf, Node, paths, put_together, taken_apart
@@ -198,3 +199,46 @@ def differentiable(x: Any) -> bool:
 def as_float(x: Any) -> Value:
     """Return a value as float64; a traced value is returned unchanged."""
     return x if isinstance(x, Tracer) else np.asarray(x, dtype=np.float64)[()]
+
+
+# Functions whose trace was tested: those that passed, and those that were refused, with the reason.
+
+T = TypeVar("T")
+_PASSED: weakref.WeakSet[Function] = weakref.WeakSet()
+_REFUSED: weakref.WeakKeyDictionary[Function, str] = weakref.WeakKeyDictionary()
+
+
+def has_passed(f: Function) -> bool:
+    """Whether the trace of a function is known to be the function."""
+    return _ask(_PASSED.__contains__, f) or False
+
+
+def remember_pass(f: Function) -> None:
+    """Let `has_passed` know this function."""
+    _ask(_PASSED.add, f)
+
+
+def remember_refusal(f: Function, why: str) -> None:
+    """Let `refuse_again` refuse this function."""
+    _ask(lambda f: _REFUSED.__setitem__(f, why), f)
+
+
+def refuse_again(f: Function, refusal: str | None = None) -> None:
+    """Raise TraceDiffers if a function was refused at an earlier call, for `refusal` or for what is remembered of it."""
+    why = refusal or _ask(_REFUSED.get, f)
+    if why is not None:
+        says = f"{name_of(f)} was refused at an earlier call: {why}"
+        raise TraceDiffers(says, do="let it depend on its arguments alone, and define it anew")
+
+
+def name_of(f: Function) -> str:
+    """Return the name of a function, or of the type of an object that is called."""
+    return str(getattr(f, "__name__", type(f).__name__))
+
+
+def _ask(table: Callable[[Function], T], f: Function) -> T | None:
+    """Return what a table answers; None for a function that is not hashable, or has no weak references."""
+    try:
+        return table(f)
+    except TypeError:
+        return None

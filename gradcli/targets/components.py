@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcli.errors import BadClaim, BadPoint, BadTarget
 from gradcli.targets.loading import running
-from gradcli.targets.values import value
+from gradcli.targets.points import value
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer
 

@@ -12,8 +12,7 @@ import numpy as np
 from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.program import value_and_pulled
 from gradcli.errors import NotSupported
-from gradcli.targets.facts import Surface
-from gradcli.targets.function import Function, Notice, Output, of
+from gradcli.targets.facts import Function, Notice, Output, Surface, of
 from gradcli.targets.solver_tolerances import solvers_watched
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, size

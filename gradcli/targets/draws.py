@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.targets.constructors import CONSTRUCTORS, shape_of, whole
+from gradcli.targets.names import CONSTRUCTORS, shape_of, whole
 
 Sizes = Mapping[str, int]  # named sizes: n in randn(n, n)
 NO_SIZES: Sizes = MappingProxyType({})

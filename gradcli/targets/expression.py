@@ -1,14 +1,735 @@
 """Expressions as functions."""
 
-from collections.abc import Mapping
+import ast
+import dataclasses
+import operator
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
+from typing import Any
 
-from gradcli.errors import BadExpression, Span
-from gradcli.targets.compiler import Compiler
-from gradcli.targets.function import Notice, Output
-from gradcli.targets.instructions import Instructions, Watch
-from gradcli.targets.tokens import statements
+import numpy as np
+
+from gradcli.errors import BadExpression, Span, TooLarge, nearest
+from gradcli.request.target_text import folded
+from gradcli.rules.constants import MODULES
+from gradcli.rules.linalg import inverse
+from gradcli.targets.facts import Notice, Output
+from gradcli.targets.instructions import LIST, CallNotice, Choice, Instruction, Instructions, Step, Watch
+from gradcli.targets.limits import MAX_EXPONENT, MAX_NODES, indexed
+from gradcli.targets.names import (
+    ALIASES,
+    CONSTANTS,
+    FUNCTIONS,
+    METHODS,
+    PREFIXES,
+    REASONS,
+    SEQUENCES,
+    arity,
+    as_number,
+    entry_at,
+    taken_along,
+)
+from gradcli.targets.tokens import DOTS, FUNCTION_NAMES, INVERSE, Statement, statements
+from gradcli.targets.torch_names import OF_TORCH
+from gradcli.tracing import primitive
 from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
 from gradcli.words import Kind, Severity, TargetKind
+
+# Compile Python's syntax tree into a program: a whitelist says what each kind of node becomes, the rest is refused.
+#
+# Generators walk the tree and hand their children to a driver, so that a deep tree does not need a deep call stack.
+
+Compiling = Generator[ast.expr, int, int]
+
+
+# Python's operators: the function that each becomes, and the advice for syntax that is refused.
+
+BINARY: dict[type[ast.AST], tuple[Callable[..., Any], str]] = {
+    ast.Add: (operator.add, "+"), ast.Sub: (operator.sub, "-"), ast.Mult: (operator.mul, "*"), ast.Div: (operator.truediv, "/"),
+    ast.Pow: (operator.pow, "**"), ast.MatMult: (np.matmul, "@"),
+    ast.Mod: (operator.mod, "%"), ast.FloorDiv: (operator.floordiv, "//"),
+}  # fmt: skip
+COMPARE: dict[type[ast.AST], tuple[Callable[..., Any], str]] = {
+    ast.Lt: (as_number(np.less), "<"), ast.LtE: (as_number(np.less_equal), "<="), ast.Gt: (as_number(np.greater), ">"),
+    ast.GtE: (as_number(np.greater_equal), ">="), ast.Eq: (as_number(np.equal), "=="), ast.NotEq: (as_number(np.not_equal), "!="),
+}  # fmt: skip
+LOGICAL = {ast.And: (as_number(np.logical_and), "and"), ast.Or: (as_number(np.logical_or), "or")}
+REFUSED = {
+    ast.Lambda: "write the formula itself", ast.ListComp: "write sums over arrays: sum(x**2)",
+    ast.GeneratorExp: "write sum(x**2)",
+    ast.Dict: "give several outputs as a list: [a, b]", ast.Set: "give several outputs as a list: [a, b]",
+    ast.JoinedStr: "leave it out",
+    ast.Tuple: "give several outputs as a list: [a, b]", ast.Starred: "write the arguments out",
+    ast.NamedExpr: "write u = ...; ...",
+}  # fmt: skip
+
+
+# What stands in the brackets of x[...]: positions that are written out, and inputs whose values are positions.
+
+
+def parts_of(node: ast.expr) -> list[ast.expr]:
+    """Return the parts of an index, one for each axis."""
+    return list(node.elts) if isinstance(node, ast.Tuple) else [node]
+
+
+def places(parts: list[ast.expr], names: Container[str], given: Container[str]) -> list[int]:
+    """Return the axes, the last one first, whose index is an input; `names` are those of statements, `given` those of inputs.
+
+    None are returned beside `...` and new axes, which move the axes after them.
+    """
+    if any(isinstance(p, ast.Constant) and p.value in (None, ...) for p in parts):
+        return []
+    named = [isinstance(p, ast.Name) and p.id not in names and (p.id not in CONSTANTS or p.id in given) for p in parts]
+    return [k for k in reversed(range(len(parts))) if named[k]]
+
+
+# Facts about a syntax tree that are known without running it: integers, axes, shapes, dotted names.
+
+INTEGERS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Pow: operator.pow,
+}
+ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+NOT_STATIC = object()
+
+
+def fact(node: ast.expr, taken: set[str]) -> Any:
+    """Return the value of a static node (an axis, a shape, a string, an order), or NOT_STATIC if it must be computed."""
+    if isinstance(node, ast.Constant) and (isinstance(node.value, bool | str | float) or node.value is None):
+        return node.value
+    if isinstance(node, ast.Name) and node.id in CONSTANTS and node.id not in taken:
+        return CONSTANTS[node.id]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and integer(node) is None:
+        inner = fact(node.operand, taken)
+        return -inner if isinstance(inner, float) else NOT_STATIC
+    if isinstance(node, ast.Tuple | ast.List):
+        parts = [fact(part, taken) for part in node.elts]
+        return NOT_STATIC if any(part is NOT_STATIC for part in parts) else tuple(parts)
+    whole = integer(node)
+    return whole if whole is not None else _arithmetic(node, taken)
+
+
+def _arithmetic(node: ast.expr, taken: set[str]) -> Any:
+    """Return the value of `1/3` or `2*pi`, or NOT_STATIC for anything else."""
+    if not isinstance(node, ast.BinOp) or type(node.op) not in ARITHMETIC or _height(node) > 20:
+        return NOT_STATIC
+    left, right = fact(node.left, taken), fact(node.right, taken)
+    if not all(isinstance(x, int | float) and abs(x) < 2**53 for x in (left, right)):
+        return NOT_STATIC
+    return NOT_STATIC if isinstance(node.op, ast.Div) and right == 0 else ARITHMETIC[type(node.op)](left, right)
+
+
+def integer(root: ast.expr) -> int | None:
+    """Return the value of integer arithmetic on literals; None for anything else, and where numbers become too large."""
+    node, sign = root, 1
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        node, sign = node.operand, -sign
+    if isinstance(node, ast.Constant):
+        return sign * node.value if type(node.value) is int else None
+    if not isinstance(node, ast.BinOp) or type(node.op) not in INTEGERS or _height(node) > 20:
+        return None
+    left, right = integer(node.left), integer(node.right)
+    if left is None or right is None or abs(left) > 2**53 or abs(right) > 2**53:
+        return None
+    if isinstance(node.op, ast.FloorDiv) and right == 0:
+        return None
+    if isinstance(node.op, ast.Pow) and (right < 0 or right * abs(left).bit_length() > 64):
+        return None
+    return sign * int(INTEGERS[type(node.op)](left, right))
+
+
+def _height(node: ast.expr) -> int:
+    """Return the height of a tree of binary operators, counted to 21 at most."""
+    level: list[ast.expr] = [node]
+    height = 0
+    while level and height <= 20:
+        level = [child for n in level if isinstance(n, ast.BinOp) for child in (n.left, n.right)][:1000]
+        height += 1
+    return height
+
+
+def dotted_name(node: ast.expr) -> str | None:
+    """Return a chain of attributes as text (`np.linalg.norm`), or None for anything else."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(names)]) if isinstance(node, ast.Name) else None
+
+
+def written_out(node: ast.expr, span: Callable[[ast.AST], Span]) -> Any:
+    """Return an index that is written out. Raises BadExpression for any other; `span` says where a node is."""
+    if isinstance(node, ast.Tuple):
+        return tuple(written_out(part, span) for part in node.elts)
+    if isinstance(node, ast.Slice):
+        ends = (node.lower, node.upper, node.step)
+        return slice(*(None if part is None else written_out(part, span) for part in ends))
+    if isinstance(node, ast.Constant) and (node.value is None or node.value is Ellipsis):
+        return node.value
+    if isinstance(node, ast.List):
+        return [written_out(part, span) for part in node.elts]
+    whole = integer(node)
+    if whole is None:
+        raise BadExpression(
+            "an index must be a whole number, an input, a slice or a list of numbers",
+            where=span(node),
+            do="write x[0], x[k], x[1:] or x[0, :]",
+        )
+    return whole
+
+
+# Calls checked against the signatures of the language's functions.
+
+
+# Which parameters of the language's functions are data: known without running the expression, or not taken at all.
+
+# Axes, shapes, sizes, orders and modes: where such an argument is written out, it is passed as it is.
+STATIC = {
+    "axis", "axes", "axis1", "axis2", "axisa", "axisb", "axisc", "shape", "newshape", "new_shape", "window_shape", "keepdims",
+    "ddof", "ord", "k", "n", "N", "num", "offset", "repeats", "reps", "indices", "indices_or_sections", "source",
+    "destination", "decimals", "subscripts", "approximate", "order", "to", "shift", "kth", "pad_width", "mode", "method",
+    "side", "increasing", "rowvar", "bias", "ind", "obj", "edge_order", "endpoint", "indexing", "UPLO", "upper", "norm",
+    "deg", "discont", "period", "full_matrices", "compute_uv", "rcond", "rtol", "atol", "tol",
+    "include_initial", "nan", "posinf", "neginf", "equal_nan", "fweights", "sparse", "reduction", "log_input", "log_target",
+    "num_groups", "num_classes", "is_causal", "normalized_shape", "correction", "unbiased", "training", "dim0", "dim1",
+}  # fmt: skip
+# The same, of parameters whose name means a value in other functions.
+STATIC_OF = {
+    ("cond", "p"), ("norm", "p"), ("normalize", "p"), ("pairwise_distance", "p"), ("triplet_margin_loss", "p"), ("dist", "p"),
+    ("polyder", "m"), ("polyint", "m"), ("digitize", "right"), ("rollaxis", "start"), ("multigammaln", "d"),
+    ("gaussian_nll_loss", "full"), ("tri", "M"),
+    *((name, "q") for name in ("quantile", "percentile", "nanquantile", "nanpercentile")),
+    *((name, "s") for name in ("fftn", "ifftn", "rfftn", "irfftn", "fft2", "ifft2", "rfft2", "irfft2")),
+}  # fmt: skip
+# Values, although other functions have a size of that name.
+VALUES_OF = {
+    ("scaled_dot_product_attention", "k"),
+    *((name, "bias") for name in ("linear", "layer_norm", "group_norm", "batch_norm", "instance_norm")),
+}
+# Those that may also be computed.
+COMPUTED = {
+    "indices", "shape", "n", "k", "num", "nan", "posinf", "neginf", "period", "discont", "fweights", "repeats", "N",
+}  # fmt: skip
+# Options about memory, types and further results, and those that no rule knows.
+NOT_TAKEN = {
+    "out", "dtype", "where", "like", "subok", "casting", "initial", "returned", "optimize", "device", "copy", "order",
+    "hermitian", "kind", "stable", "sorter", "overwrite_input", "retstep", "return_index", "return_inverse", "return_counts",
+    "sorted", "writeable", "cov", "full",
+}  # fmt: skip
+TAKEN_BY = {("gaussian_nll_loss", "full")}
+KEYWORD_SPELLINGS = {"dim": "axis", "keepdim": "keepdims", "dims": "axis", "shifts": "shift"}
+
+
+def is_static(function: str, parameter: str) -> bool:
+    """Return whether an argument that is written out is data, and no value."""
+    return (parameter in STATIC and (function, parameter) not in VALUES_OF) or (function, parameter) in STATIC_OF
+
+
+def is_written_out(function: str, parameter: str) -> bool:
+    """Return whether an argument must be data."""
+    return is_static(function, parameter) and parameter not in COMPUTED
+
+
+def not_taken(function: str, parameters: set[str]) -> set[str]:
+    """Return those of the given parameters that a function does not take in an expression."""
+    return {name for name in parameters & NOT_TAKEN if (function, name) not in TAKEN_BY}
+
+
+def positional(name: str, function: Callable[..., Any], count: int, keywords: Sequence[str], where: Span) -> list[str]:
+    """Return the parameter name of each of `count` positional arguments of a call with these keywords.
+
+    Raises  BadExpression for a call that does not fit the signature, and for options that an expression does not take.
+    """
+    signature = arity(function)
+    if signature is None:
+        return ["x"] * count
+    try:
+        bound = signature.bind(*range(count), **dict.fromkeys(keywords, -1))
+    except TypeError as error:
+        shown = ", ".join(p.name if p.default is p.empty else f"{p.name}=..." for p in signature.parameters.values())
+        raise BadExpression(f"{name}: {error}", where=where, do=f"write {name}({shown})") from None
+    refused = not_taken(ALIASES.get(name, name), set(bound.arguments))
+    if refused:
+        raise BadExpression(f"{name} takes no {min(refused)} here", where=where, do="leave it out")
+    by_position: dict[int, str] = {}
+    for parameter, value in bound.arguments.items():
+        if isinstance(value, dict):
+            raise BadExpression(f"{name} takes no {min(value)}", where=where, do="leave it out")
+        for k in value if isinstance(value, tuple) else (value,):
+            by_position[k] = parameter
+    return [by_position[k] for k in range(count)]
+
+
+# The error for a function that is not in the language: why it is not, or which one was meant.
+
+SCIPYS = {
+    "comb": "write binom(n, k)", "factorial": "write gamma(n + 1)",
+    "zeta": "write polygamma(n, x) for sums of 1/(k + x)**(n + 1)",
+    "cdist": "write sqrt(sum((x[:, None] - y)**2, axis=-1))", "dropout": "it draws at random: multiply by a mask",
+}  # fmt: skip
+
+
+def unknown(dotted: str, where: Span, is_value: bool) -> BadExpression:
+    """Return the error for a call of an unknown function; `is_value` if the name is one of the user's values."""
+    name = dotted.rpartition(".")[2]
+    if is_value:
+        return BadExpression(
+            f"unknown function '{dotted}'", where=where, do=f"'{name}' is a value; to multiply, write {name}*(...)"
+        )
+    left_out = REASONS.get(name)
+    if left_out is not None:
+        says = f"'{name}' is not part of the language: {left_out.why}"
+        return BadExpression(says, where=where, do=left_out.do)
+    numpys = next((f for module in MODULES.values() if (f := vars(module).get(name)) is not None), None)
+    if isinstance(numpys, np.ufunc | type(np.sum) | type(len)) and numpys in primitive.REASONS:
+        why, do = primitive.REASONS[numpys]
+        return BadExpression(f"'{name}' is not part of the language: {why}", where=where, do=do)
+    close = FUNCTION_NAMES.get(name) or nearest(name, FUNCTIONS)
+    advice = SCIPYS.get(name) or (f"did you mean '{close}'?" if close else "gradcli ops lists the functions")
+    return BadExpression(f"unknown function '{dotted}'", where=where, do=advice)
+
+
+# Parse one statement with Python's parser, raising our errors, and locate the nodes in the statement's source.
+
+
+def extent(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return where a node begins and ends, as (line, byte) pairs."""
+    return (getattr(node, "lineno", 1), getattr(node, "col_offset", 0)), (
+        getattr(node, "end_lineno", 1) or 1,
+        getattr(node, "end_col_offset", 0) or 0,
+    )
+
+
+def characters(source: str, line: int, at: int) -> int:
+    """Return Python's position in UTF-8 bytes as a position in characters."""
+    return at if source.isascii() else len(source.encode()[:at].decode(errors="ignore"))
+
+
+def parsed(statement: Statement) -> ast.expr:
+    """Return Python's syntax tree of one statement.
+
+    Raises  BadExpression for invalid syntax; TooLarge for nesting that is too deep for Python's parser.
+    """
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # gradcli gives its own advice, not Python's ("perhaps you missed a comma")
+            return ast.parse(statement.source, mode="eval").body
+    except SyntaxError as error:
+        at = max(0, min((error.offset or 1) - 1, len(statement.source) - 1))
+        message = (error.msg or "invalid syntax").split(". Perhaps")[0].split(". Did you")[0]
+        raise BadExpression(
+            f"{message}", where=statement.span(at, at + 1), do="check the operators and brackets around this place"
+        ) from None
+    except (RecursionError, MemoryError, ValueError):
+        raise TooLarge(
+            "the expression is nested too deeply", where=statement.span(0, 1), do="name parts of it: u = ...; ..."
+        ) from None
+
+
+# Warnings about calls that run but may not mean what the user intended; they depend on the values of a run.
+
+
+def _first(args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+    return args[0] if args else next(iter(kwargs.values()))
+
+
+def transposed(args: Any, kwargs: Any) -> str | None:
+    """Warn of `.T` of a vector."""
+    return (
+        ".T of a vector does nothing: for the product of a column and a row write outer(a, b)"
+        if len(shape(_first(args, kwargs))) == 1
+        else None
+    )
+
+
+def axisless(args: Any, kwargs: Any) -> str | None:
+    """Warn of a softmax or logsumexp over all entries of a matrix."""
+    if len(shape(_first(args, kwargs))) < 2 or len(args) > 1 or "axis" in kwargs:
+        return None
+    return "without axis, all entries of the matrix are taken together: write axis=-1 for rows, axis=0 for columns"
+
+
+def doubled(args: Any, kwargs: Any) -> str | None:
+    """Warn of logits that look like the result of a softmax."""
+    z = np.asarray(_first(args, kwargs))
+    axis = kwargs.get("axis", -1)
+    if z.ndim and np.all(z >= 0) and np.allclose(np.sum(z, axis=axis), 1):
+        return "these logits look like probabilities: cross_entropy takes the softmax itself"
+    return None
+
+
+NOTICES: dict[str, CallNotice] = {
+    "softmax": axisless,
+    "log_softmax": axisless,
+    "logsumexp": axisless,
+    "cross_entropy": doubled,
+}
+
+
+class Compiler:
+    """Compiles statements into one program; a name in `given` is an input even if it is also a constant's, such as `e`."""
+
+    def __init__(self, given: frozenset[str] = frozenset()) -> None:
+        self.program = Instructions()
+        self.steps: list[Step] = self.program.steps
+        self.names: dict[str, int] = {}
+        self.given: set[str] = set(given)
+        self.nodes = 0
+
+    def add(self, statement: Statement) -> int:
+        """Compile one statement and return the register of its value.
+
+        Raises  BadExpression for syntax and names outside the language; TooLarge.
+        """
+        for part in statement.inner:
+            self.add(part)
+        self.statement = statement
+        tree = parsed(statement)
+        result = self._drive(tree)
+        if statement.name is not None:
+            name = folded(statement.name.text)
+            self._label(result, name)
+            self.names[name] = result
+        self.program.result = result
+        return result
+
+    def _label(self, register: int, name: str) -> None:
+        blocks = [(self.steps, register)]
+        while blocks:
+            steps, wanted = blocks.pop()
+            for k, step in enumerate(steps):
+                if step.to == wanted and step.name is None:
+                    steps[k] = dataclasses.replace(step, name=name)
+                    blocks += [step.yes, step.no] if isinstance(step, Choice) else []
+
+    def _drive(self, root: ast.expr) -> int:
+        stack: list[Compiling] = [self._compile(root)]
+        value: Any = None
+        while stack:
+            try:
+                child = stack[-1].send(value)
+            except StopIteration as stop:
+                stack.pop()
+                value = stop.value
+            else:
+                stack.append(self._compile(child))
+                value = None
+        return int(value)
+
+    def _compile(self, node: ast.expr) -> Compiling:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise TooLarge(
+                f"the expression has more than {MAX_NODES:,} parts", where=self._span(node), do="use arrays: sum(x**2)"
+            )
+        rule = _RULES.get(type(node))
+        if rule is None:
+            what = type(node).__name__.lower()
+            raise BadExpression(
+                f"a {what} is not part of the language",
+                where=self._span(node),
+                do=REFUSED.get(type(node), "an expression has operators, calls, indices, lists and comparisons"),
+            )
+        return rule(self, node)
+
+    # Registers.
+
+    def _register(self, value: Any = None) -> int:
+        self.program.registers.append(value)
+        return len(self.program.registers) - 1
+
+    def _named(self, name: str) -> int:
+        register = self._register(np.float64(CONSTANTS[name]))
+        if name in ("pi", "e"):
+            self.program.constants[register] = name
+        return register
+
+    def _emit(
+        self,
+        node: ast.AST,
+        function: Any,
+        operation: str,
+        args: list[int],
+        kwargs: Any = (),
+        notice: CallNotice | None = None,
+    ) -> int:
+        to = self._register()
+        self.steps.append(
+            Instruction(function, operation, tuple(args), tuple(kwargs), to, self._span(node), None, notice)
+        )
+        return to
+
+    def _span(self, node: ast.AST) -> Span:
+        source = self.statement.source
+        start, end = (characters(source, line, at) for line, at in extent(node))
+        return self.statement.span(start, max(end, start + 1))
+
+    # One method per kind of node.
+
+    def _constant(self, node: ast.Constant) -> Compiling:
+        yield from ()
+        if isinstance(node.value, bool | str) or node.value is None:
+            raise BadExpression(
+                f"{node.value!r} is no value here", where=self._span(node), do="write a number or a name"
+            )
+        if isinstance(node.value, complex):
+            raise BadExpression(
+                "complex numbers are not supported", where=self._span(node), do="write real and imaginary parts"
+            )
+        if not isinstance(node.value, int | float):
+            raise BadExpression(
+                f"{node.value!r} is not part of the language", where=self._span(node), do="leave it out"
+            )
+        return self._register(np.float64(self._float(node, node.value)))
+
+    def _float(self, node: ast.AST, number: float) -> float:
+        try:
+            value = float(number)
+        except OverflowError:
+            value = float("inf")
+        if value in (float("inf"), float("-inf")):
+            raise BadExpression(
+                "this number is larger than the largest float64",
+                where=self._span(node),
+                do="write inf, or a smaller number",
+            )
+        return value
+
+    def _name(self, node: ast.Name) -> Compiling:
+        yield from ()
+        name = node.id
+        if name in self.names:
+            return self.names[name]
+        if name in CONSTANTS and name not in self.given:
+            return self._named(name)
+        if name not in self.program.inputs:
+            self.program.inputs[name] = self._register()
+        return self.program.inputs[name]
+
+    def _binary(self, node: ast.BinOp) -> Compiling:
+        if type(node.op) not in BINARY:
+            raise BadExpression(
+                "this operator is not part of the language", where=self._span(node), do="write and, or, * or **"
+            )
+        function, operation = BINARY[type(node.op)]
+        if isinstance(node.op, ast.MatMult) and (sign := self._dot(node)):
+            function, operation = np.dot, sign
+        left = yield node.left
+        exponent = integer(node.right) if isinstance(node.op, ast.Pow) else None
+        if exponent is None:
+            right = yield node.right
+        else:
+            if abs(exponent) > MAX_EXPONENT:
+                raise TooLarge(
+                    f"the integer exponent {exponent} is over the limit of {MAX_EXPONENT:,}",
+                    where=self._span(node.right),
+                )
+            right = self._register(exponent)
+        return self._emit(node, function, operation, [left, right])
+
+    def _dot(self, node: ast.BinOp) -> str | None:
+        """Return the dot (`·`) if the user wrote the product with one, else None."""
+        _, (line, end) = extent(node.left)
+        at = self.statement.source.index("@", characters(self.statement.source, line, end))
+        sign = self.statement.text[self.statement.columns[at]]
+        return sign if sign in DOTS else None
+
+    def _unary(self, node: ast.UnaryOp) -> Compiling:
+        whole = integer(node)
+        if whole is not None:
+            return self._register(np.float64(self._float(node, whole)))
+        operand = yield node.operand
+        if isinstance(node.op, ast.Not):
+            return self._emit(node, as_number(np.logical_not), "not", [operand])
+        if isinstance(node.op, ast.Invert):
+            raise BadExpression("'~' is not part of the language", where=self._span(node), do="write not")
+        return operand if isinstance(node.op, ast.UAdd) else self._emit(node, operator.neg, "-", [operand])
+
+    def _comparison(self, node: ast.Compare) -> Compiling:
+        left = yield node.left
+        result = None
+        for op, right_node in zip(node.ops, node.comparators, strict=True):
+            if type(op) not in COMPARE:
+                raise BadExpression(
+                    "this comparison is not part of the language",
+                    where=self._span(node),
+                    do="write <, <=, >, >=, == or !=",
+                )
+            right = yield right_node
+            one = self._emit(node, *COMPARE[type(op)], [left, right])
+            result = one if result is None else self._emit(node, *LOGICAL[ast.And], [result, one])
+            left = right
+        return result if result is not None else left
+
+    def _logical(self, node: ast.BoolOp) -> Compiling:
+        result = yield node.values[0]
+        for value in node.values[1:]:
+            other = yield value
+            result = self._emit(node, *LOGICAL[type(node.op)], [result, other])
+        return result
+
+    def _conditional(self, node: ast.IfExp) -> Compiling:
+        condition = yield node.test
+        outer = self.steps
+        blocks = []
+        for branch in (node.body, node.orelse):
+            self.steps = []
+            result = yield branch
+            blocks.append((self.steps, result))
+        self.steps = outer
+        to = self._register()
+        self.steps.append(Choice(condition, blocks[0], blocks[1], to, self._span(node)))
+        return to
+
+    def _list(self, node: ast.List) -> Compiling:
+        if not node.elts:
+            raise BadExpression(
+                "an empty list has no values", where=self._span(node), do="write zeros(0), or the values"
+            )
+        entries = []
+        for element in node.elts:
+            entry = yield element
+            entries.append(entry)
+        return self._emit(node, lambda *xs: np.stack(xs), "[...]", entries)
+
+    def _attribute(self, node: ast.Attribute) -> Compiling:
+        dotted = dotted_name(node)
+        if dotted and dotted.rpartition(".")[0] in PREFIXES and node.attr in CONSTANTS:
+            return self._named(node.attr)
+        if node.attr == "T":
+            base = yield node.value
+            return self._emit(node, np.transpose, ".T", [base], notice=transposed)
+        if node.attr == "I":
+            base = yield node.value
+            return self._emit(node, inverse, INVERSE, [base])
+        raise BadExpression(
+            f"'.{node.attr}' is not part of the language",
+            where=self._span(node),
+            do=f"known: .T and .{', .'.join(METHODS)}(...)",
+        )
+
+    def _subscript(self, node: ast.Subscript) -> Compiling:
+        base = yield node.value
+        parts = parts_of(node.slice)
+        if not parts:
+            raise BadExpression("the index is empty", where=self._span(node), do="write x[0] or x[1:]")
+        for axis in places(parts, self.names, self.given):
+            place = yield parts[axis]
+            base = self._emit(node, entry_at, "[]", [base, place, self._register(axis)])
+            self.program.places.add(folded(ast.unparse(parts.pop(axis))))
+        if not parts:
+            return base
+        index = tuple(written_out(part, self._span) for part in parts)
+        index = index if isinstance(node.slice, ast.Tuple) else index[0]
+        return self._emit(node, indexed, "[]", [base, self._register(index)])
+
+    def _call(self, node: ast.Call) -> Compiling:
+        if (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr in METHODS
+            and dotted_name(node.func.value) not in PREFIXES
+        ):
+            base = yield node.func.value
+            function, name, args = FUNCTIONS[node.func.attr], node.func.attr, [base]
+            if name == "reshape" and len(node.args) > 1:
+                node.args = [ast.copy_location(ast.Tuple([*node.args], ast.Load()), node)]
+        else:
+            function, name, args = *self._function(node), []
+        names = self._parameters(node, name, function, len(args))
+        for argument, parameter in zip(node.args, names, strict=False):
+            value = yield from self._argument(argument, parameter, name)
+            args.append(value)
+        kwargs = []
+        for keyword in node.keywords:
+            parameter = KEYWORD_SPELLINGS.get(str(keyword.arg), str(keyword.arg))
+            value = yield from self._argument(keyword.value, parameter, name)
+            kwargs.append((parameter, value))
+        notice = NOTICES.get(name) if function is FUNCTIONS.get(name) else None
+        return self._emit(node, function, name, args, kwargs, notice)
+
+    def _argument(self, node: ast.expr, parameter: str, function: str) -> Compiling:
+        """Compile an argument: a static one (an axis, a shape), a list of values of different shapes, or one value."""
+        if is_static(ALIASES.get(function, function), parameter):
+            known = self._fact(node)
+            if known is not NOT_STATIC:
+                return self._register(known)
+            if is_written_out(ALIASES.get(function, function), parameter):
+                what = f"{function} takes {parameter} as data, known before the expression runs"
+                raise BadExpression(what, where=self._span(node), do=f"write it out, such as {parameter}=1")
+        if function in SEQUENCES and isinstance(node, ast.List | ast.Tuple) and node.elts:
+            result = yield from self._sequence(node, nested=function == "block")
+            return result
+        register = yield node
+        return register
+
+    def _fact(self, node: ast.expr) -> Any:
+        """Return the value of a static argument, which may be a number with a name (`n = 3`), or NOT_STATIC."""
+        named = self.names.get(node.id) if isinstance(node, ast.Name) else None
+        number = None if named is None else self.program.registers[named]
+        if isinstance(number, np.float64):
+            return int(number) if number.is_integer() else float(number)
+        return fact(node, self.given | set(self.names))
+
+    def _sequence(self, node: ast.List | ast.Tuple, nested: bool) -> Compiling:
+        """Compile a list whose entries may have different shapes; `nested` ones may be such lists."""
+        entries = []
+        for element in node.elts:
+            if nested and isinstance(element, ast.List | ast.Tuple) and element.elts:
+                entry = yield from self._sequence(element, nested)
+            else:
+                entry = yield element
+            entries.append(entry)
+        return self._emit(node, lambda *xs: list(xs), LIST, entries)
+
+    def _parameters(self, node: ast.Call, name: str, function: Any, already: int) -> list[str]:
+        """Return the parameter name of each positional argument, after checking the call against the signature."""
+        keywords = [KEYWORD_SPELLINGS.get(str(keyword.arg), str(keyword.arg)) for keyword in node.keywords]
+        where = self._span(node)
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                at = self._span(keyword.value)
+                raise BadExpression("** is not part of the language here", where=at, do="write the arguments out")
+        return positional(name, function, already + len(node.args), keywords, where)[already:]
+
+    def _function(self, node: ast.Call) -> tuple[Callable[..., Any], str]:
+        dotted = dotted_name(node.func)
+        if dotted is None:
+            raise BadExpression(
+                "only named functions can be called", where=self._span(node.func), do="to multiply, write *"
+            )
+        prefix, _, name = dotted.rpartition(".")
+        if not prefix and name in ("max", "min") and len(node.args) == 2:
+            return FUNCTIONS[name + "imum"], name
+        if prefix and prefix not in PREFIXES:
+            raise BadExpression(
+                f"'{dotted}' is not part of the language",
+                where=self._span(node.func),
+                do="methods known: .T, ." + ", .".join(METHODS),
+            )
+        if prefix in OF_TORCH and name in OF_TORCH[prefix]:
+            return OF_TORCH[prefix][name], name
+        if prefix in OF_TORCH and name in FUNCTIONS:
+            says = f"'{dotted}' is not part of the language: torch has no such function, or one with other results"
+            raise BadExpression(says, where=self._span(node.func), do=f"write {name}(...), which is gradcli's own")
+        if name in FUNCTIONS:
+            return FUNCTIONS[name], name
+        if not prefix and (along := taken_along(name)) is not None:
+            return along, name
+        known = not prefix and (name in self.names or name in self.program.inputs)
+
+        raise unknown(dotted, self._span(node.func), known)
+
+
+_RULES: dict[type[ast.AST], Callable[[Compiler, Any], Compiling]] = {
+    ast.Constant: Compiler._constant, ast.Name: Compiler._name, ast.BinOp: Compiler._binary, ast.UnaryOp: Compiler._unary,
+    ast.Compare: Compiler._comparison, ast.BoolOp: Compiler._logical, ast.IfExp: Compiler._conditional, ast.List: Compiler._list,
+    ast.Attribute: Compiler._attribute, ast.Subscript: Compiler._subscript, ast.Call: Compiler._call,
+}  # fmt: skip
 
 
 class Expression:

@@ -11,7 +11,6 @@ import numpy as np
 
 from gradcli.errors import BadExpression, BadShape, GradcliError, Span
 from gradcli.targets.limits import Ledger, indexed
-from gradcli.targets.notices import Notice
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import HERE
 from gradcli.tracing.shapes import shape
@@ -32,6 +31,8 @@ _ABOUT_SHAPES = (
     "out of bounds",
     "indices",
 )
+
+CallNotice = Callable[[Sequence[Value], Mapping[str, Value]], str | None]  # warns of a call that may be meant otherwise
 
 
 @contextmanager
@@ -55,7 +56,7 @@ class Instruction:
     to: int
     span: Span
     name: str | None = None
-    notice: Notice | None = None
+    notice: CallNotice | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

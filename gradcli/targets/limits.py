@@ -1,22 +1,25 @@
 """How large a value would be, computed before it is allocated."""
 
+import contextlib
 import inspect
 import math
 import operator
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gradcli.errors import TooLarge
-from gradcli.rules import linalg
+from gradcli.rules import layers, linalg, spelled
+from gradcli.rules import layers as losses
 from gradcli.rules.linalg import explicit
-from gradcli.targets import growth
-from gradcli.targets.constructors import CONSTRUCTORS, constructed_entries
-from gradcli.targets.memory import memory_bytes
-from gradcli.targets.names import arity
+from gradcli.targets import names
+from gradcli.targets.names import CONSTRUCTORS, FUNCTIONS, arity, constructed_entries
 from gradcli.tracing.primitive import Primitive
-from gradcli.tracing.shapes import shape
+from gradcli.tracing.shapes import shape, size
+from gradcli.tracing.tracer import plain
 
 MAX_ENTRIES = 2**27
 MAX_TOTAL = 2**30
@@ -39,6 +42,279 @@ _BROADCASTING = {
 }
 
 
+# How large results are that may have more entries than the arguments, and the work of functions that take more than one pass.
+#
+# Each entry takes the arguments of the function by name, and returns a number of entries, of steps, or of multiply-adds.
+
+Count = Callable[..., int]
+
+
+def _lengths(x: Any) -> tuple[int, ...]:
+    """Return sizes given as one number or as several."""
+    return tuple(int(n) for n in np.ravel(np.asarray(x, dtype=float)))
+
+
+def _whole(x: Any) -> int:
+    return math.prod(max(0, n) for n in _lengths(x))
+
+
+def _row(x: Any, axis: Any) -> int:
+    """Return the entries of one slice across an axis."""
+    return 1 if axis is None else size(x) // max(1, shape(x)[int(axis)])
+
+
+def _spread(*shapes: tuple[int, ...]) -> int:
+    return math.prod(np.broadcast_shapes(*shapes))
+
+
+# Entries.
+
+
+def _tile(A: Any, reps: Any) -> int:
+    return size(A) * _whole(reps)
+
+
+def _resize(a: Any, new_shape: Any) -> int:
+    return _whole(new_shape)
+
+
+def _like(a: Any, shape: Any = None, **_: Any) -> int:
+    return size(a) if shape is None else _whole(shape)
+
+
+def _padded(array: Any, pad_width: Any, **_: Any) -> int:
+    widths = np.broadcast_to(np.asarray(pad_width, dtype=float), (len(shape(array)), 2))
+    return math.prod(n + int(before) + int(after) for n, (before, after) in zip(shape(array), widths, strict=True))
+
+
+def _vander(x: Any, N: Any = None, **_: Any) -> int:
+    return size(x) * (size(x) if N is None else int(N))
+
+
+def _diagflat(v: Any, k: Any = 0) -> int:
+    return (size(v) + abs(int(k))) ** 2
+
+
+def _taken(a: Any, indices: Any, axis: Any = None, **_: Any) -> int:
+    return size(indices) * _row(a, axis)
+
+
+def _taken_along(arr: Any, indices: Any, axis: Any = -1) -> int:
+    at = np.shape(indices)
+    if axis is None:
+        return math.prod(at)
+    rest = [1 if k == int(axis) % len(shape(arr)) else n for k, n in enumerate(shape(arr))]
+    return _spread(tuple(rest), at)
+
+
+def _inserted(arr: Any, obj: Any, values: Any, axis: Any = None) -> int:
+    count = max(np.size(obj), max(shape(values), default=1) if axis is not None else size(values))
+    return size(arr) + count * _row(arr, axis)
+
+
+def _covariances(m: Any, y: Any = None, rowvar: Any = True, **_: Any) -> int:
+    sizes = [(1, *shape(x))[-2:] for x in (m, y) if x is not None]
+    variables = sum(rows if rowvar or len(shape(m)) < 2 else columns for rows, columns in sizes)
+    return max(variables**2, sum(math.prod(s) for s in sizes))
+
+
+def _windows(x: Any, window_shape: Any, axis: Any = None, **_: Any) -> int:
+    return size(x) * _whole(window_shape)
+
+
+def _spaced(start: Any, stop: Any, num: Any = 50, **_: Any) -> int:
+    return int(num) * _spread(shape(start), shape(stop))
+
+
+def _quantiles(a: Any, q: Any, axis: Any = None, keepdims: Any = False, **_: Any) -> int:
+    over = range(len(shape(a))) if axis is None else [int(k) for k in np.ravel(axis)]
+    return max(size(a), np.size(q) * (size(a) // max(1, math.prod(shape(a)[k] for k in over))))
+
+
+def _grid(*xi: Any, **_: Any) -> int:
+    return len(xi) * math.prod(size(x) for x in xi)
+
+
+def _broadcast_all(*args: Any, **_: Any) -> int:
+    return len(args) * _spread(*map(shape, args))
+
+
+def _fft(a: Any, n: Any = None, axis: Any = -1, **_: Any) -> int:
+    length = shape(a)[int(axis)]
+    return 2 * _row(a, axis) * max(length, 0 if n is None else int(n))
+
+
+def _fftn(a: Any, s: Any = None, axes: Any = None, **_: Any) -> int:
+    have = list(shape(a))
+    lengths = () if s is None else _lengths(s)
+    for n, k in zip(lengths, axes or range(-len(lengths), 0), strict=True):
+        have[int(k)] = max(n, have[int(k)])
+    return 2 * math.prod(have)
+
+
+def _matvec(a: Any, x: Any) -> int:
+    return _spread(shape(a)[:-2], shape(x)[:-1]) * shape(a)[-2]
+
+
+def _vecmat(x: Any, a: Any) -> int:
+    return _spread(shape(x)[:-1], shape(a)[:-2]) * shape(a)[-1]
+
+
+def _multi_dot(arrays: Any) -> int:
+    outer = sorted((n for x in arrays for n in shape(x)), reverse=True)
+    return max([size(x) for x in arrays] + [math.prod(outer[:2])])
+
+
+def _svd(a: Any, full_matrices: Any = True, compute_uv: Any = True, **_: Any) -> int:
+    rows, columns = shape(a)[-2:]
+    many = size(a) // max(1, rows * columns)
+    return size(a) if not compute_uv else many * (rows**2 + columns**2 + min(rows, columns))
+
+
+def _qr(a: Any, mode: Any = "reduced") -> int:
+    rows = shape(a)[-2]
+    return (2 if mode == "reduced" else 1 + rows) * size(a) + (rows**2 if mode == "complete" else 0)
+
+
+def _lstsq(a: Any, b: Any, **_: Any) -> int:
+    return shape(a)[-1] * max(1, size(b) // max(1, shape(b)[0])) + size(a) + size(b)
+
+
+def _solved(a: Any, b: Any) -> int:
+    if len(shape(b)) == 1:
+        return size(a) // max(1, shape(a)[-1])
+    return _spread(shape(a)[:-2], shape(b)[:-2]) * math.prod(shape(b)[-2:])
+
+
+def _one_hot(k: Any, num_classes: Any) -> int:
+    return np.size(k) * int(num_classes)
+
+
+def _attention(q: Any, k: Any, v: Any, **_: Any) -> int:
+    many = _spread(shape(q)[:-2], shape(k)[:-2], shape(v)[:-2])
+    return many * max(shape(q)[-2] * shape(k)[-2], shape(q)[-2] * shape(v)[-1])
+
+
+def _dense(x: Any, w: Any, b: Any = 0.0) -> int:
+    product = (*shape(x)[:-1], shape(w)[-2]) if len(shape(w)) > 1 else shape(x)[:-1]
+    return _spread(product, shape(b))
+
+
+def _of_classes(logp: Any, y: Any, reduction: Any = "mean") -> int:
+    return _spread(shape(logp), (*shape(y), 1) if len(shape(y)) < len(shape(logp)) else shape(y))
+
+
+def _channels(x: Any, w: Any = 1.0, b: Any = 0.0, **_: Any) -> int:
+    return max(size(x), size(x) * max(size(w), size(b)) // max(1, (*shape(x), 1, 1)[1]))
+
+
+def _times_dimensions(f: Any, *varargs: Any, **_: Any) -> int:
+    return size(f) * max(1, len(shape(f)))
+
+
+def _with_initial(x: Any, axis: Any = None, **_: Any) -> int:
+    return size(x) + _row(x, axis if axis is not None else 0)
+
+
+ENTRIES: dict[Any, Count] = {
+    np.tile: _tile, np.resize: _resize, names.pad: _padded, np.vander: _vander, np.diagflat: _diagflat, np.take: _taken,
+    names.take_along_axis: _taken_along, np.insert: _inserted, np.cov: _covariances,
+    np.corrcoef: lambda x, y=None, rowvar=True, **_: _covariances(x, y, rowvar),
+    np.lib.stride_tricks.sliding_window_view: _windows, np.linspace: _spaced, np.logspace: _spaced, np.geomspace: _spaced,
+    np.quantile: _quantiles, np.percentile: _quantiles, np.nanquantile: _quantiles, np.nanpercentile: _quantiles,
+    np.meshgrid: _grid, np.broadcast_arrays: _broadcast_all, np.kron: lambda a, b: size(a) * size(b),
+    np.zeros_like: _like, np.ones_like: _like, np.full_like: _like, FUNCTIONS["zeros_like"]: _like, FUNCTIONS["ones_like"]: _like,
+    np.fft.fft: _fft, np.fft.ifft: _fft, np.fft.rfft: _fft, np.fft.irfft: _fft, np.fft.hfft: _fft, np.fft.ihfft: _fft,
+    np.fft.fftn: _fftn, np.fft.ifftn: _fftn, np.fft.rfftn: _fftn, np.fft.irfftn: _fftn, np.fft.fft2: _fftn, np.fft.ifft2: _fftn,
+    np.fft.rfft2: _fftn, np.fft.irfft2: _fftn, np.linalg.multi_dot: _multi_dot, np.linalg.svd: _svd, np.linalg.qr: _qr,
+    np.linalg.lstsq: _lstsq, np.linalg.solve: _solved, np.linalg.eigh: lambda a, UPLO="L": 2 * size(a),
+    np.linalg.slogdet: lambda a: 2 * max(1, size(a) // max(1, math.prod(shape(a)[-2:]))),
+    np.gradient: _times_dimensions, np.polyint: lambda p, m=1, k=None: size(p) + int(m),
+    np.poly: lambda seq_of_zeros: size(seq_of_zeros) + 1,
+    np.polyfit: lambda x, y, deg, **_: (int(deg) + 1) * (size(x) + 1),
+    layers.one_hot: _one_hot, layers.scaled_dot_product_attention: _attention, layers.linear: _dense,
+    layers.embedding: lambda indices, w: np.size(indices) * _row(w, 0), layers.batch_norm: _channels,
+    layers.instance_norm: _channels, layers.group_norm: lambda x, num_groups, w=1.0, b=0.0, eps=0.0: _channels(x, w, b),
+    losses.nll_loss: _of_classes,
+}  # fmt: skip
+for _name, _one in (
+    ("matvec", _matvec),
+    ("vecmat", _vecmat),
+    ("cumulative_sum", _with_initial),
+    ("cumulative_prod", _with_initial),
+):
+    if _name in FUNCTIONS:  # numpy 2 has them
+        ENTRIES[FUNCTIONS[_name]] = _one
+for _name in ("modf", "divmod", "sici", "shichi", "fresnel"):
+    ENTRIES[FUNCTIONS[_name]] = lambda **xs: 2 * _spread(*map(shape, xs.values()))
+
+
+# Steps: operations that run one after the other, each of which is recorded.
+
+
+def _long_division(u: Any, v: Any) -> int:
+    return max(0, size(u) - size(v) + 1) * size(v) + size(u)
+
+
+def _pieces(ary: Any, indices_or_sections: Any, axis: Any = 0) -> int:
+    at = indices_or_sections
+    return int(at) if np.ndim(at) == 0 else len(at) + 1
+
+
+def _along(x: Any, axis: Any = -1) -> int:
+    return shape(x)[int(axis)] if shape(x) else 1
+
+
+STEPS: dict[Any, Count] = {
+    np.vander: lambda x, N=None, increasing=False: size(x) if N is None else int(N), np.polyval: lambda p, x: size(p),
+    np.poly: lambda seq_of_zeros: size(seq_of_zeros), np.polydiv: _long_division, np.polyder: lambda p, m=1: int(m),
+    np.polyint: lambda p, m=1, k=None: int(m), np.polyfit: lambda x, y, deg, **_: int(deg),
+    np.diff: lambda a, n=1, **_: int(n), np.array_split: _pieces, np.split: _pieces, np.hsplit: _pieces, np.vsplit: _pieces,
+    np.dsplit: _pieces, spelled.logcumsumexp: _along, spelled.cummax: _along, spelled.cummin: _along,
+    spelled.multigammaln: lambda a, d: int(d), spelled.polygamma: lambda n, x: int(n) // 10,
+    np.quantile: lambda a, q, **_: np.size(q), np.percentile: lambda a, q, **_: np.size(q),
+    np.nanquantile: lambda a, q, axis=None, **_: np.size(q) * (1 if axis is None else size(a)),
+    np.nanpercentile: lambda a, q, axis=None, **_: np.size(q) * (1 if axis is None else size(a)),
+    np.nanmedian: lambda a, axis=None, **_: 1 if axis is None else size(a),
+}  # fmt: skip
+for _name in (name for name in FUNCTIONS if name.startswith("eval_")):  # scipy's polynomials: a degree of 10**6 at most
+    STEPS[FUNCTIONS[_name]] = lambda **xs: math.ceil(float(np.max(np.abs(plain(xs["x1"])), initial=1.0)) / 500)
+if "unstack" in FUNCTIONS:
+    STEPS[FUNCTIONS["unstack"]] = lambda x, axis=0: shape(x)[int(axis)]
+
+
+# Multiply-adds; those that run one by one, and not by BLAS, count for more.
+
+_ALONE = 16
+
+
+def _growth_matmul(a: Any, b: Any) -> int:
+    rows = shape(a)[-2] if len(shape(a)) > 1 else 1
+    columns = shape(b)[-1] if len(shape(b)) > 1 else 1
+    return _spread(shape(a)[:-2], shape(b)[:-2]) * rows * shape(a)[-1] * columns
+
+
+def _pairs(a: Any, v: Any, **_: Any) -> int:
+    return _ALONE * size(a) * size(v)
+
+
+def _summed(subscripts: str, *operands: Any, **_: Any) -> int:
+    """Return how often the innermost statement of an einsum runs."""
+    inputs = explicit(subscripts, [len(shape(x)) for x in operands]).split("->")[0].split(",")
+    sizes = {
+        letter: n for part, x in zip(inputs, operands, strict=True) for letter, n in zip(part, shape(x), strict=True)
+    }
+    return _ALONE * math.prod(sizes.values())
+
+
+PRODUCTS: dict[Any, Count] = {
+    np.einsum: _summed, linalg.einsum: _summed, np.matmul: _growth_matmul, np.convolve: _pairs, np.correlate: _pairs,
+    np.polymul: lambda a1, a2: _pairs(a1, a2),
+    np.polyval: lambda p, x: size(p) * size(x), np.poly: lambda seq_of_zeros: size(seq_of_zeros) ** 2,
+    np.polyfit: lambda x, y, deg, **_: size(x) * (int(deg) + 1) ** 2,
+}  # fmt: skip
+
+
 def entries(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> int:
     """Return an upper bound on the entries of `function(*args, **kwargs)`; 0 if the shapes do not fit."""
     name = _CONSTRUCTOR_NAMES.get(function)
@@ -51,16 +327,14 @@ def entries(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str,
             return special(*args, **kwargs)
         except (ValueError, IndexError, TypeError):
             return 0
-    if function in growth.ENTRIES:
-        return counted(growth.ENTRIES, function, args, kwargs)
+    if function in ENTRIES:
+        return counted(ENTRIES, function, args, kwargs)
     if function in _BROADCASTING or isinstance(function, Primitive | np.ufunc):
         return _broadcast(*shapes)
     return max(_broadcast(*shapes), sum(math.prod(s) for s in shapes))
 
 
-def counted(
-    table: dict[Any, growth.Count], function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
-) -> int:
+def counted(table: dict[Any, Count], function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> int:
     """Return what a table of `growth` says of a call; 0 for a function that is not there, and for arguments that do not fit."""
     count, signature = table.get(function), arity(function) if function in table else None
     if count is None or signature is None:
@@ -161,6 +435,33 @@ def _flat(values: Sequence[Any]) -> list[Any]:
     return [x for value in values for x in (_flat(value) if isinstance(value, list | tuple) else [value])]
 
 
+# How much memory is free, so that an array that does not fit is refused before it is allocated.
+
+_UNKNOWN = 2**40  # bytes, so many that only the limits on entries apply where the system reports nothing
+
+
+def memory_bytes() -> int:
+    """Return the bytes that can be allocated now: the system's free memory, or less if a container limits it."""
+    return min(_free(), _left_in_container())
+
+
+def _free() -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return _UNKNOWN
+
+
+def _left_in_container() -> int:
+    with contextlib.suppress(OSError, ValueError):
+        group = Path("/sys/fs/cgroup")
+        return int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())
+    return _UNKNOWN
+
+
 class Ledger:
     """Counts the entries of all values of one run; refuses a value, or a total, that is over the limit."""
 
@@ -170,12 +471,12 @@ class Ledger:
     def admit(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Refuse a call whose result would be too large, or that would take too long. Raises TooLarge."""
         self.enter(entries(function, args, kwargs))
-        steps = counted(growth.STEPS, function, args, kwargs)
+        steps = counted(STEPS, function, args, kwargs)
         if steps > MAX_STEPS:
             raise TooLarge(
                 f"this call would take {steps:,} steps; the limit is {MAX_STEPS:,}", do="use fewer terms, or arrays"
             )
-        products = counted(growth.PRODUCTS, function, args, kwargs)
+        products = counted(PRODUCTS, function, args, kwargs)
         if products > MAX_PRODUCTS:
             raise TooLarge(
                 f"this call would take {products:,} multiply-adds; the limit is {MAX_PRODUCTS:,}",

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gradcli.arithmetic.quiet import quiet_imports
+from gradcli.arithmetic.devices import quiet_imports
 from gradcli.errors import BadTarget
 from gradcli.request.target_text import TARGET
-from gradcli.targets.missing_target import no_file, no_module, no_name, not_python
+from gradcli.targets.missing import no_file, no_module, no_name, not_python
 from gradcli.targets.python import message_of
 from gradcli.tracing.provenance import is_users, own, raised_at, shown
 

@@ -5,13 +5,13 @@ Only what is certain is reported; all else is left to the command, which says it
 
 import contextlib
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from gradcli.request.target_text import ASSIGNMENT, is_folder, is_python
-from gradcli.targets.missing_target import Source, refuse_target
-from gradcli.targets.point_files import data_file, file_values, gives_values, point_file
+from gradcli.errors import BadPoint, BadTarget, GradcliError, Place, TooLarge
+from gradcli.request.target_text import ASSIGNMENT, TARGET, is_folder, is_python
 
 _COMMANDS = ("check", "compare-modes", "sweep", "derive", "grad", "trace")
 _POINT = ("--at", "-a")
@@ -30,6 +30,185 @@ class Words(NamedTuple):
     target: str
     points: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
+
+
+# Python targets that are not there, found by looking and by reading, before anything is imported or run.
+
+_MAKES_NAMES = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__dict__", "modules", "__getattr__"})
+_MOST_BYTES = 500_000  # of a file that is parsed here; Python parses it once more when it is imported
+_LISTED = 12
+_AS_A_SCRIPT = "__name__ == '__main__'"
+
+
+class Source(NamedTuple):
+    """A Python file that was read and parsed, and not run."""
+
+    text: bytes
+    tree: Any  # an ast.Module
+
+
+def refuse_target(text: str) -> Source | None:
+    """Return the file that a Python target names, if it was read.
+
+    Raises  BadTarget if the file, the module or the name is certainly not there, or the file is not Python.
+    """
+    match = TARGET.fullmatch(text.strip())
+    file = text.strip() if match is None else match["file"]
+    if not file.endswith(".py"):
+        _refuse_module(file)
+        return None
+    source = _read(file)
+    if source is not None and match is not None and Path(file).name != "__init__.py":  # whose names may be modules
+        _refuse_name(file, source, match["name"].partition(".")[0])
+    return source
+
+
+def no_file(path: str) -> BadTarget:
+    """Return the error for a Python file that is not there, with a name near it."""
+    file = Path(path)
+    what = f"{path} is a folder" if file.is_dir() else f"there is no file {path}"
+    try:
+        known = sorted(each.name for each in (file.parent if file.parent.is_dir() else Path()).glob("*.py"))
+    except OSError:
+        known = []
+    near = nearest(file.name, known)
+    if near is not None:
+        return BadTarget(what, do=f"did you mean {file.parent / near if str(file.parent) != '.' else near}?")
+    return BadTarget(what, do=f"in that folder: {', '.join(known[:8])}" if known else "check the path")
+
+
+def no_module(name: str) -> BadTarget:
+    """Return the error for a module that is not there."""
+    advice = f"did you mean {name}.py:...?" if Path(f"{name}.py").exists() else "give a file: path/to/file.py:name"
+    return BadTarget(f"there is no module '{name}'", do=advice)
+
+
+def no_name(where: str, part: str, known: Sequence[str], full: str, what: str = "function") -> BadTarget:
+    """Return the error for a name that a file or an object does not have; `full` is how one beside it is named."""
+    near = nearest(part, known)
+    listed = f"it has: {', '.join(known[:_LISTED])}" if known else f"it defines no {what}s"
+    return BadTarget(
+        f"{where} has no {what} '{part}'", do=f"did you mean {full.replace('?', near)}? {listed}" if near else listed
+    )
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name most similar to `name`, or None if none is similar."""
+    import difflib
+
+    close = difflib.get_close_matches(name, list(known), 1, 0.6)
+    return close[0] if close else None
+
+
+def _refuse_module(name: str) -> None:
+    top = name.partition(".")[0]
+    if top in sys.modules or any(_has_module(folder, top) for folder in (".", *sys.path)):
+        return
+    import importlib.util
+
+    try:
+        found = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return
+    if found is None:
+        raise no_module(name)
+
+
+def _has_module(folder: str, name: str) -> bool:
+    path = Path(folder or ".", name)
+    return path.is_dir() or path.with_name(f"{name}.py").is_file()
+
+
+def _read(file: str) -> Source | None:
+    """Return a Python file, None if it cannot be read here or is too large. Raises BadTarget."""
+    import ast
+    import warnings
+
+    path = Path(file)
+    if not path.is_file():
+        raise no_file(file)
+    full = str(path.resolve())
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            return None
+        text = path.read_bytes()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the import shows them
+            return Source(text, ast.parse(text, full))
+    except SyntaxError as error:
+        from gradcli.tracing.provenance import shown
+
+        raise not_python(shown(full), error) from error
+    except (OSError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def not_python(what: str, error: SyntaxError, kind: Callable[..., GradcliError] = BadTarget) -> GradcliError:
+    """Return the error for code that is not Python."""
+    from gradcli.tracing.provenance import shown
+
+    text = (error.text or "").rstrip("\n")
+    place = Place(shown(error.filename or what), error.lineno or 1, text, max(0, (error.offset or 1) - 1), 1)
+    return kind(f"{what} is not valid Python: {error.msg}", where=place, do="correct the file")
+
+
+def _refuse_name(file: str, source: Source, name: str) -> None:
+    """Raise BadTarget if a file certainly binds no such name; what is made at run time is not certain."""
+    import ast
+
+    if re.search(rb"^(?:def|class) +%s\b" % re.escape(name).encode(), source.text, re.MULTILINE):
+        return
+    tree = source.tree
+    words = {getattr(node, "id", getattr(node, "attr", getattr(node, "name", None))) for node in ast.walk(tree)}
+    if words & _MAKES_NAMES or any(
+        isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)
+    ):
+        return
+    known = _functions(tree)
+    if known is None or name in set(_bound(tree)) or name.startswith("__"):
+        return
+    raise no_name(file, name, [each for each in known if not each.startswith("_")], f"{file}:?")
+
+
+def _bound(tree: object) -> Iterator[str]:
+    """Yield the names that a file binds anywhere, in functions too, which may declare them global."""
+    import ast
+
+    for node in ast.walk(tree):  # type: ignore[arg-type]
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).partition(".")[0]
+        else:
+            for text in (getattr(node, "name", None), getattr(node, "rest", None), *getattr(node, "names", ())):
+                if isinstance(text, str):
+                    yield text
+
+
+def _functions(tree: Any) -> list[str] | None:
+    """Return the functions and classes of a file, lambdas too, in order; None if what it binds is known when it has run."""
+    import ast
+
+    defines = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    own = {node.name for node in ast.walk(tree) if isinstance(node, defines)}
+    found: list[str] = []
+    for node in tree.body:
+        inner = list(ast.walk(node))
+        if isinstance(node, defines):
+            found.append(node.name)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+            found += [target.id for target in node.targets if isinstance(target, ast.Name)]
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == _AS_A_SCRIPT:
+            continue  # it is not run when the file is imported
+        elif any(isinstance(part, (*defines, ast.Lambda, ast.Delete)) for part in inner):
+            return None
+        elif own & {part.id for part in inner if isinstance(part, ast.Name)} and any(
+            isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) for part in inner
+        ):
+            return None  # such as net = Net(), which may be called
+    return list(dict.fromkeys(found))
 
 
 def refuse_missing(argv: Sequence[str]) -> None:
@@ -75,6 +254,73 @@ def words_of(argv: Sequence[str]) -> Words | None:
         else:
             return None
     return Words(target, tuple(points), tuple(claims)) if target else None
+
+
+# Which files the strings of a point name, `x=@x.npy` or `@point.npz`, and whether they are there; nothing is read.
+
+MAX_FILE_BYTES = 2**30
+PATH_OF_AN_ENTRY = r"\w+(?:\.\w+|\[\d+\])*"
+_KINDS = (".npy", ".npz", ".json", ".csv")
+_VALUE = re.compile(r"(?:(?<=^)|(?<=[,;\n]))\s*(?P<name>\w+)\s*=\s*@(?P<file>[^,;\n]+)")
+_ASSIGNED = re.compile(rf"\s*{PATH_OF_AN_ENTRY}\s*=(?!=)")
+_QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")
+
+
+def without_quotes(text: str) -> str:
+    """Return the string with each quoted part replaced by blanks, so that columns do not shift."""
+    return _QUOTED.sub(lambda match: " " * len(match.group()), text)
+
+
+def file_values(text: str) -> Iterator[re.Match[str]]:
+    """Yield where a string of `--at` has values that are files, `x=@x.npy`: the spans of the groups `name` and `file`."""
+    yield from _VALUE.finditer(without_quotes(text))
+
+
+def gives_values(text: str) -> bool:
+    """Whether a string of `--at` begins with `NAME=`, so that it is no path of a file that happens to have `=` in it."""
+    match = _ASSIGNED.match(text)
+    return match is not None and not exists(Path(text.partition(".py")[0] + ".py"))
+
+
+def data_file(reference: str, name: str) -> tuple[Path, str]:
+    """Return the path in `@file.npy` or `@file.npz:key`, and the key, which is the input's name if there is none.
+
+    Raises  BadPoint for a file that is missing or of another kind; TooLarge.
+    """
+    path_text, key = reference.removeprefix("@"), name
+    if not exists(Path(path_text)) and ":" in path_text:
+        path_text, _, key = path_text.rpartition(":")
+    path = _regular(Path(path_text))
+    if path.suffix.lower() not in _KINDS:
+        raise BadPoint(f"{path.name} is not a kind of file gradcli reads", do="use .npy, .npz, .json or .csv")
+    return path, key
+
+
+def point_file(reference: str) -> Path:
+    """Return the path in `@point.npz` or `@point.json`. Raises BadPoint, TooLarge."""
+    path = _regular(Path(reference.removeprefix("@")))
+    if path.suffix.lower() not in (".npz", ".json"):
+        do = "use .npz or .json for a whole point, x=@file.npy for one input"
+        raise BadPoint(f"{path.name} holds no point", do=do)
+    return path
+
+
+def exists(path: Path) -> bool:
+    """Whether there is such a file or folder; False for a path that no file can have."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _regular(path: Path) -> Path:
+    if not exists(path):
+        raise BadPoint(f"there is no file {path}", do="check the path")
+    if not path.is_file():
+        raise BadPoint(f"{path} is not a regular file", do="give a data file")
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise TooLarge(f"{path.name} is larger than {MAX_FILE_BYTES:,} bytes", do="use a smaller file")
+    return path
 
 
 def _refuse_point(text: str, target: str, source: Source | None) -> None:

@@ -1,10 +1,13 @@
 """Python callables as functions of named inputs: the user's code runs unchanged on numpy values, traced on tracers."""
 
+import ast
 import contextlib
 import inspect
+import re
+import textwrap
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,18 +16,26 @@ import numpy as np
 from gradcli.errors import FunctionFailed, GradcliError, NotSupported, TraceEnded
 from gradcli.request.pick import Pick
 from gradcli.rules.pairs import Pair
+from gradcli.rules.shaping import as_value
 from gradcli.targets import solvers as _solvers  # noqa: F401  (adds the stand-ins of solvers)
-from gradcli.targets.function import Notice, Output
-from gradcli.targets.labelled import PandasEnded, in_a_trace, in_pandas
-from gradcli.targets.missing_arguments import as_dict, as_integers, open_ended
-from gradcli.targets.outputs import flattened
+from gradcli.targets.draws import Whole
+from gradcli.targets.facts import Notice, Output
 from gradcli.targets.replacement_scope import replaced, solver_tolerances, stand_ins, tracing, untraced, users_modules
 from gradcli.targets.solver_tolerances import TIGHTER, solvers_watched
-from gradcli.targets.structure import Leaf, Node, labelled, put_together
+from gradcli.targets.structure import (
+    Leaf,
+    Node,
+    PandasEnded,
+    in_a_trace,
+    in_pandas,
+    labelled,
+    put_together,
+    taken_apart,
+)
 from gradcli.tracing.primitive import Value, settled
 from gradcli.tracing.provenance import package_raised, raised_at
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import Tracer
+from gradcli.tracing.tracer import FloatResult, Tracer, settle, traced_result
 from gradcli.words import Kind, Severity, TargetKind
 
 _SAME = 1e-14  # relative: values that differ by less do so by rounding
@@ -32,6 +43,185 @@ _MOST_SAID = 300  # most characters quoted from an exception's message
 _ABOUT_INTEGERS = ("integer", "'float", "float64'", "slice", "as indices must be")
 _OF_TENSORS = ("type Long", "expected Long", "as indices must be", '"nll_loss', "expected int64", "must have integer")
 _POSITIONAL, _KEYWORD, _ALL_POSITIONAL, _ALL_KEYWORDS = "positional", "keyword", "*", "**"
+
+
+# Convert what a function returns into one number or array; the parts of a tuple or dict are concatenated.
+
+_NUMBER = "return a float, an array of floats, or a tuple or dict of these"
+
+
+def flattened(y: Any, text: str) -> tuple[Value, tuple[Output, ...]]:
+    """Return a result as one value, and its parts in order if it is a tuple or dict (none for a single value).
+
+    Shapes  a single value keeps its shape; the parts of a tuple or dict become one vector.
+    Raises  FunctionFailed for None, strings and other objects, empty tuples and dicts, and lists of parts that differ in
+            shape. Complex numbers pass, for the complex step.
+    """
+    y = traced_result(settle(y))
+    if isinstance(y, Tracer | np.ndarray | float | np.floating):
+        return _value(y, text), ()
+    if isinstance(y, list):
+        y = _joined(y, text)
+        return _value(y, text), ()
+    if not isinstance(y, tuple | dict):
+        return _value(y, text), ()
+    leaves = {path: _value(x, text) for path, x in taken_apart("", y)[1].items()}
+    if not leaves:
+        raise FunctionFailed(f"{text} returns an empty {type(y).__name__}", do=_NUMBER)
+    outputs = tuple(Output(path.removeprefix("."), shape(x)) for path, x in leaves.items())
+    return np.concatenate([np.reshape(x, (-1,)) for x in leaves.values()]), outputs
+
+
+def _joined(y: list[Any], text: str) -> Any:
+    try:
+        return as_value(_without_floats(y)) if _holds_tracer(y) else np.asarray(y)
+    except ValueError:
+        raise FunctionFailed(
+            f"{text} returns a list of parts with different shapes", do="return a tuple of them"
+        ) from None
+
+
+def _without_floats(y: Any) -> Any:
+    return list(map(_without_floats, y)) if isinstance(y, list | tuple) else traced_result(y)
+
+
+def _holds_tracer(y: Any) -> bool:
+    return any(map(_holds_tracer, y)) if isinstance(y, list | tuple) else isinstance(y, Tracer | FloatResult)
+
+
+def _value(y: Any, text: str) -> Value:
+    y = traced_result(y)
+    if isinstance(y, Tracer):
+        return y
+    if y is None:
+        raise FunctionFailed(f"{text} returns None", do="does it lack a return statement?")
+    array = np.asarray(y)
+    if array.dtype == object and array.size and _holds_tracer(array.reshape(-1).tolist()):
+        return as_value(array.tolist())
+    if array.dtype.kind == "c":
+        return array.copy()[()]  # from the complex step; `survey` has checked that the result is real on real inputs
+    if array.dtype.kind not in "fiub":
+        raise FunctionFailed(f"{text} returns {_described(y)}, which has no gradient", do=_NUMBER)
+    return array.astype(np.float64)[()]  # a copy: the function may use its array again
+
+
+def _described(y: Any) -> str:
+    if isinstance(y, str):
+        return "a string"
+    if isinstance(y, np.ndarray):
+        return f"an array of {'strings' if y.dtype.kind in 'US' else y.dtype.name}"
+    return f"a value of type {type(y).__name__}"
+
+
+def named_outputs(outputs: tuple[Output, ...]) -> list[str]:
+    """Return a name for every entry of the concatenated outputs: `loss`, `aux[3]`."""
+    names = []
+    for output in outputs:
+        for at in np.ndindex(*output.shape):
+            names.append(output.name + (f"[{','.join(map(str, at))}]" if at else ""))
+    return names
+
+
+# Advice for a call that lacks arguments: the `--at` option to write, with the values given so far and examples.
+
+_WRITTEN = 6  # most entries of an array that is written out
+_INDEX = re.compile(r"(?:\[|range\()([^\[\]]*)")  # what follows an opening bracket
+_LABELS = 24  # the same of integers
+
+
+def what_to_add(function: Callable[..., Any], text: str, given: Mapping[str, Any], examples: Mapping[str, str]) -> str:
+    """Return the `--at` option that completes a call, with an example for each argument that has no value."""
+    known = {name: _written(x) for name, x in given.items()}
+    dicts = {name: hint for name in examples if (hint := as_dict(function, text, name)) is not None}
+    added = [f"{name}={example}" for name, example in examples.items() if name not in dicts]
+    if dicts:
+        values = [*(f"{name}={x}" for name, x in known.items() if x is not None), *added]
+        hint = next(iter(dicts.values())).replace(": --at", ": add --at" if None in known.values() else ": --at", 1)
+        return hint + (f' --at "{", ".join(values)}"' if values else "")
+    if None in known.values():
+        return f'add --at "{", ".join(added)}"'
+    return f'--at "{", ".join([*(f"{name}={x}" for name, x in known.items()), *added])}"'
+
+
+def as_dict(function: Callable[..., Any], text: str, name: str) -> str | None:
+    """Return `params is a dict: --at file.py:START` for a parameter that the target reads by keys; None for any other."""
+    target = inspect.unwrap(getattr(getattr(function, "prepared", None), "function", function))
+    keys = _keys_read(target, name)
+    file = text.rpartition(":")[0]
+    if not keys or not file:
+        return None
+    held = getattr(target, "__globals__", {})
+    fits = [key for key, x in held.items() if isinstance(x, dict) and not key.startswith("_") and keys <= set(x)]
+    if not fits or next(iter(inspect.signature(target).parameters), None) != name:
+        return f'{name} is a dict: return it by name from a function, {{"{name}": {{...}}}}, and name that: --at {file}:point'
+    return f"{name} is a dict: --at {file}:{fits[0]}"
+
+
+def as_integers(values: Mapping[str, Any], line: str) -> str:
+    """Return the inputs that may be meant as integers in the syntax of `--at`: `n=int(3), target=int([0, 2, 1])`.
+
+    Of those whose values are all whole numbers, those that the `line` of the error names, or all.
+    """
+    whole = {name: x for name, x in values.items() if np.size(x) and np.all(np.asarray(x) == np.floor(x))}
+    words = set(re.findall(r"\w+", line))
+    inside = {word for index in _INDEX.findall(line) for word in re.findall(r"\w+", index)}
+    for chosen in (words & inside, words):
+        named = {name: x for name, x in whole.items() if name in chosen}
+        if named:
+            whole = named
+            break
+    return ", ".join(f"{name}=int({_whole(x)})" for name, x in whole.items())
+
+
+def _whole(x: Any) -> str:
+    if np.size(x) > _LABELS:
+        return "[...]"
+    return str(np.asarray(x).astype(int).tolist())
+
+
+def open_ended(function: Callable[..., Any], given: Collection[str], key: str = "a") -> str | None:
+    """Return the `--at` option for the `*args` or `**kwargs` of a function, if it has some without a value, else None."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(p.kind is p.VAR_KEYWORD for p in parameters) and (key != "a" or not given):
+        named = (
+            f'name the values of **{next(p.name for p in parameters if p.kind is p.VAR_KEYWORD)}: --at "{key}=randn(3)"'
+        )
+        spread = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
+        return f'{named}; those of *{spread[0]}: --at "{spread[0]}=(randn(3), 0.5)"' if spread and key == "a" else named
+    spread = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL and p.name not in given]
+    return f'give the values of *{spread[0]}: --at "{spread[0]}=(randn(3), 0.5)"' if spread else None
+
+
+def _keys_read(target: Any, name: str) -> set[str]:
+    """Return the keys by which a function's source reads a parameter, `w` of `params["w"]`."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(target)))
+    except (OSError, TypeError, SyntaxError):
+        return set()
+    read = (node for node in ast.walk(tree) if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name))
+    slices = [node.slice for node in read if isinstance(node.value, ast.Name) and node.value.id == name]
+    return {key.value for key in slices if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+
+
+def _written(x: Any) -> str | None:
+    """Return a value in the syntax of `--at`; None where the string would be long or would round the value."""
+    if isinstance(x, bool | str):
+        return repr(x)
+    array = np.asarray(x)
+    if array.dtype.kind not in "if" or array.ndim > 1 or array.size > _WRITTEN:
+        return None
+    entries = [f"{float(entry):.6g}" for entry in array.reshape(-1)]
+    if not _exact(entries, array.reshape(-1).tolist()):
+        return None
+    written = f"[{', '.join(entries)}]" if array.ndim else entries[0]
+    return f"int({written})" if isinstance(x, Whole | np.ndarray) and array.dtype.kind == "i" else written
+
+
+def _exact(texts: Sequence[str], entries: Sequence[float]) -> bool:
+    return all(float(text) == entry for text, entry in zip(texts, entries, strict=True))
 
 
 class PythonFunction:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic import batch
-from gradcli.arithmetic.entries import Entries, EntryLanes, Mixed
+from gradcli.arithmetic.batch import Entries, EntryLanes, Mixed
 from gradcli.arithmetic.floats import FLOAT64, format_of
 from gradcli.arithmetic.program import record
 from gradcli.errors import NotSupported

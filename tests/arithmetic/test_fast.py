@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.liveness import read_by_rules, without
 from gradcli.arithmetic.program import record, value_and_pulled
-from gradcli.arithmetic.tape import Recorded, held_bytes
+from gradcli.arithmetic.tape import Recorded, held_bytes, read_by_rules, without
 from gradcli.rules.kinds import Partial
 from gradcli.tracing.primitive import PRIMITIVES, Primitive
 from gradcli.tracing.shapes import Forgotten

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.arithmetic import liveness, tape
+from gradcli.arithmetic import tape
+from gradcli.arithmetic import tape as liveness
 from gradcli.rules import kinds
 
 PROGRAMS = 200

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.floats import format_of
-from gradcli.arithmetic.low import Low, low
+from gradcli.arithmetic.floats import Low, format_of, low
 from gradcli.arithmetic.program import vjp
 from tests.arithmetic.test_floats import NAMES, kind_of
 

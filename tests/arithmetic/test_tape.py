@@ -154,8 +154,7 @@ def test_an_input_is_a_line_without_a_primitive() -> None:
 @pytest.fixture(name="short")
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a trace end after 1,000 lines."""
-    for module in ("tape", "fast"):
-        monkeypatch.setattr(f"gradcli.arithmetic.{module}.MOST_LINES", 1000)
+    monkeypatch.setattr("gradcli.arithmetic.tape.MOST_LINES", 1000)
 
 
 # fmt: off

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import gradcli as api
-from gradcli.arithmetic.devices import DEVICES
-from gradcli.arithmetic.quiet import quiet_imports
+from gradcli.arithmetic.devices import DEVICES, quiet_imports
 from gradcli.errors import BadOption, NotSupported
 from gradcli.modes.framework import lowered
 from gradcli.modes.mode import Question

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.arithmetic.quiet import quiet_imports
+from gradcli.arithmetic.devices import quiet_imports
 
 FORMATS = ("float32", "float16", "bfloat16")
 POINT = {"x": np.array([0.25, -0.3125, 1.75])}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from gradcli.arithmetic import sympy as lowering
+from gradcli.arithmetic import symbol as lowering
 from gradcli.arithmetic.ball import Ball, error_of, precision, radius
 from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.program import record, vjp

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from flint import arb
 
-from gradcli.arithmetic.low import nearest_of
+from gradcli.arithmetic.floats import nearest_of
 from tests.rows import for_rows
 from tests.study.test_sweep import Gradcli, curves, swept
 from tests.targets.test_loading import written

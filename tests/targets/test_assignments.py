@@ -10,7 +10,7 @@ import pytest
 
 from gradcli import check
 from gradcli.errors import GradcliError
-from gradcli.targets.point_files import gives_values
+from gradcli.targets.missing import gives_values
 from gradcli.targets.points import assignments
 from tests.rows import for_rows
 from tests.targets.test_loading import written

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from gradcli.errors import BadPoint
+from gradcli.targets.arguments import with_entries
 from gradcli.targets.draws import Whole
-from gradcli.targets.leaves import with_entries
 from gradcli.targets.structure import Named
 from tests.rows import for_rows
 

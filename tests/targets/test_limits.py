@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from gradcli.errors import BadExpression, BadShape, TooLarge
-from gradcli.targets import growth, limits
+from gradcli.targets import limits
+from gradcli.targets import limits as growth
 from gradcli.targets.expression import Expression
 from gradcli.targets.names import FUNCTIONS
 from gradcli.targets.points import read

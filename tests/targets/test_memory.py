@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from gradcli.errors import TooLarge
-from gradcli.targets import limits, memory
+from gradcli.targets import limits
+from gradcli.targets import limits as memory
 from gradcli.targets.expression import Expression
 from gradcli.targets.points import read
 

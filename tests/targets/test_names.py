@@ -9,10 +9,9 @@ from gradcli.errors import BadExpression
 from gradcli.rules import layers
 from gradcli.rules import layers as losses
 from gradcli.rules.special import COMPOSITES, SAME, WHY
-from gradcli.targets import left_out
-from gradcli.targets.compiler import COMPUTED, NOT_TAKEN, STATIC, STATIC_OF, VALUES_OF, is_static
-from gradcli.targets.expression import Expression
-from gradcli.targets.growth import ENTRIES, STEPS
+from gradcli.targets import names as left_out
+from gradcli.targets.expression import COMPUTED, NOT_TAKEN, STATIC, STATIC_OF, VALUES_OF, Expression, is_static
+from gradcli.targets.limits import ENTRIES, STEPS
 from gradcli.targets.names import ALIASES, FUNCTIONS, arity
 from gradcli.targets.torch_names import OF_TORCH
 from gradcli.tracing.primitive import HANDLERS, PRIMITIVES

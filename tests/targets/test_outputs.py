@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gradcli.errors import FunctionFailed
-from gradcli.targets.function import Output
-from gradcli.targets.outputs import flattened, named_outputs
+from gradcli.targets.facts import Output
+from gradcli.targets.python import flattened, named_outputs
 from tests.rows import for_rows
 from tests.targets.test_loading import written, xfail
 

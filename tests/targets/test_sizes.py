@@ -3,7 +3,7 @@
 import pytest
 
 from gradcli.errors import BadOption
-from gradcli.targets.sizes import numbers
+from gradcli.targets.points import numbers
 from tests.rows import for_rows
 
 # fmt: off

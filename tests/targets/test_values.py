@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from gradcli.errors import BadPoint, GradcliError, TooLarge
 from gradcli.targets.draws import Whole
-from gradcli.targets.point_files import MAX_FILE_BYTES
-from gradcli.targets.points import as_input, assignments, drawn
-from gradcli.targets.values import from_file, value, whole_point
+from gradcli.targets.missing import MAX_FILE_BYTES
+from gradcli.targets.points import as_input, assignments, drawn, from_file, value, whole_point
 from tests.rows import for_rows
 
 SECRET = "hunter2"

@@ -19,7 +19,7 @@ from gradcli.frameworks.framework import EPS, Call, Flat, Inside, Placed, Prepar
 from gradcli.frameworks.mlx.rules import applied, custom_calls, guarded, without_rules
 from gradcli.frameworks.raised import told
 from gradcli.request.point import Array
-from gradcli.targets.function import Notice
+from gradcli.targets.facts import Notice
 from gradcli.targets.structure import put_together, taken_apart
 from gradcli.tracing.provenance import position
 from gradcli.words import Kind, Severity

@@ -19,7 +19,7 @@ from gradcli.frameworks.framework import EPS, Call, Flat, Inside, Placed, Prepar
 from gradcli.frameworks.raised import told
 from gradcli.frameworks.tensorflow.seeds import drawn, seeded
 from gradcli.request.point import Array
-from gradcli.targets.function import Notice
+from gradcli.targets.facts import Notice
 from gradcli.targets.structure import taken_apart
 from gradcli.tracing.provenance import is_users, place_of, position
 from gradcli.words import Kind, Severity

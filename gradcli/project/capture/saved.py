@@ -19,7 +19,7 @@ from gradcli.project.capture.definitions import Definition
 from gradcli.project.capture.recorder import Kept, Pair, Recorded, Recorder, norm_of
 from gradcli.project.capture.shared_state import Name, NotReachable, named, without_partials
 from gradcli.targets.loading import importable
-from gradcli.targets.values import from_file
+from gradcli.targets.points import from_file
 
 _FORMAT = "gradcli.recorded/1"
 _DOCUMENT = "document"

@@ -26,7 +26,7 @@ def _optimize() -> Mapping[str, Callable[..., Any]]:
 
 
 def _roots(p: Value) -> Value:
-    from gradcli.targets.solvers import polynomial
+    from gradcli.targets.solvers import optimize as polynomial
 
     return polynomial.roots(p)
 

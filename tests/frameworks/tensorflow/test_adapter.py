@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradcli import check
-from gradcli.arithmetic.quiet import quiet_imports
+from gradcli.arithmetic.devices import quiet_imports
 
 with quiet_imports():
     tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
