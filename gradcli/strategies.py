@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gradcli.derivation.problem import dims_of
-from gradcli.modes.stepping import Stepping
+from gradcli.modes.problem import Stepping
 from gradcli.repair.hard_points import Around, hard_points
 from gradcli.targets.facts import drawn, facts_of
 

@@ -10,8 +10,8 @@ from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.errors import GradcliError
 from gradcli.modes import steps
 from gradcli.modes.mode import Question
-from gradcli.modes.noise import EPS
-from gradcli.modes.work import work
+from gradcli.modes.problem import work
+from gradcli.modes.steps import EPS
 from gradcli.tracing.primitive import Params, Primitive, Value
 from gradcli.tracing.shapes import is_plain, shape
 

@@ -15,12 +15,10 @@ from gradcli.errors import BadOption, nearest
 from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, MIXED, WAYS, FrameworkOptions
 from gradcli.frameworks.native import native_of
-from gradcli.modes.budget import Budget
-from gradcli.modes.claim import Claimed
-from gradcli.modes.claimed import ClaimedFunction
+from gradcli.modes.claim import Claimed, ClaimedFunction
+from gradcli.modes.problem import DEFAULT_STEPPING, Budget, Stepping
 from gradcli.modes.registry import chosen, effort_of, on_device
 from gradcli.modes.second_differences import GradientByValues
-from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.request.options import DEFAULTS, SECOND_ORDER, Options
 from gradcli.targets.derived import SumOfEntries, gradient_in
 from gradcli.targets.facts import Notice

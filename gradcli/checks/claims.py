@@ -13,8 +13,18 @@ from gradcli.checks.probe import Located
 from gradcli.errors import BadClaim, BadOption, BadShape, BadTarget, FunctionFailed, NotSupported, nearest
 from gradcli.frameworks.adapt import claimant
 from gradcli.frameworks.native import native_of
-from gradcli.modes.claim import Claimed, ClaimedExpressions, WrongShape
-from gradcli.modes.claimed import Called, ClaimedFunction, called, dense, hessian_blocks, hessian_diagonal, matcher
+from gradcli.modes.claim import (
+    Called,
+    Claimed,
+    ClaimedExpressions,
+    ClaimedFunction,
+    WrongShape,
+    called,
+    dense,
+    hessian_blocks,
+    hessian_diagonal,
+    matcher,
+)
 from gradcli.modes.second_differences import GradientByValues
 from gradcli.request.pick import Pick
 from gradcli.request.target_text import is_python

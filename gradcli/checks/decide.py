@@ -21,8 +21,8 @@ from gradcli.checks.evidence import (
 from gradcli.checks.narrow import less_exact, mistake_in_format, too_few_digits, without_rounding
 from gradcli.checks.resolution import open_entries, resolution_of, undecided_entry
 from gradcli.errors import TraceDiffers
-from gradcli.modes.budget import OverBudget
 from gradcli.modes.mode import Contradiction
+from gradcli.modes.problem import OverBudget
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, as_exact_as
 from gradcli.request.point import Witness

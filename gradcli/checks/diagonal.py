@@ -13,8 +13,7 @@ from gradcli.arithmetic.program import Program, record
 from gradcli.arithmetic.tape import CONSTANT
 from gradcli.checks.probe import Located
 from gradcli.errors import GradcliError
-from gradcli.modes.claim import ClaimedExpressions
-from gradcli.modes.claimed import ClaimedFunction
+from gradcli.modes.claim import ClaimedExpressions, ClaimedFunction
 from gradcli.modes.mode import Question
 from gradcli.modes.recording import MOST_JACOBIAN
 from gradcli.modes.second_differences import GradientByValues

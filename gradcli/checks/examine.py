@@ -20,9 +20,8 @@ from gradcli.frameworks.native import Native
 from gradcli.frameworks.pitfalls import CUTS, MASKED
 from gradcli.frameworks.surrogate import is_choice
 from gradcli.modes.claim import FLOAT64
-from gradcli.modes.problem import MANY
+from gradcli.modes.problem import MANY, Effort
 from gradcli.modes.steps import Line, derivative
-from gradcli.modes.work import Effort
 from gradcli.report import numbers
 from gradcli.report.absent import ABSENT, Absent
 from gradcli.report.check import CheckReport

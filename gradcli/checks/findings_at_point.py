@@ -20,8 +20,7 @@ from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.native import native_of
 from gradcli.modes.certified import FLOAT_CONSTANTS
 from gradcli.modes.claim import GRANT_SOLVER, Claim, Claimed, ClaimedExpressions, WrongShape, allow_for_inputs, shaped
-from gradcli.modes.infinities import TO_FINITE
-from gradcli.modes.kinks import Mark
+from gradcli.modes.kinks import TO_FINITE, Mark
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import MANY
 from gradcli.report.common import Finding, finding

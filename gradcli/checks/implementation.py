@@ -11,7 +11,7 @@ from gradcli.checks.probe import Located, LocateOptions
 from gradcli.errors import BadClaim, BadTarget
 from gradcli.frameworks.adapt import adapted
 from gradcli.frameworks.native import Native
-from gradcli.modes.claimed import called
+from gradcli.modes.claim import called
 from gradcli.request.target_text import is_python
 from gradcli.targets.loading import load
 from gradcli.targets.python import PythonFunction

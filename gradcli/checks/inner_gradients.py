@@ -15,8 +15,7 @@ from gradcli.checks.request import Request
 from gradcli.errors import BadClaim, GradcliError
 from gradcli.frameworks.framework import KNOWN, Call, Framework, Placed, Prepared
 from gradcli.frameworks.native import Native
-from gradcli.modes.line import Line
-from gradcli.modes.steps import derivative
+from gradcli.modes.steps import Line, derivative
 from gradcli.report.absent import ABSENT, Absent
 from gradcli.report.native import Part
 from gradcli.report.point_report import Detects, PointReport

@@ -18,8 +18,8 @@ from gradcli.checks.subgradient import hull
 from gradcli.checks.witness import directional
 from gradcli.errors import TraceEnded
 from gradcli.modes.mode import Question
+from gradcli.modes.problem import Effort
 from gradcli.modes.solver_changes import solvers_of
-from gradcli.modes.work import Effort
 from gradcli.report.common import finding
 from gradcli.tracing.provenance import WRITTEN, place
 from gradcli.words import Kind, Severity

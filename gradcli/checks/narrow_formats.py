@@ -20,7 +20,7 @@ from gradcli.frameworks.native import native_of
 from gradcli.frameworks.rounding import TINY
 from gradcli.modes.claim import Claim, Claimed
 from gradcli.modes.mode import Question
-from gradcli.modes.rounding_errors import errors_change, loses_as_many_digits
+from gradcli.modes.rounding import errors_change, loses_as_many_digits
 from gradcli.report.native import Aspect, Exactness
 from gradcli.report.point_report import PointReport
 from gradcli.request.point import Array, Point

@@ -16,8 +16,7 @@ from gradcli.frameworks.native import Native, flat, native_of
 from gradcli.frameworks.pitfalls import explained
 from gradcli.frameworks.surrogate import SURROGATES, stairs, stops
 from gradcli.modes.bounds import FORMAT_RUNS, at_least
-from gradcli.modes.claim import FLOAT64, Claimed, Precision, WrongShape
-from gradcli.modes.claimed import ClaimedFunction
+from gradcli.modes.claim import FLOAT64, Claimed, ClaimedFunction, Precision, WrongShape
 from gradcli.targets.derived import STEP, Along, GivenGradient, Gradient, Weighted, direction
 from gradcli.targets.facts import Function, Notice, of
 from gradcli.targets.python import PythonFunction

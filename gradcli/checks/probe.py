@@ -24,7 +24,7 @@ from gradcli.frameworks.adapt import PLAIN, adapted, refuse_options, takes_less
 from gradcli.frameworks.framework import FrameworkOptions
 from gradcli.frameworks.native import Native
 from gradcli.modes.mode import Question
-from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
+from gradcli.modes.problem import DEFAULT_STEPPING, Stepping
 from gradcli.request.pick import Pick
 from gradcli.request.point import Point
 from gradcli.request.target_text import folded, is_python

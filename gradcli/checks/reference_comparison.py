@@ -15,8 +15,7 @@ from gradcli.frameworks.framework import Run
 from gradcli.frameworks.native import native_of
 from gradcli.modes.bounds import at_least, undecided_if_raised
 from gradcli.modes.claim import GRANT, TYPICAL
-from gradcli.modes.rounding import EPS
-from gradcli.modes.rounding_errors import errors_change, loses_as_many_digits
+from gradcli.modes.rounding import EPS, errors_change, loses_as_many_digits
 from gradcli.report import numbers
 from gradcli.report.absent import ABSENT
 from gradcli.report.native import Aspect

@@ -8,10 +8,9 @@ from gradcli.checks.implementation import Implementation
 from gradcli.checks.native import FrameworkClaim
 from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import FrameworkOptions
-from gradcli.modes.budget import WITHOUT_LIMITS, Budget
 from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Question
-from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
+from gradcli.modes.problem import DEFAULT_STEPPING, WITHOUT_LIMITS, Budget, Stepping
 from gradcli.report.check import CheckReport
 from gradcli.request.point import Point
 from gradcli.targets.facts import Function, Notice, Surface

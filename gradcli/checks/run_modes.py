@@ -7,12 +7,10 @@ import numpy as np
 
 from gradcli.checks.evidence import Outcome
 from gradcli.errors import BadExpression, GradcliError, NotSupported, OutOfTime, TraceDiffers, Undecided
-from gradcli.modes.budget import NotRun
-from gradcli.modes.limits import timed
 from gradcli.modes.mode import Contradiction, Mode, Question
+from gradcli.modes.problem import Effort, NotRun, timed
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.modes.symbolic import Asked, Symbolic
-from gradcli.modes.work import Effort
 from gradcli.report.common import Finding, finding
 from gradcli.words import Kind, ModeStatus, Severity
 

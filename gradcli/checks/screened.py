@@ -15,8 +15,7 @@ from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import GRANT_NARROW, GRANT_SOLVER
 from gradcli.modes.mode import Question
 from gradcli.modes.rounding import EPS
-from gradcli.modes.screening import screen
-from gradcli.modes.screening_result import Limits, ScreeningResult, WrongEntry
+from gradcli.modes.screening import Limits, ScreeningResult, WrongEntry, screen
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch
 from gradcli.request.point import Array

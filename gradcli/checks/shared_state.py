@@ -6,7 +6,7 @@ import numpy as np
 
 from gradcli.checks.request import Request
 from gradcli.errors import GradcliError
-from gradcli.modes.claimed import ClaimedFunction
+from gradcli.modes.claim import ClaimedFunction
 from gradcli.targets.derived import root_of
 from gradcli.targets.facts import Notice
 from gradcli.targets.python import PythonFunction

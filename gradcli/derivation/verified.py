@@ -13,10 +13,9 @@ from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, numbers_besid
 from gradcli.derivation.record import comparisons, inputs_of, suits
 from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError
-from gradcli.modes.budget import Budget
 from gradcli.modes.mode import Question
+from gradcli.modes.problem import Budget, Effort
 from gradcli.modes.registry import MODES
-from gradcli.modes.work import Effort
 from gradcli.report.derive import Check
 from gradcli.request.point import Point
 from gradcli.targets.derived import Gradient, Weighted

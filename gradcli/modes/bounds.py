@@ -13,9 +13,8 @@ from gradcli.arithmetic.program import Program
 from gradcli.arithmetic.tape import Line
 from gradcli.errors import GradcliError, NotSupported, OutOfTime, Undecided
 from gradcli.modes.jacobians import directions, stacked
-from gradcli.modes.lapack import factored
 from gradcli.modes.recording import Recording
-from gradcli.modes.rounding import EPS, FUNCTION_ERROR, rounding_bounds
+from gradcli.modes.rounding import EPS, FUNCTION_ERROR, factored, rounding_bounds
 from gradcli.request.point import Array
 from gradcli.rules.kinds import Factor, Linear, Partial
 from gradcli.targets.python import message_of

@@ -1,24 +1,33 @@
 """The user's own gradient as a mode."""
 
+import contextlib
+import copy
+import inspect
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from gradcli.errors import BadClaim, BadShape, Place, Undecided
+from gradcli.errors import BadClaim, BadShape, FunctionFailed, Place, Undecided
 from gradcli.modes.bounds import SAFETY, infinite, input_rounding, typical_errors
 from gradcli.modes.mode import Available, Question
+from gradcli.modes.recording import MOST_JACOBIAN
 from gradcli.modes.rounding import EPS
 from gradcli.request.point import Array, Cost, Estimate, Witness
 from gradcli.request.target_text import folded
 from gradcli.targets.draws import NO_SIZES, Sizes
 from gradcli.targets.expression import Compiler
 from gradcli.targets.instructions import Instructions
+from gradcli.targets.python import PythonFunction, signature_of
+from gradcli.targets.structure import Branch, Leaf, Node, paths, taken_apart
 from gradcli.targets.tokens import Statement, shared_and_parts
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.shapes import largest, mapped, shape
+from gradcli.tracing.shapes import largest, mapped, shape, size
+
+Matcher = Callable[[Any], dict[str, Any]]
+
 
 GRANT = 1000.0  # rounding radii granted to a claim, whose algorithm is unknown
 GRANT_SOLVER = 10.0  # times the change of a difference quotient by smaller tolerances of the solvers in f
@@ -291,3 +300,331 @@ def in_shape(name: str, x: Array, outputs: tuple[int, ...], inputs: tuple[int, .
         )
         raise WrongShape(says, name, x, {name: x} if outputs == inputs == shape(x) else None)
     return np.reshape(x, outputs + inputs)[()]
+
+
+# Claims made by the user's code: match what a gradient function returns to the inputs that are differentiated.
+
+
+class ClaimedFunction:
+    """A claim that is computed: `compute(values)` calls the user's code, and `match` assigns its result to the inputs.
+
+    Raises  BadClaim if the user's code raises an error, or returns no gradient.
+    """
+
+    for_first: bool  # whether it is one value, for the first input only, as in scipy and jax
+    declines: bool  # whether it returns None for an input
+    place: Place | None = None
+    diagonal: frozenset[str] = frozenset()  # inputs whose claim is the diagonal of a Jacobian
+
+    def __init__(
+        self,
+        text: str,
+        compute: Callable[[Mapping[str, Value]], Any],
+        match: Matcher,
+        at: Mapping[str, Any],
+        precision: Precision = FLOAT64,
+    ) -> None:
+        self.text = text
+        self.precision = precision
+        self.compute = compute
+        self._match = match
+        self._first: tuple[Mapping[str, Any], dict[str, Any]] | None = None
+        self.names: tuple[str, ...] = ()
+        self.for_first = self.declines = False
+        try:
+            self._first = (at, self(at))
+        except WrongShape:
+            return  # wrong for all inputs: the comparison will report it
+        self.names = tuple(self._first[1])
+        if not self.names:
+            raise BadClaim(f"{text} returns no gradient", do="does it lack a return statement?")
+
+    @property
+    def mutates(self) -> bool:
+        """Whether the user's code writes into the inputs it is given."""
+        return isinstance(self.compute, Called) and self.compute.function.copies
+
+    def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
+        """Return the claimed gradient for each input it is claimed for. Raises BadClaim, WrongShape if it is no gradient."""
+        if self._first is not None and values is self._first[0]:
+            return with_zeros(self._first[1], self.diagonal)
+        try:
+            with np.errstate(all="ignore"):
+                found = self.compute(values)
+        except FunctionFailed as error:
+            raise BadClaim(error.what, where=error.where, do=error.do) from error
+        parts = list(found.values()) if isinstance(found, dict) else found
+        self.for_first = not isinstance(found, tuple | list) and not _names_inputs(found, values)
+        self.declines = isinstance(parts, tuple | list) and any(part is None for part in parts)
+        return with_zeros(self._match(found), self.diagonal)
+
+    def after(self, call: Callable[[Mapping[str, Value]], Any]) -> "ClaimedFunction":
+        """Return the same claim, for which `call` is called right before it at the same point."""
+        other, compute = copy.copy(self), self.compute
+
+        def in_turn(values: Mapping[str, Value]) -> Any:
+            call(values)
+            return compute(values)
+
+        other.compute = CalledAfter(compute.function, compute.fixed, call) if isinstance(compute, Called) else in_turn
+        other._first = None
+        return other
+
+
+def _names_inputs(found: Any, inputs: Mapping[str, Any]) -> bool:
+    """Whether a claim is a dict by input, or by the parameters that hold the inputs."""
+    parameters = {path.partition(".")[0].partition("[")[0] for path in inputs} | set(inputs)
+    return isinstance(found, dict) and set(map(str, found)) <= parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """The user's claim as a function of the point; the `fixed` arguments are the same at every point."""
+
+    function: PythonFunction
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, values: Mapping[str, Value]) -> Any:
+        return self.function.returned({**values, **self.fixed})
+
+
+@dataclass(frozen=True, slots=True)
+class CalledAfter(Called):
+    """The user's claim, which reads what another function kept: that is called right before it, at the same point."""
+
+    before: Callable[[Mapping[str, Value]], Any] = lambda values: None
+
+    def __call__(self, values: Mapping[str, Value]) -> Any:
+        self.before(values)
+        return self.function.returned({**values, **self.fixed})
+
+
+def called(claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], *more: Any) -> Called:
+    """Return the user's claim, prepared to be called at a point.
+
+    It gets f's arguments by name if its parameters have these names, else by position, followed by `more`.
+
+    Raises  BadClaim for an object that is not callable.
+    """
+    if not callable(claim):
+        raise BadClaim(f"{text} is not a function", do="name a function that takes the same arguments")
+    signature = signature_of(claim)
+    parameters = list(signature.parameters.values()) if signature else []
+    names = {p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY}
+    required = {p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    kinds = {p.kind for p in parameters}
+    passes_on = inspect.Parameter.VAR_POSITIONAL in kinds and not names & set(arguments)  # all that it gets, in order
+    everything = inspect.Parameter.VAR_KEYWORD in kinds and not passes_on
+    spread = inspect.Parameter.VAR_POSITIONAL in kinds and not everything and bool(set(arguments) - names)
+    if not more and not spread and required <= set(arguments) and (names & set(arguments) or everything):
+        nodes = {name: node for name, node in arguments.items() if name in names or everything}
+        return Called(PythonFunction(claim, text, nodes, ()))
+    left_over = sorted(required - set(arguments))
+    if (
+        len(more) == 1 and len(left_over) == 1 and required - {left_over[0]}
+    ):  # the vector has its own name, in any position
+        nodes = {name: node for name, node in arguments.items() if name in names}
+        with_vector = PythonFunction(claim, text, nodes | {left_over[0]: Leaf("the vector")}, ())
+        return Called(with_vector, {"the vector": more[0]})
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    takes_all = not parameters or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    count = len(arguments) if takes_all else max(0, len(positional) - len(more))
+    chosen: dict[str, Node] = {f"argument {k}": node for k, node in enumerate(list(arguments.values())[:count])}
+    extra = {f"extra {k}": x for k, x in enumerate(more)}
+    by_position = PythonFunction(lambda *xs: claim(*xs), text, chosen | {key: Leaf(key) for key in extra}, ())
+    return Called(by_position, extra)
+
+
+def matcher(
+    arguments: Mapping[str, Node], wrt: Sequence[str], *, chosen: bool, output: tuple[int, ...] = ()
+) -> Matcher:
+    """Return a function that assigns a returned gradient to the inputs `wrt`. It raises BadClaim and WrongShape.
+
+    A dict is keyed by parameter or by path; a tuple follows the order of the parameters. One array is for the only
+    differentiated parameter or, unless the user has `chosen` inputs, for the first. None means not differentiated.
+    """
+    float_paths = {name: [path for path in paths(node) if path in wrt] for name, node in arguments.items()}
+    parameters = [name for name, found in float_paths.items() if found]
+
+    def match(found: Any) -> dict[str, Any]:
+        found = _gathered(found, [arguments[name] for name in parameters])
+        if isinstance(found, dict) and found and set(map(str, found)) <= {*arguments, *wrt}:
+            return _merged(
+                _one(str(name), part, arguments.get(str(name), Leaf(str(name))), output, wrt)
+                for name, part in found.items()
+            )
+        if _in_order(
+            found, len(parameters), chosen, isinstance(arguments.get(parameters[0]), Branch) if parameters else False
+        ):
+            return _merged(
+                _one(name, part, arguments[name], output, wrt) for name, part in zip(parameters, found, strict=False)
+            )
+        if isinstance(found, dict) and found and set(map(str, found)) & {*arguments, *wrt}:
+            strangers = [f"'{name}'" for name in found if str(name) not in {*arguments, *wrt}]
+            raise BadClaim(
+                f"the claim names {', '.join(strangers)}, which is not an input", do=f"inputs: {', '.join(wrt)}"
+            )
+        if not parameters:
+            raise BadClaim("nothing is differentiated", do="--wrt chooses inputs")
+        if isinstance(found, dict) and isinstance(arguments[parameters[0]], Leaf):
+            names = ", ".join(f"'{name}'" for name in found)
+            says = f"the claim names {names}, which is not an input" if found else "the claim is an empty dict"
+            raise BadClaim(says, do=f"inputs: {', '.join(wrt)}")
+        if chosen and len(parameters) > 1:
+            raise BadClaim(
+                f"one gradient is claimed, and {len(parameters)} inputs are differentiated: {', '.join(parameters)}",
+                do="return a tuple in this order, or a dict by name",
+            )
+        if isinstance(found, tuple) and len(found) == 1:
+            found = found[0] if not isinstance(arguments[parameters[0]], Branch) else found
+        return _one(parameters[0], found, arguments[parameters[0]], output, wrt)
+
+    return match
+
+
+def _gathered(found: Any, nodes: Sequence[Node]) -> Any:
+    """Return a tuple with a gradient for each value of `*args` with these in one tuple, as the last parameter holds them."""
+    last = nodes[-1] if len(nodes) > 1 else None
+    if not isinstance(last, Branch) or not isinstance(found, tuple | list) or len(last.parts) < 2:
+        return found
+    first = len(nodes) - 1
+    return (*found[:first], tuple(found[first:])) if len(found) == first + len(last.parts) else found
+
+
+def _in_order(found: Any, count: int, chosen: bool, first_is_nested: bool) -> bool:
+    """Whether a claim holds one gradient for each of several parameters, or for the first ones where none were chosen."""
+    if count < 2 or not isinstance(found, tuple | list) or hasattr(found, "_fields"):
+        return False
+    return len(found) == count or (
+        isinstance(found, tuple) and not chosen and not first_is_nested and 1 < len(found) < count
+    )
+
+
+def _merged(parts: Any) -> dict[str, Any]:
+    return {path: x for part in parts for path, x in part.items()}
+
+
+def _one(name: str, found: Any, node: Node, output: tuple[int, ...], wrt: Sequence[str]) -> dict[str, Any]:
+    """Return the claimed gradients of one parameter's leaves, by path."""
+    if found is None:
+        return {}
+    if isinstance(node, Leaf):
+        return {node.path: dense(name, found)} if node.path in wrt else {}
+    if not isinstance(found, dict | list | tuple) and not hasattr(found, "__dataclass_fields__"):
+        return _split(name, dense(name, found), node, wrt)
+    leaves = taken_apart(name, found)[1]
+    strangers = [path for path in leaves if path not in paths(node)]
+    if strangers:
+        raise WrongShape(f"the claim has an entry {strangers[0]}, but {name} has no such entry")
+    return {path: dense(path, x) for path, x in leaves.items() if path in wrt and x is not None}
+
+
+def _split(name: str, found: Any, node: Node, wrt: Sequence[str]) -> dict[str, Any]:
+    """Return the entries of one array, which was returned for a list or tuple of scalars, by path."""
+    leaves = [path for path in paths(node) if path in wrt]
+    if len(leaves) == 1 and shape(found)[-1:] != (1,):
+        return {leaves[0]: found}  # of one value of *args
+    if shape(found)[-1:] != (len(leaves),):
+        raise WrongShape(f"the claimed gradient of {name} has shape {shape(found)}; it has {len(leaves)} entries")
+    return {path: found[..., k] for k, path in enumerate(leaves)}
+
+
+def dense(name: str, x: Any) -> Any:
+    """Return a claimed gradient as an array: sparse matrices filled in, LinearOperators applied to the unit matrix.
+
+    Raises  BadClaim for values that are not real numbers, masked arrays, and rows of different lengths.
+    """
+    operator = hasattr(x, "matmat") and hasattr(x, "shape")
+    if (operator or hasattr(x, "toarray")) and math.prod(x.shape) > MOST_JACOBIAN:
+        return x  # too large: only its products with vectors are used
+    if hasattr(x, "toarray"):
+        x = x.toarray()
+    elif operator:
+        x = x.matmat(np.eye(x.shape[1]))
+    if isinstance(x, np.ma.MaskedArray) and np.any(np.ma.getmaskarray(x)):
+        raise BadClaim(f"the claimed gradient of {name} is a masked array", do="return x.filled(0.0)")
+    try:
+        array = np.asarray(x)
+    except ValueError:
+        raise BadClaim(f"the claimed gradient of {name} has rows of different lengths", do="return an array") from None
+    if array.dtype.kind == "O" and array.size and not any(isinstance(part, str) for part in array.reshape(-1)):
+        with contextlib.suppress(TypeError, ValueError):
+            array = array.astype(float)
+    if array.dtype.kind not in "fiub":
+        raise BadClaim(
+            f"the claimed gradient of {name} is {_kind(x, array)}, not real numbers", do="return arrays of floats"
+        )
+    return array.astype(np.float64)[()]
+
+
+def _kind(x: Any, array: Any) -> str:
+    return "complex" if array.dtype.kind == "c" else f"of type {type(x).__name__}"
+
+
+def hessian_blocks(found: Any, wrt: Sequence[str], at: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a claimed Hessian as the Jacobian of the gradient, which is one vector: one array for each input.
+
+    The claim is one array, for a single input or for all entries together, or a dict of dicts, or a tuple of tuples.
+
+    Shapes  each result is (n, *shape of the input), n the number of all entries; a claim for all entries is (n, n).
+    Raises  WrongShape for other shapes; BadClaim for values that are not real numbers.
+    """
+    sizes = [size(at[name]) for name in wrt]
+    n = sum(sizes)
+    if isinstance(found, dict | tuple | list) and not hasattr(found, "toarray") and _is_blocks(found, wrt):
+        rows = list(found.values()) if isinstance(found, dict) else list(found)
+        if isinstance(found, dict):
+            rows = [found[name] for name in wrt]
+        columns: dict[str, list[Any]] = {name: [] for name in wrt}
+        for row, of_row in zip(rows, sizes, strict=True):
+            for k, name in enumerate(wrt):
+                block = dense(name, row[name] if isinstance(row, dict) else row[k])
+                if size(block) != of_row * size(at[name]):
+                    raise WrongShape(f"a block of the claimed Hessian beside {name} has shape {shape(block)}")
+                columns[name].append(np.reshape(block, (of_row, *shape(at[name]))))
+        return {name: np.concatenate(parts) for name, parts in columns.items()}
+    whole = dense("the Hessian", found)
+    expected = shape(at[wrt[0]]) * 2 if len(wrt) == 1 else (n, n)
+    if shape(whole) != expected:
+        says = f"the claimed Hessian has shape {shape(whole)}; the right one has shape {expected}"
+        raise WrongShape(says, diagonal=hessian_diagonal(found, wrt, at))
+    flat = np.reshape(whole, (n, n))
+    starts = np.cumsum([0, *sizes])
+    return {name: np.reshape(flat[:, starts[k] : starts[k + 1]], (n, *shape(at[name]))) for k, name in enumerate(wrt)}
+
+
+def hessian_diagonal(found: Any, wrt: Sequence[str], at: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what a claim says of the diagonal of the Hessian, by input; None if it does not have the shape of one.
+
+    Shapes  one array of the shape of the only input, or a dict or tuple of such arrays by input, or the entries of all
+            inputs as one vector.
+    """
+    rows = list(found.values()) if isinstance(found, dict) else found if isinstance(found, tuple | list) else []
+    if any(isinstance(row, dict | tuple | list) and len(wrt) > 1 for row in rows):
+        return None  # the blocks of a whole Hessian
+    if isinstance(found, dict):
+        parts = found if set(found) == set(wrt) else {}
+    elif len(wrt) == 1:
+        parts = {wrt[0]: found}
+    elif isinstance(found, tuple | list) and len(found) == len(wrt):
+        parts = dict(zip(wrt, found, strict=True))
+    elif shape(found) == (sum(size(at[name]) for name in wrt),):
+        ends = np.cumsum([size(at[name]) for name in wrt])
+        pieces = np.split(np.asarray(found), ends[:-1])
+        parts = {name: np.reshape(x, shape(at[name])) for name, x in zip(wrt, pieces, strict=True)}
+    else:
+        parts = {}
+    if not parts or any(not shape(at[name]) or shape(x) != shape(at[name]) for name, x in parts.items()):
+        return None
+    return {name: dense(name, parts[name]) for name in wrt}
+
+
+def _is_blocks(found: Any, wrt: Sequence[str]) -> bool:
+    if isinstance(found, dict):
+        return set(found) == set(wrt)
+    return (
+        len(wrt) > 1
+        and len(found) == len(wrt)
+        and all(isinstance(row, tuple | list | dict) and len(row) == len(wrt) for row in found)
+        and (any(np.ndim(part) > 0 for row in found for part in (row.values() if isinstance(row, dict) else row)))
+    )

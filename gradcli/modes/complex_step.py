@@ -8,7 +8,7 @@ from gradcli.errors import GradcliError, NotSupported, OutOfTime
 from gradcli.modes.jacobians import columns_to_array, directions
 from gradcli.modes.kinks import refuse_undefined
 from gradcli.modes.mode import Available, Question
-from gradcli.modes.work import TRACED
+from gradcli.modes.problem import TRACED
 from gradcli.request.point import Array, Cost, Estimate, Witness
 from gradcli.targets.derived import gradient_in
 from gradcli.tracing.provenance import place

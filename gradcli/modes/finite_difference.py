@@ -7,16 +7,11 @@ import numpy as np
 
 from gradcli.errors import TraceDiffers
 from gradcli.frameworks.native import native_of
-from gradcli.modes.budget import OverBudget
-from gradcli.modes.extrapolation import Difference, widen_zeros
-from gradcli.modes.fine_structure import rough_part
 from gradcli.modes.jacobians import columns_to_array
-from gradcli.modes.line import Line
 from gradcli.modes.mode import Available, Question
-from gradcli.modes.noise import EPS, noise, spacing
+from gradcli.modes.problem import MOST_EVALUATIONS, OverBudget
 from gradcli.modes.second_differences import GradientByValues, hessian_by_values
-from gradcli.modes.steps import TAME, Noise, derivative
-from gradcli.modes.work import MOST_EVALUATIONS
+from gradcli.modes.steps import EPS, TAME, Difference, Line, Noise, derivative, noise, rough_part, spacing, widen_zeros
 from gradcli.request.point import Array, Cost, Estimate, Slopes, Witness
 from gradcli.targets.derived import gradient_in, root_of
 from gradcli.tracing.shapes import shape

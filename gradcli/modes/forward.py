@@ -4,8 +4,8 @@ import numpy as np
 
 from gradcli.modes.jacobians import by_columns
 from gradcli.modes.mode import Available, Question
+from gradcli.modes.problem import TRACED
 from gradcli.modes.rounding import FUNCTION_ERROR
-from gradcli.modes.work import TRACED
 from gradcli.request.point import Cost, Estimate, Witness
 
 

@@ -15,9 +15,8 @@ from gradcli.errors import GradcliError, NotSupported, install_command
 from gradcli.modes.bounds import by_shaking
 from gradcli.modes.jacobians import directions, stacked
 from gradcli.modes.kinks import refuse_undefined
-from gradcli.modes.lapack import factored
 from gradcli.modes.mode import Available, Question
-from gradcli.modes.rounding import EPS
+from gradcli.modes.rounding import EPS, factored
 from gradcli.request.point import Array, Cost, Estimate, Witness
 from gradcli.tracing.primitive import PRIMITIVES, Value
 from gradcli.tracing.shapes import shape, size

@@ -1,6 +1,7 @@
 """What a recorded run shows about its point: kinks, branches, and where values stop being finite."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,10 @@ import numpy as np
 from gradcli.arithmetic.program import Program
 from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, transpose
 from gradcli.errors import Undecided
-from gradcli.modes.infinities import INTO_THE_DOMAIN, TO_FINITE, named, overflow_hint, underflow_hint
 from gradcli.rules.kinds import CAREFUL
-from gradcli.tracing.primitive import Primitive, Value
-from gradcli.tracing.shapes import all_finite
+from gradcli.tracing.primitive import Params, Primitive, Value
+from gradcli.tracing.provenance import code_at
+from gradcli.tracing.shapes import all_finite, shape
 
 _SIGNS = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
 _COMPARISONS = set(_SIGNS)
@@ -162,6 +163,73 @@ def _unspread(mask: Any, x: Value) -> Value:
     return np.minimum(_unbroadcast(np.asarray(mask, dtype=float), x), 1.0)
 
 
+# Why an operation gives a value that is not finite: it overflows, or the point is a pole or outside its domain.
+
+INTO_THE_DOMAIN = "move the point into the domain of the function"
+TO_FINITE = "move the point to where f and its slope are finite"
+_BY_MAXIMUM = "subtract the maximum first (logsumexp, softmax, softplus), or scale the input"
+_UNDERFLOWING = {"exp", "exp2"}
+_UNDERFLOWED = (
+    "exp underflows to 0 before: subtract the maximum first (logsumexp, softmax, softplus), or scale the input"
+)
+_BY_SCALE = "scale the input, or compute with logarithms"
+_EXPONENTIAL = {"exp", "exp2", "expm1"}
+_OPERATORS = {
+    "add": "the sum", "subtract": "the difference", "multiply": "the product", "divide": "the quotient",
+    "power": "the power", "integer_power": "the power", "square": "the square", "reciprocal": "the quotient",
+    "matmul": "the product", "einsum": "the product", "absolute": "the absolute value",
+}  # fmt: skip
+
+
+def named(primitive: Primitive, position: Any) -> str:
+    """Return how a message calls a primitive: by its name if the user wrote it, else `the product` for `x*y`."""
+    written = re.search(rf"\b{primitive.name}\b", code_at(position))
+    return primitive.name if written else _OPERATORS.get(primitive.name, primitive.name)
+
+
+def overflow_hint(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params) -> str | None:
+    """Return advice if the first value that is not finite has overflowed; None if it has another cause."""
+    if not _overflows(primitive, xs, y, params):
+        return None
+    return _BY_MAXIMUM if primitive.name in _EXPONENTIAL else _BY_SCALE
+
+
+def underflow_hint(before: Iterable[Line], xs: Sequence[Value], y: Value) -> str | None:
+    """Return advice if an operation has a pole at 0 where exponentials `before` it underflowed to 0; else None."""
+    bad = ~np.isfinite(np.asarray(y))
+    if not any(np.all(np.equal(np.broadcast_to(x, bad.shape)[bad], 0)) for x in xs if np.size(x) in (1, bad.size)):
+        return None
+    powers = ((p, own[0], z) for p, _, own, z, _, _ in before if p is not None and p.name in _UNDERFLOWING)
+    return _UNDERFLOWED if any(np.any(np.equal(z, 0) & np.isfinite(x)) for _, x, z in powers) else None
+
+
+def _overflows(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params) -> bool:
+    """Whether the first entry that is not finite would be finite in exact arithmetic; the operands are finite."""
+    bad = ~np.isfinite(np.asarray(y))
+    if np.isnan(np.asarray(y)[bad][0]):
+        return False
+    from gradcli.arithmetic.arb import ENTRIES
+
+    exact = ENTRIES.get(primitive.name)
+    if primitive.kind == "elementwise" and exact is not None:
+        return _finite_in_balls(exact, [np.broadcast_to(x, shape(y))[bad].flat[0] for x in xs], params)
+    if primitive.kind in ("linear", "bilinear"):
+        return True
+    flags: list[str] = []
+    with np.errstate(all="ignore", over="call", divide="call", call=lambda kind, _: flags.append(kind)):
+        primitive.fun(*xs, **params)
+    return set(flags) == {"overflow"}
+
+
+def _finite_in_balls(exact: Any, xs: Sequence[Any], params: Params) -> bool:
+    from flint import arb
+
+    try:
+        return bool(exact(*(arb(float(x)) for x in xs), **params).is_finite())
+    except (Undecided, ValueError, TypeError):
+        return False
+
+
 def refuse_undefined(y: Value) -> None:
     """Raise Undecided if a value is not finite: some modes would find a slope even there."""
     if not np.all(np.isfinite(y)):
@@ -219,3 +287,62 @@ def _operand(xs: Sequence[Value], y: Value) -> str:
         else:
             shown.append(f"an array of shape {np.shape(x)}")
     return ", ".join(shown)
+
+
+# How far the point is from the nearest kink that the run did not hit.
+
+
+@dataclass(frozen=True, slots=True)
+class Nearby:
+    """A kink near the point: its operation and place, and how far one entry of an input has to move to reach it.
+
+    That entry is the one that reaches it soonest: entry `at` of the input with this `number`.
+    """
+
+    primitive: Primitive
+    position: Any
+    distance: float
+    number: int
+    at: tuple[int, ...]
+
+
+def nearest(program: Program, bars: Sequence[Value]) -> Nearby | None:
+    """Return the kink whose own argument is nearest to it, with its distance in the inputs by linearisation, or None.
+
+    Cost    one reverse sweep for each operand of that kink.
+    """
+    _, inputs, tape = program
+    best: tuple[float, int, int] | None = None
+    for k, ((primitive, _, xs, _, _, _), bar) in enumerate(zip(tape.lines, bars, strict=True)):
+        if primitive is None or primitive.margin is None or bar is None:
+            continue
+        margin = np.atleast_1d(np.abs(np.asarray(primitive.margin(*xs), dtype=float)))
+        relative = np.where(margin > 0, margin, np.inf) / max(1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in xs))
+        where = int(np.argmin(relative)) if relative.size else 0
+        if relative.size and (best is None or np.ravel(relative)[where] < best[0]):
+            best = float(np.ravel(relative)[where]), k, where
+    return None if best is None or not np.isfinite(best[0]) else _reached(tape, inputs, *best[1:])
+
+
+def _reached(tape: Tape, inputs: Sequence[Recorded], k: int, where: int) -> Nearby | None:
+    primitive, slots, xs, _, _, position = tape.lines[k]
+    if primitive is None or primitive.margin is None:
+        return None
+    whole = np.asarray(primitive.margin(*xs), dtype=float)
+    margin = abs(float(np.ravel(whole)[where]))
+    slopes: list[Any] = [np.zeros(np.shape(x.primal)) for x in inputs]
+    for sign, slot, x in zip((1.0, -1.0), slots, xs, strict=False):
+        if slot == CONSTANT or np.shape(x) != np.shape(whole):
+            continue
+        seed = np.zeros(whole.size)
+        seed[where] = sign
+        found = tape.sweep(slot, seed.reshape(whole.shape)[()])
+        for n, recorded in enumerate(inputs):
+            if found[recorded.slot] is not None:
+                slopes[n] = slopes[n] + found[recorded.slot]
+    fastest = [float(np.max(np.abs(s), initial=0.0)) for s in slopes]
+    number = int(np.argmax(fastest))
+    if not fastest[number] > 0:
+        return None
+    at = np.unravel_index(int(np.argmax(np.abs(slopes[number]))), np.shape(slopes[number]))
+    return Nearby(primitive, position, margin / fastest[number], number, tuple(int(i) for i in at))

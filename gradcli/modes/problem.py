@@ -1,24 +1,217 @@
 """The problem that all modes solve: the gradient of one function at one point."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
+from math import inf
+from typing import Any
 
 import numpy as np
 
-from gradcli.errors import BadExpression, FunctionFailed
-from gradcli.modes import limits
-from gradcli.modes.budget import WITHOUT_LIMITS, Budget
-from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
-from gradcli.modes.work import Effort
-from gradcli.request.point import Array, Point
+from gradcli.errors import BadExpression, BadOption, FunctionFailed, GradcliError, OutOfTime
+from gradcli.request.point import Array, Estimate, Point
 from gradcli.targets.facts import Function, of
+from gradcli.tracing.cost import Work
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, size
 
 MANY = 5_000  # entries: if there are more, a claim is compared with the reverse sweep, unless more is requested
 _TIMED = 3  # evaluations, of which the fastest is reported
+
+
+# The budget of one gradient: scalar operations and evaluations, which are counted, and the user's time limit.
+
+
+class NotRun(GradcliError):
+    """A mode was not run, because it was predicted to cost too much."""
+
+    kind = "not run"
+
+
+class OverBudget(NotRun):
+    """A mode was not run, because it would take more evaluations than the user allows."""
+
+
+# How much work a mode is, counted on the recorded program: scalar operations, never seconds.
+#
+# What runs by default is decided by these counts, so that it is the same on every machine and under every load.
+
+CALL = 1_000  # scalar operations that take as long as one call of numpy
+FUNCTION = 10_000  # the same, for one call of the user's function
+TRACED = 4  # times the function: one traced evaluation
+REVERSE = 5  # times the function: recording it and sweeping back
+_BALL = 6_000  # scalar operations that take as long as one on balls, forward and backward
+_BALL_PRODUCT = 30  # the same, for one multiply-add of a matrix product in balls
+MOST_EVALUATIONS = 100_000  # of a function that can only be called, unless the user allows another number
+
+
+class Effort(Enum):
+    """How many scalar operations a mode may take.
+
+    The default is 30,000 operations on balls; `--modes all` allows what takes about ten seconds, and a mode that is
+    requested by name has no limit.
+    """
+
+    DEFAULT = 30_000.0 * _BALL
+    ALL = 1e10
+    NAMED = inf
+
+
+def work(line: Any) -> Work:
+    """Return the work of one line."""
+    primitive, _, xs, y, params, _ = line
+    return Work() if primitive is None else primitive.cost.work(xs, y, params or {})
+
+
+def work_of(lines: Iterable[Any]) -> int:
+    """Return the work of one evaluation, in scalar operations: those of the lines, and what calling numpy costs."""
+    return FUNCTION + sum(CALL + found.entries + found.products for found in map(work, lines))
+
+
+def work_in_balls(lines: Iterable[Any]) -> int:
+    """Return the work of a forward and a backward sweep in balls, in scalar operations of float64."""
+    return sum(found.entries * _BALL + found.products * _BALL_PRODUCT for found in map(work, lines))
+
+
+def balls(work: float) -> float:
+    """Return work as a number of operations on balls."""
+    return work / _BALL
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a mode may take: scalar operations, limited by its effort, and seconds, limited only if the user says so."""
+
+    effort: Effort = Effort.NAMED
+    mode_timeout: float | None = None
+
+    def at_least(self, effort: Effort) -> "Budget":
+        """Return the same budget with this effort, or its own effort if that is greater."""
+        return replace(self, effort=max(self.effort, effort, key=lambda e: e.value))
+
+    def admit(self, work: float, what: str, *, essential: bool = False) -> None:
+        """Check that a mode may make `work` scalar operations, which `what` describes in the message.
+
+        `essential` work gets at least the limit of `--modes all`.
+
+        Raises  NotRun if the work is over the limit.
+        """
+        allowed = max(self.effort.value, Effort.ALL.value) if essential else self.effort.value
+        if work <= allowed:
+            return
+        asked = "--modes all" if work <= Effort.ALL.value else "request the mode by name: --modes"
+        raise NotRun(f"it takes {what}, about {work:.0e} operations in all, over the limit of {allowed:.0e}", do=asked)
+
+
+WITHOUT_LIMITS = Budget()
+
+
+# `--mode-timeout`: a mode is stopped before its next evaluation of f, once its time is up. Time decides nothing else.
+
+_DEADLINE: ContextVar[float] = ContextVar("deadline", default=inf)  # of the mode that runs, on the monotonic clock
+
+
+def stopped(g: Callable[..., Value], seconds: float) -> Callable[..., Value]:
+    """Return a function that raises OutOfTime once the time of the mode that calls it is up."""
+
+    def called(*xs: Value) -> Value:
+        if time.monotonic() > _DEADLINE.get():
+            raise out_of_time(seconds)
+        return g(*xs)
+
+    return called
+
+
+def out_of_time(seconds: float) -> OutOfTime:
+    """Return the error of a mode whose time is up."""
+    return OutOfTime(f"it was stopped after {seconds:g} s", do=f"--mode-timeout {4 * seconds:g}s, or drop the limit")
+
+
+def timed(compute: Callable[[], Estimate], seconds: float | None) -> Estimate:
+    """Compute an estimate, and return it with the seconds it took; within `compute`, OutOfTime is raised after `seconds`."""
+    start = time.perf_counter()
+    token = _DEADLINE.set(time.monotonic() + (inf if seconds is None else seconds))
+    try:
+        estimate = compute()
+    finally:
+        _DEADLINE.reset(token)
+    if estimate.cost.seconds:
+        return estimate  # the mode has timed itself
+    return replace(estimate, cost=replace(estimate.cost, seconds=time.perf_counter() - start))
+
+
+# The user's settings for steps: their length, the edges of the domain, the typical size of an input, the calls allowed.
+
+Edges = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Stepping:
+    """How differences may step; gradcli chooses what is not given.
+
+    Units   `h`, and by input `edges` and `scales`, in units of the input; `budget` in evaluations of f.
+    Raises  BadOption for steps, sizes and budgets that are not positive, and for edges in the wrong order.
+    """
+
+    h: float | None = None
+    edges: Mapping[str, Edges] = field(default_factory=dict)
+    scales: Mapping[str, float] = field(default_factory=dict)
+    budget: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.h is not None and not 0 < self.h < np.inf:
+            raise BadOption(f"--h takes a positive step, not {self.h:g}", do="drop --h: gradcli chooses steps itself")
+        for name, (low, high) in self.edges.items():
+            if not low < high:
+                says = f"--bounds takes NAME=LOW:HIGH, not '{name}={low:g}:{high:g}'"
+                raise BadOption(says, do='write --bounds "k=0:inf"')
+        if not all(0 < size < np.inf for size in self.scales.values()):
+            raise BadOption("--scale takes positive sizes", do='write --scale "x=1e-3"')
+        if self.budget is not None and self.budget < 1:
+            raise BadOption(
+                f"--budget takes a positive number of evaluations, not {self.budget}", do="write --budget 500"
+            )
+
+    def of(self, name: str) -> Edges:
+        """Return the lower and the upper edge of an input; infinite if there is none."""
+        return self.edges.get(name, (-np.inf, np.inf))
+
+    def sizes(self, name: str, x: Any) -> Any:
+        """Return the size of each entry of an input; for an entry of zero, the user's scale, or one."""
+        sizes = np.abs(x)
+        return sizes if np.all(sizes) else np.where(np.asarray(x) == 0, self.scales.get(name, 1.0), sizes)
+
+    def inward(self, name: str, x: Any, v: Any) -> Any:
+        """Return a direction in which entries at an edge of the domain point inward."""
+        if name not in self.edges:
+            return v
+        low, high = self.of(name)
+        return np.where(np.asarray(x) <= low, np.abs(v), np.where(np.asarray(x) >= high, -np.abs(v), v))
+
+    def moved_inside(self, name: str, x: Any) -> Any:
+        """Return values moved inside the edges where they lie outside."""
+        low, high = self.of(name)
+        if np.isinf(low) or np.isinf(high):
+            moved = low + np.abs(x) if np.isinf(high) else high - np.abs(x)
+        else:
+            moved = low + (high - low) / (1 + np.exp(-x))
+        return np.where((low <= x) & (x <= high), x, moved)[()]
+
+    def inside(self, names: tuple[str, ...], xs: tuple[Any, ...]) -> bool:
+        """Whether values lie inside the edges; tracers are not checked."""
+        for name, x in zip(names, xs, strict=True):
+            low, high = self.of(name)
+            if isinstance(x, np.ndarray | float) and not (
+                np.all(np.asarray(x) >= low) and np.all(np.asarray(x) <= high)
+            ):
+                return False
+        return True
+
+
+DEFAULT_STEPPING = Stepping()
 
 
 @dataclass(frozen=True)
@@ -45,7 +238,7 @@ class Problem:
     def g(self) -> Callable[..., Value]:
         """The function of those inputs alone. Raises OutOfTime in a mode whose time is up."""
         g = of(self.f, self.point.values, self.wrt)
-        return g if self.budget.mode_timeout is None else limits.stopped(g, self.budget.mode_timeout)
+        return g if self.budget.mode_timeout is None else stopped(g, self.budget.mode_timeout)
 
     def near(self, *xs: Value) -> Value:
         """Return the user's function at another point: nan beyond the user's bounds, and where it raises or changes shape."""

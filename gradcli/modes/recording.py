@@ -12,17 +12,13 @@ import numpy as np
 from gradcli.arithmetic.program import Program, record
 from gradcli.arithmetic.tape import CONSTANT, METER, Line, Recorded
 from gradcli.errors import GradcliError, NotSupported, OutOfTime
-from gradcli.modes.budget import NotRun
 from gradcli.modes.jacobians import by_columns, by_rows, stacked
-from gradcli.modes.kinks import Branch, Mark, branches, first_not_finite, kinks
-from gradcli.modes.lapack import roundings_of
-from gradcli.modes.margins import Nearby, nearest
-from gradcli.modes.problem import MANY, Problem
-from gradcli.modes.rounding import EPS, contribution
+from gradcli.modes.kinks import Branch, Mark, Nearby, branches, first_not_finite, kinks, nearest
+from gradcli.modes.problem import MANY, REVERSE, TRACED, Effort, NotRun, Problem, balls, work, work_in_balls, work_of
+from gradcli.modes.rounding import EPS, contribution, roundings_of
 from gradcli.modes.solver_changes import SolverChanges, solvers_of
 from gradcli.modes.stairs import at_jumps, staircases
 from gradcli.modes.trace_test import random_weights
-from gradcli.modes.work import REVERSE, TRACED, Effort, balls, work, work_in_balls, work_of
 from gradcli.request.point import Array
 from gradcli.targets.checkpoint import keeping
 from gradcli.targets.derived import gradient_in, root_of

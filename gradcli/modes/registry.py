@@ -11,9 +11,9 @@ from gradcli.modes.finite_difference import FiniteDifference
 from gradcli.modes.forward import Forward
 from gradcli.modes.framework import FrameworkMode
 from gradcli.modes.mode import Mode
+from gradcli.modes.problem import Effort
 from gradcli.modes.reverse import Reverse
 from gradcli.modes.symbolic import Symbolic
-from gradcli.modes.work import Effort
 from gradcli.request.point import Witness
 
 OWN: dict[str, Mode] = {

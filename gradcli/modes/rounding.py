@@ -1,19 +1,30 @@
 """Bound the rounding error of a float64 gradient by repeating its reverse sweep in ball arithmetic (Arb) at 53 bits."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from gradcli.arithmetic.arb import MATRICES
 from gradcli.arithmetic.ball import Ball, precision, radius
 from gradcli.arithmetic.program import record
-from gradcli.arithmetic.tape import Recorded
+from gradcli.arithmetic.tape import Line, Recorded
 from gradcli.modes.jacobians import by_rows, stacked
 from gradcli.request.point import Array
 from gradcli.rules.kinds import KERNELS
-from gradcli.tracing.primitive import Value
+from gradcli.tracing.primitive import Primitive, Value
 from gradcli.tracing.shapes import blocks, part_of
+
+_SOLVES = frozenset({"det", "logdet", "inv", "solve", "cholesky"})  # operations whose slopes divide by the matrix
+_LOST = 1e-2  # n times the condition number, in roundings of one: above it errors no longer grow with the perturbation
+_SINGULAR = 1e12  # roundings, at most: for a singular matrix nothing is known
+
+
+def factored(lines: Iterable[Line]) -> bool:
+    """Whether LAPACK factors a matrix in one of the lines: balls use other algorithms, and do not bound its rounding."""
+    return any(p is not None and p.kind == "differential" and p.name in MATRICES for p, *_ in lines)
+
 
 EPS = float(np.finfo(np.float64).eps)
 FUNCTION_ERROR = 8 * EPS  # relative: the assumed largest rounding error of a kernel or of a numpy function
@@ -74,3 +85,78 @@ def _value_and_radii(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Valu
         y = program.y
         value = y.primal if isinstance(y, Recorded) else y
         return value, [stacked(radii, y, k, x) for k, x in enumerate(xs)]
+
+
+# An a priori bound of the rounding in LAPACK's factorisations, whose kernels differ between processors.
+
+
+def solves_singular(lines: Iterable[Line]) -> bool:
+    """Whether a matrix that one of the lines solves with is singular up to rounding: no run shows how far off its result is."""
+    return any(
+        primitive is not None and primitive.name in _SOLVES and EPS * _condition_times_size(xs[0]) > _LOST
+        for primitive, _, xs, *_ in lines
+    )
+
+
+def roundings_of(primitive: Primitive, xs: Sequence[Value]) -> float:
+    """Return by how many roundings the result of an operation may be off: one, or for LAPACK n times the condition number."""
+    if primitive.kind != "differential" or primitive.name not in MATRICES:
+        return 1.0
+    return min(_condition_times_size(xs[0]), _SINGULAR)
+
+
+def _condition_times_size(a: Value) -> float:
+    """Return n times the condition number of a matrix, the largest of several; 1 for what is no matrix of numbers."""
+    if not isinstance(a, np.ndarray) or a.ndim < 2 or not a.size or not np.all(np.isfinite(a)):
+        return 1.0
+    return float(max(a.shape[-2:]) * np.max(np.linalg.cond(a)))
+
+
+# Tell rounding errors from mistakes: between nearby points rounding errors change, and a mistake stays.
+
+_NEARBY = 8  # points where the errors are measured
+_FEWER = 2.0**-8  # times the error in the narrow format: a larger one in the wide format is no loss of digits
+_AS_MANY = 16.0  # times the error that is expected of a loss of as many digits
+_STAYS = 25.0  # times the variance of a mean: a larger mean error does not come from rounding
+
+Values = Mapping[str, Any]
+
+
+def errors_change(
+    off: Callable[[Values], Any | None], at: Values, moved: Sequence[str], seed: int, eps: float
+) -> bool | None:
+    """Return whether errors change between points near `at` as rounding errors do. `off(values)` returns the errors there.
+
+    The inputs `moved` are moved by one or two ulps. None if `off` returns None at a point.
+
+    Shapes  `off` returns a vector, of the same length at each point.
+    Units   `eps` is the machine epsilon of the format.
+    """
+    rng = np.random.default_rng([seed, 0xF0])
+    errors = []
+    for _ in range(_NEARBY):
+        error = off({**at, **{name: _nearby(at[name], eps, rng) for name in moved}})
+        if error is None:
+            return None
+        errors.append(error)
+    with np.errstate(all="ignore"):
+        mean = np.mean(errors, axis=0)
+        noise = np.var(errors, axis=0, ddof=1) / _NEARBY  # of the mean
+        return bool(np.sum(np.square(mean)) <= _STAYS * np.sum(noise))
+
+
+def loses_as_many_digits(error: float, wide_error: float, eps: float, wide_eps: float) -> bool:
+    """Whether an error in a narrow format is about what rounding makes of one in a wide format, where it is smaller.
+
+    This holds for sums that lose small terms, whose errors do not change between nearby points.
+
+    Units  both errors are relative to the same size.
+    """
+    return wide_error <= _FEWER * error and error <= _AS_MANY * max(wide_error, wide_eps) * eps / wide_eps
+
+
+def _nearby(x: Any, eps: float, rng: np.random.Generator) -> Any:
+    """Return a value in a format of machine epsilon `eps`, each entry one or two ulps away from that of `x`."""
+    ulps = rng.integers(1, 3, np.shape(x)) * rng.choice([-1.0, 1.0], np.shape(x))
+    mantissa, exponent = np.frexp(np.asarray(x) * (1 + eps * ulps))
+    return np.ldexp(np.round(mantissa * 2 / eps) * eps / 2, exponent)[()]

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from gradcli.errors import BadOption
 
 Rounded = Callable[[Any], Any]
@@ -102,3 +104,30 @@ def schemes_of(text: str | None) -> tuple[Scheme, ...]:
     if not found:
         raise BadOption("--schemes names none", do=f"schemes: {', '.join(_BY_NAME)}")
     return tuple(dict.fromkeys(found))
+
+
+# Slopes of noisy curves on logarithmic axes.
+
+
+def log_slope(x: Any, y: Any) -> float | None:
+    """Return the exponent p of y ~ x^p: the median of the slopes between all pairs of points; None for fewer than three.
+
+    Source  Theil (1950) and Sen (1968): a few outliers do not change this slope.
+    """
+    x, y = np.log(np.asarray(x, dtype=float)), np.log(np.asarray(y, dtype=float))
+    known = np.isfinite(x) & np.isfinite(y)
+    x, y = x[known], y[known]
+    if len(x) < 3:
+        return None
+    i, j = np.triu_indices(len(x), 1)
+    apart = x[j] != x[i]
+    return float(np.median((y[j] - y[i])[apart] / (x[j] - x[i])[apart])) if np.any(apart) else None
+
+
+def neighbours(x: Any) -> Any:
+    """Return the median of each value of a curve and its two neighbours, so that a single lucky point has no effect.
+
+    Shapes  as x; curves lie along the last axis.
+    """
+    padded = np.concatenate([x[..., :1], x, x[..., -1:]], axis=-1)
+    return np.median(np.stack([padded[..., :-2], padded[..., 1:-1], padded[..., 2:]]), axis=0)

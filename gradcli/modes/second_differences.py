@@ -6,12 +6,17 @@ from functools import partial
 import numpy as np
 
 from gradcli.errors import NotSupported
-from gradcli.modes.budget import WITHOUT_LIMITS, Budget, OverBudget
-from gradcli.modes.problem import Problem
+from gradcli.modes.problem import (
+    DEFAULT_STEPPING,
+    MOST_EVALUATIONS,
+    WITHOUT_LIMITS,
+    Budget,
+    OverBudget,
+    Problem,
+    Stepping,
+)
 from gradcli.modes.rounding import EPS
-from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.modes.steps import Line, derivative, second_derivative
-from gradcli.modes.work import MOST_EVALUATIONS
 from gradcli.request.point import Array, Cost, Estimate, Point
 from gradcli.targets.derived import STEP, Along, Gradient, SumOfEntries
 from gradcli.targets.facts import Function

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import GradcliError, NotSupported, Undecided
-from gradcli.modes.budget import NotRun
-from gradcli.modes.infinities import TO_FINITE
-from gradcli.modes.limits import out_of_time
+from gradcli.modes.kinks import TO_FINITE
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.plan import plan
-from gradcli.modes.work import Effort
+from gradcli.modes.problem import Effort, NotRun, out_of_time
 from gradcli.process.workers import WORKERS, Late, Worker
 from gradcli.request.point import Cost, Estimate, Witness
 from gradcli.tracing.shapes import size

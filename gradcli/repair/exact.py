@@ -11,8 +11,7 @@ from gradcli.arithmetic.program import Program, record
 from gradcli.checks.request import Request
 from gradcli.checks.structure import ClaimOnSurfaces
 from gradcli.errors import GradcliError, Place, Span
-from gradcli.modes.claim import Claimed, ClaimedExpressions
-from gradcli.modes.claimed import Called, ClaimedFunction
+from gradcli.modes.claim import Called, Claimed, ClaimedExpressions, ClaimedFunction
 from gradcli.modes.rounding import EPS
 from gradcli.targets.python import flattened
 from gradcli.tracing.primitive import Value

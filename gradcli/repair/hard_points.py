@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.modes.stepping import Stepping
+from gradcli.modes.problem import Stepping
 from gradcli.targets.facts import assumed, drawn
 
 Values = dict[str, Any]

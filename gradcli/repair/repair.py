@@ -14,8 +14,7 @@ from gradcli.checks.asked import CheckOptions, lengths_at
 from gradcli.checks.budget import CauseBudget
 from gradcli.checks.request import Request
 from gradcli.errors import GradcliError
-from gradcli.modes.claim import ClaimedExpressions, in_shape
-from gradcli.modes.claimed import ClaimedFunction
+from gradcli.modes.claim import ClaimedExpressions, ClaimedFunction, in_shape
 from gradcli.process.workers import Late, Worker
 from gradcli.repair.composed import lacking
 from gradcli.repair.edits import edits_of

@@ -16,8 +16,7 @@ from gradcli.checks.causes import Verified
 from gradcli.checks.check import verify
 from gradcli.checks.request import Request
 from gradcli.errors import BadOption, GradcliError, Place
-from gradcli.modes.claim import Claimed, WrongShape, in_shape
-from gradcli.modes.claimed import Called, ClaimedFunction
+from gradcli.modes.claim import Called, Claimed, ClaimedFunction, WrongShape, in_shape
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.repair.exact import Named, both_ways, function_of, loss

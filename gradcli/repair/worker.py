@@ -21,7 +21,7 @@ from gradcli.checks.budget import CauseBudget
 from gradcli.checks.request import Request
 from gradcli.checks.shared_state import in_turn
 from gradcli.errors import BadClaim, GradcliError
-from gradcli.modes.claimed import ClaimedFunction
+from gradcli.modes.claim import ClaimedFunction
 from gradcli.process.pipes import die_with
 from gradcli.process.workers import LENGTH
 from gradcli.repair.code import CodeClaim

@@ -17,14 +17,14 @@ from gradcli.checks.request import Request
 from gradcli.checks.run_modes import answered, missing, reference_of, run
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.modes.claim import Claim
-from gradcli.modes.infinities import TO_FINITE
 from gradcli.modes.jacobians import stacked
+from gradcli.modes.kinks import TO_FINITE
 from gradcli.modes.mode import Question
+from gradcli.modes.problem import Effort
 from gradcli.modes.registry import MODES
 from gradcli.modes.rounding import EPS
 from gradcli.modes.schemes import SCHEMES
 from gradcli.modes.solver_changes import smaller_tolerances
-from gradcli.modes.work import Effort
 from gradcli.report import numbers
 from gradcli.report.absent import ABSENT, Absent
 from gradcli.report.common import Finding, Target, finding

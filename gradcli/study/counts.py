@@ -12,7 +12,7 @@ import numpy as np
 from gradcli.arithmetic.program import record
 from gradcli.arithmetic.tape import CONSTANT, Line, read_by_rules
 from gradcli.modes.mode import Question
-from gradcli.modes.work import work
+from gradcli.modes.problem import work
 from gradcli.study.cost import MOST_LINES, counted, gradient_of, tangent_of
 from gradcli.targets.checkpoint import inside, keeping
 from gradcli.tracing.cost import Operations

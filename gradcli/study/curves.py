@@ -9,8 +9,7 @@ from flint import arb
 
 from gradcli.arithmetic.ball import precision
 from gradcli.arithmetic.floats import GUARD, Format, nearest_of, of_bits
-from gradcli.modes.schemes import Scheme
-from gradcli.modes.slopes import log_slope, neighbours
+from gradcli.modes.schemes import Scheme, log_slope, neighbours
 from gradcli.report.absent import ABSENT, Absent
 from gradcli.report.sweep_rows import Best, Curve, Predicted, Useless, Why
 from gradcli.study.rays import Ray, Rays, directions, in_balls

@@ -20,10 +20,10 @@ from gradcli.checks.request import Request
 from gradcli.checks.run_modes import attempt
 from gradcli.errors import BadOption, GradcliError, TooLarge
 from gradcli.modes.mode import Question
+from gradcli.modes.problem import Effort
 from gradcli.modes.registry import MODES
-from gradcli.modes.slopes import log_slope
+from gradcli.modes.schemes import log_slope
 from gradcli.modes.steps import TAME
-from gradcli.modes.work import Effort
 from gradcli.report.growth import CHECKPOINTED, Cell, Crossing, Exponents, Growth, Row, primal
 from gradcli.study import cost
 from gradcli.study.counts import Counts, Outline, counts, outline

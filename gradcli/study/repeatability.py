@@ -3,7 +3,7 @@
 import numpy as np
 
 from gradcli.modes.mode import Question
-from gradcli.modes.noise import left_over, near
+from gradcli.modes.steps import left_over, near
 from gradcli.report.common import Finding, finding
 from gradcli.study.cost import takes_at_most
 from gradcli.study.rays import Ray, directions, weights

@@ -16,15 +16,13 @@ from gradcli.checks.evidence import Outcome
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import attempt
 from gradcli.errors import BadOption, GradcliError, NotSupported, Undecided
-from gradcli.modes.budget import Budget
 from gradcli.modes.complex_step import ComplexStep
-from gradcli.modes.infinities import TO_FINITE
+from gradcli.modes.kinks import TO_FINITE
 from gradcli.modes.mode import Question
-from gradcli.modes.noise import EPS, left_over, near
+from gradcli.modes.problem import Budget, Effort
 from gradcli.modes.registry import MODES
-from gradcli.modes.schemes import ONE_SIDED, SCHEMES, Scheme, schemes_of
-from gradcli.modes.slopes import log_slope
-from gradcli.modes.work import Effort
+from gradcli.modes.schemes import ONE_SIDED, SCHEMES, Scheme, log_slope, schemes_of
+from gradcli.modes.steps import EPS, left_over, near
 from gradcli.report import numbers
 from gradcli.report.absent import ABSENT, Absent
 from gradcli.report.common import Finding, Target, finding

@@ -19,7 +19,7 @@ from gradcli.arithmetic.tape import CONSTANT, SPENT, Line, Recorded, Tape, sweep
 from gradcli.checks.environment import environment
 from gradcli.errors import GradcliError, Place, Span
 from gradcli.modes.mode import Question
-from gradcli.modes.work import Effort
+from gradcli.modes.problem import Effort
 from gradcli.report import numbers
 from gradcli.report.absent import ABSENT, Absent
 from gradcli.report.common import SourceLine, Target, finding

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import gradcli as package
-from gradcli.modes import claimed, recording
+from gradcli.modes import claim as claimed
+from gradcli.modes import recording
 from tests.targets.test_loading import written
 
 QUICK = ("--modes", "forward,reverse,fd")

@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.checks.build import settings_of
 from gradcli.errors import BadOption
-from gradcli.modes.stepping import Stepping
+from gradcli.modes.problem import Stepping
 from gradcli.process.workers import WORKERS
 from gradcli.request.option_values import edges
 from gradcli.request.options import Options, rows_of

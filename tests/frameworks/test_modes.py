@@ -9,9 +9,8 @@ import pytest
 
 import gradcli as api
 from gradcli.errors import NotSupported
-from gradcli.modes.budget import Budget, NotRun
+from gradcli.modes.problem import Budget, Effort, NotRun
 from gradcli.modes.registry import FRAMEWORKS, MODES
-from gradcli.modes.work import Effort
 from gradcli.tracing.primitive import PRIMITIVES
 from tests.frameworks.asking import asked
 

@@ -7,7 +7,7 @@ import pytest
 
 import gradcli
 from gradcli.modes import certified
-from gradcli.modes.certified_direction import certified_difference
+from gradcli.modes.certified import certified_difference
 from gradcli.modes.mode import Question
 from gradcli.request.point import Point
 from gradcli.targets.expression import Expression

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic.program import record
-from gradcli.modes.margins import Nearby, nearest
+from gradcli.modes.kinks import Nearby, nearest
 from gradcli.tracing.primitive import PRIMITIVES
 from tests.rows import for_rows
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.modes.rounding_errors import errors_change, loses_as_many_digits
+from gradcli.modes.rounding import errors_change, loses_as_many_digits
 from tests.rows import for_rows
 
 EPS = 2.0**-7

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.modes.screening import screen
-from gradcli.modes.screening_result import Limits, ScreeningResult
+from gradcli.modes.screening import Limits, ScreeningResult, screen
 from tests.rows import for_rows
 
 Problem = tuple[Any, Callable[[Any], float], Any]

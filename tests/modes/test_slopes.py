@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.modes.slopes import log_slope, neighbours
+from gradcli.modes.schemes import log_slope, neighbours
 from tests.rows import for_rows
 
 H = 10.0 ** -np.arange(0, 10, 1 / 3)

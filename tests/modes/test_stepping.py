@@ -8,10 +8,9 @@ import pytest
 import gradcli
 from gradcli.checks.witness import directional
 from gradcli.errors import BadOption
-from gradcli.modes.budget import NotRun
 from gradcli.modes.finite_difference import CALLS, FiniteDifference
 from gradcli.modes.mode import Question
-from gradcli.modes.stepping import DEFAULT_STEPPING, Stepping
+from gradcli.modes.problem import DEFAULT_STEPPING, NotRun, Stepping
 from gradcli.request.point import Estimate, Point
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows

@@ -7,8 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from gradcli.modes.noise import noise
-from gradcli.modes.steps import SAFETY, Line, Noise, derivative
+from gradcli.modes.steps import SAFETY, Line, Noise, derivative, noise
 from tests.rows import for_rows
 
 EPS = float(np.finfo(np.float64).eps)

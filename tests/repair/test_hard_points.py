@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.modes.stepping import Stepping
+from gradcli.modes.problem import Stepping
 from gradcli.repair.hard_points import Around, hard_points
 
 X = np.array([0.5, -1.5, 2.0])

@@ -8,8 +8,7 @@ import numpy as np
 from gradcli.arithmetic.ball import Ball, error_of, precision, radius
 from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.program import record, vjp
-from gradcli.modes.noise import noise
-from gradcli.modes.steps import Line, Noise, derivative
+from gradcli.modes.steps import Line, Noise, derivative, noise
 
 EPS = float(np.finfo(np.float64).eps)
 Function = Callable[..., Any]
