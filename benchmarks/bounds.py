@@ -24,7 +24,7 @@ from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.targets.points import WHOLE, read
-from gradcli.checks.entries import USEFUL
+from gradcli.checks.evidence import USEFUL
 from gradcli.checks.run_modes import attempt
 from gradcli.checks.probe import Located, expression_at, function_at
 

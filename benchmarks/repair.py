@@ -39,7 +39,7 @@ from gradcli.repair.full_check import full_check
 from gradcli.request.options import Options
 from gradcli.modes.redraw import redraw_inputs, resize_inputs
 from gradcli.targets.target_request import TargetRequest
-from gradcli.checks.asked import CheckOptions, request
+from gradcli.checks.build import CheckOptions, request
 from gradcli.checks.build import settings_of
 
 NEAR = 1e-9  # relative to the largest entry

@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradcli.checks.asked import CheckOptions, request
-from gradcli.checks.budget import MOST, CauseBudget
-from gradcli.checks.build import settings_of
+from gradcli.checks.build import CheckOptions, request, settings_of
 from gradcli.checks.causes import with_causes
 from gradcli.checks.check import verify
+from gradcli.checks.wrong import MOST, CauseBudget
 from gradcli.derivation.right_answer import right_answer
 from gradcli.repair.full_check import full_check
 from gradcli.request.options import Options

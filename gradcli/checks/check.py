@@ -3,40 +3,63 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from gradcli.checks.budget import FEWEST, CauseBudget
+from gradcli.arithmetic.tape import held_bytes
 from gradcli.checks.causes import Cause, PointResult, Verified, calls_of, cause_at, with_causes, within_time
-from gradcli.checks.decide import decide
-from gradcli.checks.environment import environment
-from gradcli.checks.evidence import EvidenceKind, Outcome
+from gradcli.checks.decide import Decision, decide
+from gradcli.checks.evidence import (
+    CANNOT_TELL,
+    DISAGREE,
+    Evidence,
+    EvidenceKind,
+    Outcome,
+    Projections,
+    allowed,
+    word_of,
+)
 from gradcli.checks.examine import examined
 from gradcli.checks.findings_at_point import add_claim, compare_all, place_findings
+from gradcli.checks.implementation import environment
 from gradcli.checks.kernel_scenarios import compared
-from gradcli.checks.memory import admit_inputs, admit_recording
 from gradcli.checks.more_evidence import ALONE, evidence_of, with_evidence
 from gradcli.checks.narrow_formats import format_evidence
-from gradcli.checks.point_check import PointCheck
-from gradcli.checks.point_reports import report_of, unfinished
-from gradcli.checks.projection import projected
 from gradcli.checks.request import Request
-from gradcli.checks.run_modes import missing, reference_of, run
-from gradcli.checks.second_order import asymmetry, by_values, first_order
-from gradcli.checks.shared_state import in_turn
-from gradcli.errors import FunctionFailed, TraceEnded
-from gradcli.modes.claim import Claimed
+from gradcli.checks.run_modes import PointCheck, missing, reference_of, run
+from gradcli.checks.wrong import FEWEST, CauseBudget
+from gradcli.errors import FunctionFailed, GradcliError, TooLarge, TraceEnded
+from gradcli.modes.claim import Claimed, ClaimedFunction, WrongShape, in_shape
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import FRAMEWORKS, MODES
+from gradcli.modes.second_differences import GradientByValues
 from gradcli.modes.solver_changes import smaller_tolerances, solvers_of
+from gradcli.modes.steps import second_derivative
 from gradcli.modes.trace_test import TraceTest
 from gradcli.report.absent import ABSENT, Absent
 from gradcli.report.check import CheckReport
 from gradcli.report.common import Finding, SourceLine, Target, finding
+from gradcli.report.encode import MAX_ENTRIES
 from gradcli.report.native import NativeReport
-from gradcli.report.point_report import NO_SIZE, Detects, PointReport, UnresolvedEntries
-from gradcli.request.point import Point
-from gradcli.targets.derived import root_of
+from gradcli.report.point_report import (
+    NO_SIZE,
+    Detects,
+    Entries,
+    Mismatch,
+    ModeResult,
+    PointReport,
+    TraceReport,
+    UnresolvedEntries,
+)
+from gradcli.report.shown_entries import worst_first
+from gradcli.request.point import Array, Estimate, Point, Witness
+from gradcli.targets.derived import STEP, Gradient, SumOfEntries, Weighted, direction, gradient_in, root_of
+from gradcli.targets.facts import Notice, of
+from gradcli.targets.limits import memory_bytes
+from gradcli.targets.python import PythonFunction, named_outputs
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import end_to_end, shape, size
 from gradcli.words import OUTLINE, Derivative, Exit, Kind, Severity, Verdict, worst
 
 Progress = Callable[
@@ -61,6 +84,47 @@ def check(request: Request, progress: Progress | None = None, answers: Answers |
     verified = verify(request, progress, answers)
     budget = CauseBudget(verified.calls)
     return within_time(with_causes(verified, budget), budget)
+
+
+# A claim that reads what the function kept of its last call: it is called right after the function, at the same point.
+
+_AWAY = 2.0**-6  # the other point at which the function is called, relative to each entry and in addition to it
+
+
+def in_turn(request: Request) -> Request | None:
+    """Return the request with a claim that follows the function at each point; None if the claim does not read what that keeps.
+
+    Cost  three evaluations of f, and three of the claim.
+    """
+    claim, f = request.claim, root_of(request.f)
+    if not isinstance(claim, ClaimedFunction) or not isinstance(f, PythonFunction):
+        return None
+    if f.pick is not None or request.own is not None or not request.points:
+        return None
+    after, at = claim.after(f), dict(request.points[0].values)
+    other = {name: x * (1 + _AWAY) + _AWAY if name in f.inputs else x for name, x in at.items()}
+    try:
+        first = after(at)
+        f(other)
+        stale = claim(dict(at))
+        again = after(at)
+        if not _same(first, again) or _same(first, stale):
+            return None
+    except (GradcliError, ArithmeticError, TypeError, ValueError):
+        return None
+    says = (
+        f"{claim.text} reads what the function kept of its last call: it was called right after it, at the same point"
+    )
+    hint = "call them in this order, or let it depend on its arguments alone"
+    notice = Notice(Kind.EARLIER_CALLS, Severity.WARNING, says, hint=hint)
+    return replace(request, claim=after, notices=(*request.notices, notice))
+
+
+def _same(a: dict[str, object], b: dict[str, object]) -> bool:
+    """Whether two gradients are equal. Raises TypeError for what is no array, such as a sparse matrix."""
+    return a.keys() == b.keys() and all(
+        np.array_equal(np.asarray(a[name], dtype=float), np.asarray(b[name], dtype=float), equal_nan=True) for name in a
+    )
 
 
 def verify(request: Request, progress: Progress | None = None, answers: Answers | None = None) -> Verified:
@@ -215,6 +279,35 @@ def _steady_point(
         return _decided(case, request)
 
 
+# Whether a check fits into the memory that is free, said before its arrays are made.
+
+_SMALL = 2**22  # entries: the free memory is not looked up for fewer
+_ARRAYS = 13  # of the size of the inputs: what a check holds at its peak, without what f computes on the way
+_SWEEPS = 2  # times the values of the recorded run: their adjoints, and another run with other roundings
+
+
+def admit_inputs(q: Question) -> None:
+    """Refuse a check whose gradients and bounds would not fit into memory. Raises TooLarge."""
+    if q.entries > _SMALL:
+        _admit(8 * _ARRAYS * q.entries, q)
+
+
+def admit_recording(q: Question) -> None:
+    """Refuse a check whose reverse sweeps would not fit into memory, beside the recorded run. Raises TooLarge."""
+    if q.entries > _SMALL and q.untraced is None:
+        _admit(8 * _ARRAYS * q.entries + _SWEEPS * held_bytes(q.recording.tape), q)
+
+
+def _admit(needed: int, q: Question) -> None:
+    free = memory_bytes()
+    if needed <= free:
+        return
+    raise TooLarge(
+        f"a check of {q.entries:,} entries needs about {needed / 1e9:.2g} GB, and {free / 1e9:.2g} GB are free",
+        do="check fewer of the inputs (--wrt), or a smaller problem",
+    )
+
+
 def _point(
     request: Request, point: Point, number: int, progress: Progress | None, answers: Answers | None = None
 ) -> PointResult:
@@ -240,6 +333,166 @@ class _NotTheFunction(Exception):
     def __init__(self, why: str, test: TraceTest | None = None) -> None:
         super().__init__(why)
         self.why, self.test = why, test
+
+
+# Make the report of one point from the evidence and the decision.
+
+
+def unfinished(q: Question, outcomes: Mapping[str, Outcome]) -> PointReport:
+    """Return the report of the modes that have finished, without further evaluations of f."""
+    return report_of(q, Evidence(q.wrt, dict(outcomes)), Decision(Verdict.INCONCLUSIVE, ()))
+
+
+def report_of(q: Question, seen: Evidence, decision: Decision, not_claimed: tuple[str, ...] = ()) -> PointReport:
+    """Return the report of a point, with the smallest error that would have been detected."""
+    seen = seen if decision.agreement is None else replace(seen, agreement=decision.agreement)
+    values = ABSENT if seen.reference is None else seen.estimate(seen.reference).value
+    vector = shape(q.value) != ()
+    compared = seen.agreement.get("claim") or (seen.agreement.get(seen.reference) if seen.reference else None) or {}
+    report = PointReport(
+        at={name: x for name, x in q.point.values.items() if name != STEP}, drawn=q.point.drawn,
+        differentiated=seen.claimed or q.wrt,
+        constant=tuple(name for name in q.point.values if name not in (*q.wrt, *not_claimed, STEP)),
+        not_claimed=not_claimed or ABSENT,
+        value=q.own_value, verdict=decision.verdict, reference=seen.reference,
+        gradient=ABSENT if vector else values, jacobian=values if vector else ABSENT,
+        entries=_counted(compared),
+        mismatches=_mismatches(seen, len(shape(q.value))) if decision.verdict == Verdict.FAIL else (),
+        modes={name: _of_mode(o, seen, vector, decision.findings) for name, o in seen.outcomes.items()},
+        findings=decision.findings, diagnosis=decision.diagnosis, detects=decision.detects,
+        outputs=tuple(named_outputs(q.f.outputs)) if q.f.outputs and np.size(q.value) <= MAX_ENTRIES else ABSENT,
+        trace_test=_trace_report(seen), mutants=ABSENT if seen.mutants is None else seen.mutants.mutants,
+    )  # fmt: skip
+    return report if seen.projections is None else _projected(report, seen.projections)
+
+
+def _counted(agreement: Mapping[str, Any]) -> Entries:
+    """Return how many entries of all inputs were compared, and how many of them are wrong or undecided."""
+    whole = [np.asarray(word) for word in agreement.values()]
+    wrong, open_ = (sum(int(np.sum(word == what)) for word in whole) for what in (DISAGREE, CANNOT_TELL))
+    return Entries(sum(word.size for word in whole), wrong, open_)
+
+
+def _projected(report: PointReport, found: Projections) -> PointReport:
+    """Return the report with the results of projections, where random projections of function values decide the verdict."""
+    report = replace(report, entries=found.entries)
+    if report.verdict == Verdict.INCONCLUSIVE:
+        return report
+    word = word_of([] if found.agrees else [DISAGREE])
+    modes = report.modes | {"claim": replace(report.modes["claim"], verdict=word)}
+    return replace(report, modes=modes, mismatches=() if found.agrees else sorted_mismatches(found.wrong))
+
+
+def sorted_mismatches(found: Sequence[Mismatch]) -> tuple[Mismatch, ...]:
+    """Return wrong entries of all inputs, the worst first."""
+    claimed, right = (np.array([getattr(m, word) for m in found]) for word in ("claimed", "reference"))
+    return tuple(found[k] for k in worst_first(claimed, right))
+
+
+def _trace_report(seen: Evidence) -> TraceReport | Absent:
+    """Return the result of the trace test, or ABSENT if none was made."""
+    test = seen.trace
+    if test.agrees is None and not test.untested_reason:
+        return ABSENT
+    return TraceReport(test.agrees, test.limit, test.evaluations, test.untested_reason or ABSENT)
+
+
+def _of_mode(outcome: Outcome, seen: Evidence, vector: bool, findings: tuple[Finding, ...]) -> ModeResult:
+    """Return the outcome of one mode; where f has no gradient its bound is one of a convention, and proves nothing."""
+    result = mode_result(outcome, seen.agreement.get(outcome.mode.name), vector)
+    open_ = any(np.any(mask) for mask in seen.undecided.values())
+    if result.proved is True and open_ and any(f.kind in (Kind.KINK, Kind.JUMP, Kind.INFINITE_SLOPE) for f in findings):
+        return replace(result, proved=False)
+    return result
+
+
+def mode_result(outcome: Outcome, agreement: Mapping[str, Any] | None, vector: bool) -> ModeResult:
+    """Return the outcome of one mode in the form of the report; `vector` means that f is no scalar."""
+    rests = tuple(witness.value for witness in Witness if witness in outcome.mode.rests_on)
+    if outcome.estimate is None:
+        error = outcome.error
+        return ModeResult(
+            outcome.status, rests_on=rests, message=error.what if error else ABSENT, hint=error.do if error else ABSENT
+        )
+    estimate = outcome.estimate
+    result = ModeResult(
+        "ok", bound=estimate.bound, decimals=estimate.decimals or ABSENT, proved=estimate.proved,
+        verdict=word_of(agreement.values()) if agreement is not None else ABSENT,
+        evaluations=estimate.cost.evaluations, seconds=estimate.cost.seconds, rests_on=rests,
+        ran_on=estimate.ran_on or ABSENT,
+    )  # fmt: skip
+    return replace(result, jacobian=estimate.value) if vector else replace(result, gradient=estimate.value)
+
+
+def _mismatches(seen: Evidence, outputs: int) -> tuple[Mismatch, ...]:
+    """Return the wrong entries, the worst first, at most 1000 of each input; `outputs` is the number of output axes."""
+    if "claim" not in seen.agreement or seen.reference is None:
+        return ()
+    claim, right = seen.estimate("claim"), seen.estimate(seen.reference)
+    found = []
+    for name, word in seen.agreement["claim"].items():
+        room = np.broadcast_to(allowed(claim, right, name, seen.tolerance), word.shape)
+        wrong = np.asarray(word == DISAGREE)
+        order = worst_first(*(np.broadcast_to(of.value[name], wrong.shape)[wrong] for of in (claim, right)))
+        for where in np.argwhere(wrong)[order[:1000]]:
+            k = tuple(int(n) for n in where)
+            a, b = float(np.asarray(claim.value[name])[k]), float(np.asarray(right.value[name])[k])
+            ratio = a / b if b else float("inf")
+            output = k[:outputs] if outputs else ABSENT
+            found.append(Mismatch(name, k[outputs:], a, b, a - b, float(room[k]), ratio, output))
+    return sorted_mismatches(found)
+
+
+# Check a Jacobian that is too large to hold, by its product with one random vector of outputs.
+
+
+class ProjectedClaim:
+    """The product w J of a vector and the claimed Jacobian; sparse matrices and LinearOperators stay as they are.
+
+    Shapes  `w` has the shape of the output, the product for each input the shape of the input.
+    """
+
+    def __init__(self, claim: Claimed, w: Any) -> None:
+        self.text, self.place = claim.text, claim.place
+        self.precision = replace(claim.precision, typical=lambda values: None)
+        self.claim = claim
+        self.w = w
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.claim.names
+
+    @property
+    def mutates(self) -> bool:
+        return self.claim.mutates
+
+    def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
+        return {name: self._projected(name, x, values[name]) for name, x in self.claim(values).items()}
+
+    def _projected(self, name: str, x: Any, at: Any) -> Any:
+        if not isinstance(x, np.ndarray):
+            expected = (size(self.w), size(at))
+            if x.shape != expected:
+                raise WrongShape(
+                    f"the claimed Jacobian of {name} has shape {x.shape}; the right one has shape {expected}"
+                )
+            product = x.rmatvec(np.ravel(self.w)) if hasattr(x, "rmatvec") else x.T @ np.ravel(self.w)
+            return np.reshape(product, shape(at))
+        return np.tensordot(self.w, in_shape(name, x, shape(self.w), shape(at)), np.ndim(self.w))
+
+
+def projected(q: Question, claim: Claimed | None) -> tuple[Question, Claimed | None, Finding]:
+    """Return the question for w . f with random weights w, the claim of its gradient, and a finding that says so."""
+    rng = np.random.default_rng([q.seed, 0x9905])
+    w = rng.uniform(0.5, 1.5, shape(q.value)) * rng.choice([-1.0, 1.0], shape(q.value))
+    entries = sum(size(x) for x in q.xs)
+    says = (
+        f"the Jacobian has {size(q.value):,} x {entries:,} entries; checked is its product with one random vector "
+        f"of outputs (seed {q.seed})"
+    )
+    point = replace(q.point, value=None, seconds=None)
+    weighted = replace(q, f=Weighted(q.f, w, f"w . {q.f.text}"), point=point)
+    return weighted, ProjectedClaim(claim, w) if claim else None, finding(Kind.PROJECTION, Severity.INFO, says)
 
 
 def _by_modes(
@@ -294,6 +547,95 @@ def _decided(case: PointCheck, request: Request) -> PointResult:
     if not decision.unexplained:
         return PointResult(report, calls=calls_of(case) if decision.verdict == Verdict.FAIL else 0)
     return PointResult(report, cause_at(case, seen, wide[-1].first_cause if wide else None), calls_of(case))
+
+
+# Further checks of second derivatives: that the gradient is right, second differences of f, and symmetry.
+
+_SYMMETRIC = 1e-6  # relative to the largest entry: a Hessian that differs more from its transpose gets a finding
+
+
+def first_order(q: Question, judged: Callable[[Question, Any], PointReport]) -> Finding | None:
+    """Return a finding that says whether the gradient that is differentiated is itself right; None if there is none.
+
+    `judged` checks the gradient as a first derivative. A Hessian by second differences of f needs no gradient.
+    """
+    gradient = gradient_in(q.f)
+    if gradient is None or isinstance(gradient, GradientByValues):
+        return None
+    whose = "the gradient that is differentiated" if gradient.claim is None else "the claimed gradient"
+    values = {name: x for name, x in q.point.values.items() if name != STEP}
+    point = type(q.point)(values, q.point.drawn, q.point.number)
+    report = judged(Question(gradient.f, point, gradient.wrt, q.seed, q.budget, q.stepping, q.device), gradient.claim)
+    if report.verdict == Verdict.PASS:
+        relative = report.detects.relative
+        better = "" if relative is None else f" to better than {relative:.0e}"
+        return finding(Kind.FIRST_ORDER, Severity.INFO, f"{whose} is confirmed{better}")
+    if report.verdict == Verdict.FAIL and gradient.claim is not None:
+        why = f": {report.diagnosis.message}" if report.diagnosis else ""
+        return finding(Kind.FIRST_ORDER, Severity.ERROR, f"{whose} is wrong{why}", hint="check it alone: --grad")
+    said = next((f.message for f in report.findings if f.severity == Severity.INCONCLUSIVE), "its modes disagree")
+    return finding(Kind.FIRST_ORDER, Severity.INCONCLUSIVE, f"{whose} is not confirmed: {said}")
+
+
+def by_values(q: Question, right: Estimate) -> Finding | None:
+    """Compare v H v with a second difference of the untouched function along v, and the Hessian with its transpose.
+
+    Return None if f is no gradient, or if the bounds are too wide to decide.
+    """
+    f = q.f.f if isinstance(q.f, SumOfEntries) else q.f
+    if not isinstance(f, Gradient) or isinstance(f, GradientByValues) or set(right.value) != set(f.wrt):
+        return None
+    v = {name: direction(q.seed, name, q.point.values[name]) for name in f.wrt}
+    xs = [q.point.values[name] for name in f.wrt]
+    g = of(f.f, q.point.values, f.wrt)
+    found = second_derivative(lambda t: g(*[x + t * v[name] for x, name in zip(xs, f.wrt, strict=True)]))
+    if f is q.f:
+        h, bound = matrix(right.value, f.wrt), matrix(right.bound, f.wrt)
+    else:
+        h, bound = (np.diag(end_to_end([np.asarray(of[name]) for name in f.wrt])) for of in (right.value, right.bound))
+    flat = np.concatenate([np.reshape(v[name], -1) for name in f.wrt])
+    along, scale = flat @ h @ flat, np.abs(flat) @ np.abs(h) @ np.abs(flat)
+    room = float(found.bound) + float(np.abs(flat) @ bound @ np.abs(flat))
+    if not np.isfinite(room) or room > 1e-2 * scale:
+        return None
+    if abs(float(found.value) - along) > 3 * room:
+        says = "second differences of the untouched function contradict the Hessian along a random direction"
+        return finding(Kind.DISAGREEMENT, Severity.INCONCLUSIVE, says)
+    apart = float(np.max(np.abs(h - h.T), initial=0.0)) / max(float(np.max(np.abs(h), initial=0.0)), 1e-300)
+    says = (
+        f"second differences of the untouched function confirm one random direction to {room / max(scale, 1e-300):.0e}"
+    )
+    return finding(Kind.SECOND_ORDER, Severity.INFO, f"{says}; the Hessian is symmetric to {apart:.0e}")
+
+
+def asymmetry(q: Question, claim: dict[str, Array]) -> Finding | None:
+    """Return a finding if a claimed Hessian is not symmetric, else None."""
+    f = q.f
+    if not isinstance(f, Gradient) or set(claim) != set(f.wrt):
+        return None
+    if any(shape(claim[name]) != shape(q.value) + shape(q.point.values[name]) for name in f.wrt):
+        return None
+    h = matrix(claim, f.wrt)
+    apart = np.abs(h - h.T)
+    if not np.any(apart > _SYMMETRIC * np.max(np.abs(h), initial=0.0)):
+        return None
+    i, j = np.unravel_index(int(np.argmax(apart)), apart.shape)
+    return finding(
+        Kind.NOT_SYMMETRIC,
+        Severity.WARNING,
+        f"the claimed Hessian is not symmetric: {h[i, j]:.6g} at {i},{j} and {h[j, i]:.6g} at {j},{i}",
+    )
+
+
+def matrix(blocks: dict[str, Any], wrt: tuple[str, ...]) -> Any:
+    """Return the blocks of a Hessian, one for each pair of inputs, joined into one square matrix.
+
+    Shapes  `blocks[x]` is (n, shape of x), with n entries of all inputs; the result is (n, n).
+    """
+    rows = shape(next(iter(blocks.values())))[0]
+    return np.concatenate(
+        [np.reshape(blocks[name], (rows, size(blocks[name]) // max(rows, 1))) for name in wrt], axis=1
+    )
 
 
 def _first_order(request: Request, q: Question) -> list[Finding]:

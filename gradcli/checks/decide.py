@@ -6,27 +6,36 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.detects import detects_of
-from gradcli.checks.entries import AGREE, DISAGREE, NEAR_ZERO, USEFUL_SOLVER
+from gradcli.checks.detects import detects_of, open_entries, resolution_of, undecided_entry
 from gradcli.checks.evidence import (
+    AGREE,
+    CANNOT_TELL,
+    DISAGREE,
+    LESS_EXACT,
+    LESS_EXACT_ENTRY,
+    NEAR_ZERO,
+    USEFUL_SOLVER,
     Evidence,
     EvidenceKind,
+    FormatEvidence,
     HullDistance,
     MissingEvidence,
     PerEntry,
     Projections,
     SetLeft,
+    has_no_right_digit,
+    ratios,
     require,
 )
-from gradcli.checks.narrow import less_exact, mistake_in_format, too_few_digits, without_rounding
-from gradcli.checks.resolution import open_entries, resolution_of, undecided_entry
 from gradcli.errors import TraceDiffers
 from gradcli.modes.mode import Contradiction
 from gradcli.modes.problem import OverBudget
+from gradcli.report import numbers
+from gradcli.report.check import LESS_EXACT as SAID_LESS_EXACT
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, as_exact_as
 from gradcli.request.point import Witness
-from gradcli.words import Kind, Severity, Verdict
+from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
 
 Findings = tuple[Finding, ...]
 _TRACED = ("certified", "reverse", "forward")
@@ -207,6 +216,104 @@ def wrong_entries(seen: Evidence, confirmed: dict[str, Any]) -> dict[str, Any]:
 def entries_to_explain(seen: Evidence) -> dict[str, Any]:
     """Return a mask of the wrong entries of the claim, by input, for the search for the mistake."""
     return wrong_entries(seen, confirmed_entries(seen, ())[0])
+
+
+# Decide on a claim in a narrow format: whether it is wrong, right but less exact than it need be, or right.
+
+_FEW = 0.05  # of all entries: so many may have a bound wider than the slopes
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A mistake in a narrow format, with the findings that say why it is none of rounding.
+
+    `explained_by_entries` says that the wrong entries tell which mistake it is. `agreement` replaces that of the evidence.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    diagnosis: Diagnosis | None = None
+    agreement: dict[str, Any] | None = None
+    explained_by_entries: bool = False
+
+
+def mistake_in_format(seen: Evidence, wrong: dict[str, Any], found: FormatEvidence) -> Mistake | None:
+    """Return why a claim in a narrow format is wrong; None if its errors are those of rounding."""
+    any_wrong = any(bool(np.any(mask)) for mask in wrong.values())
+    claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference)).value
+    if found.wide == Verdict.FAIL:
+        size = "" if found.wide_error is None else f" by {numbers.power(found.wide_error)} of the largest entry"
+        if any_wrong:
+            says = f"wrong, not just inexact in {found.dtype}: in a wider format it is off{size} too"
+            return Mistake((finding(Kind.PRECISION, Severity.INFO, says),), explained_by_entries=True)
+        says = (
+            f"the gradient is wrong: in a wider format it is off{size}, which {found.dtype} has too few digits to show"
+        )
+        return Mistake((finding(Kind.OTHER_DERIVATIVE, Severity.ERROR, says),))
+    if found.underflows:
+        says = f"every entry underflows to 0 in {found.dtype}: scale the loss"
+        words = {name: np.where(np.asarray(x) != 0, DISAGREE, AGREE) for name, x in right.items()}
+        return Mistake(diagnosis=Diagnosis(DiagnosisKind.TOO_INEXACT, says), agreement=words)
+    if not any_wrong:
+        return None
+    if not found.changes:
+        says = f"wrong, not just inexact in {found.dtype}: at nearby points it is off by the same amounts"
+        said = (finding(Kind.PRECISION, Severity.INFO, says),) if found.changes is False else ()
+        return Mistake(said, explained_by_entries=True)
+    if has_no_right_digit(claim.value, right):
+        says = f"too inexact in {found.dtype}, not wrong: rounding errors are as large as the gradient"
+        return Mistake(diagnosis=Diagnosis(DiagnosisKind.TOO_INEXACT, says))
+    return None
+
+
+def without_rounding(seen: Evidence, found: FormatEvidence) -> dict[str, Any]:
+    """Return the agreement of a claim that has no mistake, by input: an entry that differs by rounding agrees.
+
+    An entry whose bound is wider than the slopes agrees if the same code is right in a wider format, or if there are few such
+    entries, which a finding counts. What a kink leaves undecided stays so.
+    """
+    accepts = found.wide == Verdict.PASS or 0 < _open_entries(seen) <= _FEW * _entries(seen)
+    agreement = {}
+    for name, word in seen.agreement["claim"].items():
+        accepted = (word == DISAGREE) | (_narrow_open(seen, name) if accepts else False)
+        agreement[name] = np.where(accepted, AGREE, word)
+    return agreement
+
+
+def _narrow_open(seen: Evidence, name: str) -> Any:
+    """Return a mask of the entries whose bound is wider than the slopes; those at a kink are open for another reason."""
+    return (seen.agreement["claim"][name] == CANNOT_TELL) & ~np.asarray(seen.undecided.get(name, False))
+
+
+def _open_entries(seen: Evidence) -> int:
+    return sum(int(np.sum(_narrow_open(seen, name))) for name in seen.agreement["claim"])
+
+
+def _entries(seen: Evidence) -> int:
+    return sum(int(np.size(word)) for word in seen.agreement["claim"].values())
+
+
+def too_few_digits(seen: Evidence, found: FormatEvidence) -> tuple[Finding, ...]:
+    """Return a finding if the format has too few digits to see errors in a few entries, and no wider one was looked at."""
+    count = _open_entries(seen)
+    if found.wide == Verdict.PASS or not 0 < count <= _FEW * _entries(seen):
+        return ()
+    says = f"{found.dtype} has too few digits to see errors in {count} of {_entries(seen):,} entries"
+    return (finding(Kind.PRECISION, Severity.WARNING, says, hint=found.wider),)
+
+
+def less_exact(seen: Evidence, found: FormatEvidence) -> tuple[Finding, ...]:
+    """Return a finding if the claim is clearly less exact than the same formula in its format."""
+    claim = seen.estimate("claim")
+    if claim.typical is None:
+        return ()
+    right = seen.estimate(str(seen.reference)).value
+    ratio, largest = ratios(claim.value, right, claim.typical, found.coarseness)
+    if ratio <= LESS_EXACT and largest <= LESS_EXACT_ENTRY:
+        return ()
+    both = f"{numbers.two(ratio)} times its error, {numbers.two(largest)} times in the worst entry"
+    says = f"{SAID_LESS_EXACT} in {found.dtype}: {both}"
+    hint = "sum in float32, and round the result once"
+    return (finding(Kind.INACCURATE, Severity.WARNING, says, hint=hint),)
 
 
 def _claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:

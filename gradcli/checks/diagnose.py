@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.program import record, value_and_pulled
-from gradcli.checks.budget import BudgetSpent
 from gradcli.checks.gradient_slips import (
     as_a_whole,
     by_a_constant,
@@ -19,7 +18,7 @@ from gradcli.checks.gradient_slips import (
     slightly_off,
 )
 from gradcli.checks.on_tape import by_share, on_tape
-from gradcli.checks.wrong import Gradient, Wrong
+from gradcli.checks.wrong import BudgetSpent, Gradient, Wrong
 from gradcli.errors import FunctionFailed, GradcliError, TraceEnded
 from gradcli.modes.jacobians import by_rows, stacked
 from gradcli.modes.mode import Question

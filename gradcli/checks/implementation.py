@@ -1,7 +1,10 @@
 """An implementation of a function, which is checked against a reference: another implementation of the same function."""
 
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +15,7 @@ from gradcli.errors import BadClaim, BadTarget
 from gradcli.frameworks.adapt import adapted
 from gradcli.frameworks.native import Native
 from gradcli.modes.claim import called
+from gradcli.process.threads import threads
 from gradcli.request.target_text import is_python
 from gradcli.targets.loading import load
 from gradcli.targets.python import PythonFunction
@@ -69,3 +73,28 @@ def _of_one_size(found: Implementation, reference: Located) -> None:
     if ours.size != theirs.size:
         says = f"{found.text} returns shape {shape(ours)}, and its reference {reference.f.text} shape {shape(theirs)}"
         raise BadClaim(says, do="give a reference with the same result")
+
+
+# The versions and settings that a report records about the machine.
+
+
+def installed(package: str) -> str | None:
+    """Return the version of an installed package without importing it, or None if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def environment(frameworks: tuple[str, ...] = ()) -> dict[str, str | int]:
+    """Return the versions that a result depends on, with those of the frameworks used, and the thread limit if one is set."""
+    limit = threads()
+    return _versions(frameworks) if limit is None else {**_versions(frameworks), "threads": limit}
+
+
+@cache
+def _versions(frameworks: tuple[str, ...]) -> dict[str, str | int]:
+    own: dict[str, str | int] = {
+        "gradcli": installed("gradcli") or "unknown", "python": platform.python_version(), "numpy": np.__version__,
+    }  # fmt: skip
+    return own | {name: installed(name) or "unknown" for name in frameworks}

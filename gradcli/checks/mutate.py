@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from gradcli.checks.decide import confirmed_entries
-from gradcli.checks.entries import DISAGREE, entrywise, scale_of
-from gradcli.checks.evidence import Evidence, MutationResult
-from gradcli.checks.point_check import PointCheck
-from gradcli.checks.resolution import resolution_of
+from gradcli.checks.detects import resolution_of
+from gradcli.checks.evidence import DISAGREE, Evidence, MutationResult, entrywise, scale_of
+from gradcli.checks.run_modes import PointCheck
 from gradcli.modes.mode import Question
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Mutant

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.program import value_and_pulled
-from gradcli.checks.entries import DISAGREE
-from gradcli.checks.evidence import Evidence, FormatEvidence
-from gradcli.checks.exactness import flat
+from gradcli.checks.evidence import DISAGREE, Evidence, FormatEvidence, flat
 from gradcli.checks.native import FrameworkClaim, own_gradient, with_function
-from gradcli.checks.point_check import PointCheck
 from gradcli.checks.probe import Located
 from gradcli.checks.request import Request, Verify, without_wider
+from gradcli.checks.run_modes import PointCheck
 from gradcli.errors import GradcliError
 from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.native import native_of

@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.arithmetic.perturbed_run import Shake, shaken
 from gradcli.arithmetic.program import Program, record
-from gradcli.checks.exactness import LESS_EXACT, ratios
+from gradcli.checks.evidence import LESS_EXACT, ratios
 from gradcli.checks.native import FrameworkClaim, weights, with_function
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS as FORMATS

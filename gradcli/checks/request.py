@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gradcli.checks.entries import Tolerance
+from gradcli.checks.evidence import Tolerance
 from gradcli.checks.implementation import Implementation
 from gradcli.checks.native import FrameworkClaim
 from gradcli.frameworks.adapt import PLAIN

@@ -4,12 +4,11 @@ import warnings
 
 import numpy as np
 
-from gradcli.checks.budget import CauseBudget
 from gradcli.checks.diagnose import diagnose
 from gradcli.checks.evidence import Projections
-from gradcli.checks.point_check import PointCheck
+from gradcli.checks.run_modes import PointCheck
 from gradcli.checks.witness import kink_at
-from gradcli.checks.wrong import Wrong
+from gradcli.checks.wrong import CauseBudget, Wrong
 from gradcli.errors import GradcliError
 from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import GRANT_NARROW, GRANT_SOLVER

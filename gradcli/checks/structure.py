@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.entries import CANNOT_TELL, DISAGREE, allowed
-from gradcli.checks.evidence import SetLeft
-from gradcli.checks.point_check import PointCheck
+from gradcli.checks.evidence import CANNOT_TELL, DISAGREE, SetLeft, allowed
 from gradcli.checks.probe import Located
+from gradcli.checks.run_modes import PointCheck
 from gradcli.errors import BadOption, BadPoint, GradcliError
 from gradcli.modes.claim import FLOAT64, Claimed
 from gradcli.report import numbers

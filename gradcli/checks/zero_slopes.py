@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.entries import AGREE, CANNOT_TELL, DISAGREE
-from gradcli.checks.point_check import PointCheck
+from gradcli.checks.evidence import AGREE, CANNOT_TELL, DISAGREE
+from gradcli.checks.run_modes import PointCheck
 from gradcli.frameworks.native import native_of
 from gradcli.modes.stairs import WIDTHS
 from gradcli.modes.steps import EPS
@@ -18,13 +18,15 @@ from gradcli.targets.derived import root_of
 from gradcli.tracing.shapes import shape
 from gradcli.words import Kind
 
-_MOST = 50  # entries that are examined
+_ZERO_SLOPES_MOST = 50  # entries that are examined
 _STEPS = 10.0 ** -np.array(
     [2.0, 2.5, 5.0, 5.5, 6.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0]
 )  # relative to the size of the entry
 _WIDE, _SMALLEST = 2, 2  # the number of steps that count as wide, and of the smallest steps that are compared with them
 _BESIDE = 1e-6  # relative to a step: the distance of a second value from the first
-_SHRINKS = 0.1  # times the slopes over wide steps: if f is smooth and even, slopes over small steps are smaller
+_ZERO_SLOPES_SHRINKS = (
+    0.1  # times the slopes over wide steps: if f is smooth and even, slopes over small steps are smaller
+)
 _SEEN = 8.0  # roundings of f: a smaller change of f shows nothing
 
 
@@ -38,7 +40,7 @@ def settled_zeros(case: PointCheck, name: str, word: Any) -> Any:
     if case.q.untraced is None or shape(case.q.value) != ():
         return word
     word = np.array(word)
-    for at in map(tuple, np.argwhere(np.asarray(claim) == 0)[:_MOST]):
+    for at in map(tuple, np.argwhere(np.asarray(claim) == 0)[:_ZERO_SLOPES_MOST]):
         slopes = _one_sided(case, name, at)
         entry = f"{name}[{','.join(map(str, at))}]" if at else name
         if word[at] == AGREE and _by_symmetry(case, slopes, _size(case, name, at)):
@@ -65,12 +67,12 @@ def at_rest(case: PointCheck, name: str, claimed: Any) -> Any:
     found = np.zeros(shape(claimed), dtype=bool)
     if shape(case.q.value) != ():
         return found
-    for at in map(tuple, np.argwhere(np.asarray(claimed) != 0)[:_MOST]):
+    for at in map(tuple, np.argwhere(np.asarray(claimed) != 0)[:_ZERO_SLOPES_MOST]):
         slopes = _one_sided(case, name, at)
         largest = np.max(np.abs(slopes), axis=1)
-        wide, most = float(np.max(largest[:_WIDE])), _SHRINKS * abs(float(np.asarray(claimed)[at]))
+        wide, most = float(np.max(largest[:_WIDE])), _ZERO_SLOPES_SHRINKS * abs(float(np.asarray(claimed)[at]))
         fine = largest[_visible(case, wide, _size(case, name, at))][_WIDE:]
-        shrinks = bool(fine.size) and float(np.max(fine)) <= _SHRINKS * wide
+        shrinks = bool(fine.size) and float(np.max(fine)) <= _ZERO_SLOPES_SHRINKS * wide
         moves = np.all(np.isfinite(slopes)) and np.all(slopes[:_WIDE] != 0)
         found[at] = bool(moves) and shrinks and not float(np.min(fine[fine > 0], initial=wide)) > most
     return found
@@ -110,10 +112,10 @@ def _by_symmetry(case: PointCheck, slopes: Any, size: float) -> bool:
     """Whether f is even about the point, and its slopes do not shrink with the steps, as at a kink."""
     if not np.all(np.isfinite(slopes)) or not np.any(slopes):
         return False
-    even = np.all(np.abs(slopes[:, 0] - slopes[:, 1]) <= _SHRINKS * np.max(np.abs(slopes), axis=1))
+    even = np.all(np.abs(slopes[:, 0] - slopes[:, 1]) <= _ZERO_SLOPES_SHRINKS * np.max(np.abs(slopes), axis=1))
     wide = float(np.max(np.abs(slopes[:_WIDE])))
     smallest = np.abs(slopes[_visible(case, wide, size)])[_WIDE:][-_SMALLEST:]
-    return bool(even and smallest.size and np.max(smallest) > _SHRINKS * wide)
+    return bool(even and smallest.size and np.max(smallest) > _ZERO_SLOPES_SHRINKS * wide)
 
 
 def _visible(case: PointCheck, slope: float, size: float) -> Any:

@@ -17,7 +17,7 @@ from gradcli.targets.target_request import TargetRequest
 from gradcli.words import Exit, Kind, Verdict, worst
 
 if TYPE_CHECKING:
-    from gradcli.checks.asked import CheckOptions
+    from gradcli.checks.build import CheckOptions
     from gradcli.checks.request import Request
     from gradcli.project.suite.ended import TimeIsUp
     from gradcli.report.check import CheckReport
@@ -92,8 +92,7 @@ def _refuse_id(word: str) -> None:
 
 def _check_one(ask: TargetRequest, to: Output, options: Options, world: World) -> Exit:
     """Check one target, and return its status. Raises GradcliError if it cannot be checked."""
-    from gradcli.checks.asked import CheckOptions, request
-    from gradcli.checks.build import settings_of
+    from gradcli.checks.build import CheckOptions, request, settings_of
     from gradcli.derivation.right_answer import right_answer
     from gradcli.project.suite.ended import TimeIsUp
     from gradcli.repair.full_check import verified, with_cause_and_repair
@@ -149,7 +148,7 @@ def _announce(asked: "Request", to: Output, world: World) -> None:
 
 
 def _unfinished(over: "TimeIsUp", ask: TargetRequest, wanted: "CheckOptions") -> "CheckReport":
-    from gradcli.checks.asked import replay_of
+    from gradcli.checks.build import replay_of
     from gradcli.project.suite.ended import unfinished_check
     from gradcli.report.common import Target
 

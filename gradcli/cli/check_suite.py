@@ -343,7 +343,7 @@ class _Run:
             return next(rows, None)
 
     def _report(self, chosen: Sequence[Check], known: "Baseline | None", stopped: Exit) -> SuiteReport:
-        from gradcli.checks.environment import environment
+        from gradcli.checks.implementation import environment
 
         suite, options = self._suite, self._options
         rows = tuple(self._rows)

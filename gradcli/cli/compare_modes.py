@@ -15,7 +15,7 @@ from gradcli.request.target_text import folded
 from gradcli.targets.target_request import TargetRequest
 
 if TYPE_CHECKING:
-    from gradcli.checks.asked import CheckOptions
+    from gradcli.checks.build import CheckOptions
     from gradcli.targets.facts import Function
 
 _SIZE = re.compile(r"\d[\d_]{0,30}(\.\d{1,30})?([eE]\+?\d{1,2})?")
@@ -41,8 +41,7 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
     Below them error against step size, in short (all of it: gradcli sweep). --sizes shows how evaluations, time and memory
     grow; --dtype what low precision does. Formats: text, json, ndjson, markdown, html, csv; files also .pdf, .svg, .png.
     """
-    from gradcli.checks.asked import CheckOptions, request
-    from gradcli.checks.build import settings_of
+    from gradcli.checks.build import CheckOptions, request, settings_of
     from gradcli.study.compare import Studies
     from gradcli.study.compare import compare_modes as study
 

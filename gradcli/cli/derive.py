@@ -80,8 +80,7 @@ def _lecture(
 
     With `prove`, the values of the walkthrough have the digits that ball arithmetic proves.
     """
-    from gradcli.checks.asked import CheckOptions, request
-    from gradcli.checks.build import settings_of
+    from gradcli.checks.build import CheckOptions, request, settings_of
     from gradcli.derivation.right_answer import right_answer
     from gradcli.modes.mode import Question
     from gradcli.repair.full_check import full_check

@@ -60,7 +60,7 @@ def find(world: World, paths: list[str] | None, options: Options) -> int:
 
 def found(paths: Sequence[str], declared: Sequence["Declared"], least: float | None = None) -> "FindReport":
     """Return the report on these paths; its status is 2 where less than `least` percent is checked. Raises BadOption."""
-    from gradcli.checks.environment import environment
+    from gradcli.checks.implementation import environment
     from gradcli.project.discovery.finder import find as read
     from gradcli.report.find import FindCounts, FindReport, FoundGradient, UnreadableFile
 

@@ -11,9 +11,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from gradcli.checks.asked import CheckOptions, replay_of, request
-from gradcli.checks.build import settings_of
-from gradcli.checks.environment import environment
+from gradcli.checks.build import CheckOptions, replay_of, request, settings_of
+from gradcli.checks.implementation import environment
 from gradcli.cli import given
 from gradcli.cli.arguments import arranged_for
 from gradcli.cli.help import Command

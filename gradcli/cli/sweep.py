@@ -26,8 +26,7 @@ def sweep(world: World, target: list[str], options: Options) -> int:
     curve, by the median of three steps. A claimed gradient (--grad) gets the Taylor remainder test.
     Formats: text, json, ndjson, markdown, html, csv; files also .pdf, .svg, .png.
     """
-    from gradcli.checks.asked import CheckOptions, request
-    from gradcli.checks.build import settings_of
+    from gradcli.checks.build import CheckOptions, request, settings_of
     from gradcli.study.sweep import SweepOptions
     from gradcli.study.sweep import sweep as study
 

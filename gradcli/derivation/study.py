@@ -13,7 +13,7 @@ from gradcli.arithmetic.graph import NotStraight
 from gradcli.checks.build import Settings, request_for
 from gradcli.checks.check import check
 from gradcli.checks.claims import Claiming
-from gradcli.checks.environment import environment
+from gradcli.checks.implementation import environment
 from gradcli.checks.probe import Located, LocateOptions, chosen_inputs, expression_at, function_at
 from gradcli.checks.request import Request
 from gradcli.derivation.derive import Derivation
@@ -351,9 +351,8 @@ class _Hand:
         yield from self._repair(request, request.points[0])
 
     def _repair(self, request: Request, point: Point) -> Iterator[str]:
-        from gradcli.checks.budget import MOST, CauseBudget
-        from gradcli.repair.patch import slip_of
-        from gradcli.repair.repair import formula_repair
+        from gradcli.checks.wrong import MOST, CauseBudget
+        from gradcli.repair.repair import formula_repair, slip_of
 
         for repair in formula_repair(request, point, (self.result.wrt,), CauseBudget(MOST)).repairs:
             if self.verifier.error(Expression(repair.text)) <= ALLOWED:  # at every size, too

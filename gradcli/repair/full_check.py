@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from gradcli.checks.asked import CheckOptions
-from gradcli.checks.budget import SECONDS, CauseBudget
+from gradcli.checks.build import CheckOptions
 from gradcli.checks.causes import Verified, with_causes, within_time
 from gradcli.checks.check import Progress, verify
 from gradcli.checks.request import Request
+from gradcli.checks.wrong import SECONDS, CauseBudget
 from gradcli.frameworks.native import native_of
 from gradcli.report.absent import ABSENT, Absent
 from gradcli.report.check import CheckReport

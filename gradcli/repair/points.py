@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.other_inputs import REDRAWN, confirmed_gradient
+from gradcli.checks.causes import REDRAWN, confirmed_gradient
 from gradcli.checks.request import Request
 from gradcli.errors import GradcliError
 from gradcli.modes.claim import GRANT, GRANT_SOLVER, WrongShape, in_shape
@@ -15,7 +15,7 @@ from gradcli.modes.redraw import redraw_inputs, resize_inputs
 from gradcli.modes.registry import MODES
 from gradcli.modes.rounding import EPS
 from gradcli.modes.solver_changes import smaller_tolerances
-from gradcli.repair.right import Gradient, Right
+from gradcli.repair.scope import Gradient, Right
 from gradcli.request.point import Array, Estimate, Point
 from gradcli.targets.derived import STEP
 from gradcli.tracing.shapes import shape, size

@@ -7,10 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradcli.checks.budget import MOST, BudgetSpent, CauseBudget
-from gradcli.repair.place import Edit
-from gradcli.repair.right import Gradient, Right
-from gradcli.repair.text import Change, changed
+from gradcli.checks.wrong import MOST, BudgetSpent, CauseBudget
+from gradcli.repair.scope import Change, Edit, Gradient, Right, changed
 
 _RIVALS = 250  # further evaluations after the first edit that holds, for others that hold too
 _DEARER = 0.35  # how much more a rival may cost

@@ -5,34 +5,34 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
+from gradcli.arithmetic.ball import Ball, nearest, precision
 from gradcli.arithmetic.program import Program, record
 from gradcli.arithmetic.tape import CONSTANT
 from gradcli.checks.causes import Verified
 from gradcli.checks.check import verify
 from gradcli.checks.request import Request
-from gradcli.errors import BadOption, GradcliError, Place
-from gradcli.modes.claim import Called, Claimed, ClaimedFunction, WrongShape, in_shape
+from gradcli.checks.structure import ClaimOnSurfaces
+from gradcli.errors import BadClaim, BadOption, GradcliError, Place, Span
+from gradcli.modes.claim import (
+    Called,
+    Claim,
+    Claimed,
+    ClaimedExpressions,
+    ClaimedFunction,
+    WrongShape,
+    allow_for_inputs,
+    in_shape,
+)
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
-from gradcli.repair.exact import Named, both_ways, function_of, loss
+from gradcli.modes.rounding import EPS
 from gradcli.repair.hard_points import Around, hard_points
-from gradcli.repair.look import (
-    FULL,
-    Look,
-    Word,
-    digits_of,
-    given_digits,
-    left_digits,
-    look,
-    moved,
-    right_digits,
-    right_gradient,
-)
 from gradcli.report import numbers
 from gradcli.report.check import CheckReport
 from gradcli.report.common import Finding, finding
@@ -40,9 +40,10 @@ from gradcli.report.point_report import FewestDigits, StressReport
 from gradcli.request.point import Estimate, Point
 from gradcli.targets.derived import is_target, root_of
 from gradcli.targets.facts import Function, dims_of_values, facts_of, of
-from gradcli.targets.python import PythonFunction
+from gradcli.targets.python import PythonFunction, flattened
 from gradcli.tracing.captured import closure, codes, python_code
 from gradcli.tracing.primitive import Value
+from gradcli.tracing.provenance import place
 from gradcli.tracing.shapes import shape
 from gradcli.words import Exit, Kind, Severity, Verdict, worst
 
@@ -93,6 +94,174 @@ def advice(line: str, operation: str) -> tuple[str, str | None]:
     if operation in ("sub", "subtract", "add", "sum", "-", "+"):
         return "nearly equal numbers cancel", None
     return "digits are lost", None
+
+
+# A function or a claim in balls: whether its own rounding explains its error, and the line that loses the digits.
+
+_BITS = 1_200  # of the balls: numbers near 1e300 cancel beside ones near 1e-300
+_SAME = 1e-9  # relative: the exact claim is the right gradient
+_SHRUNK = 1e-2  # how much smaller an error is in longdouble, which has 11 more bits
+
+
+Named = Callable[[Mapping[str, Value]], Value]  # a function of named values
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The operation that loses the most digits: where it is, as the user wrote it, and how many."""
+
+    position: Any
+    name: str
+    digits: float
+
+    @property
+    def where(self) -> Span | Place | None:
+        return place(self.position)
+
+
+def explains(request: Request, values: Mapping[str, Any], claimed: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    """Whether a claim without rounding is the right gradient in every entry where the computed claim is not."""
+    function = function_of(request.claim)
+    exact = None if function is None else both_ways(function, request.wrt, values)
+    if exact is None:
+        return _in_longdouble(request, values, claimed, right)
+    plain, sharp = exact
+    for name, x in claimed.items():
+        a, b = np.ravel(np.asarray(x, dtype=float)), np.ravel(np.asarray(right[name], dtype=float))
+        for got, wanted in zip(a, b, strict=True):
+            if abs(got - wanted) <= _SAME * abs(wanted):
+                continue
+            at = _nearest(plain, got)
+            if not any(abs(sharp[k] - wanted) <= _SAME * abs(wanted) for k in at):
+                return False
+    return True
+
+
+def _nearest(plain: Any, got: float) -> Any:
+    """Return the entries of the traced claim that one entry of the claim can be: a traced run may round otherwise."""
+    if np.isnan(got):
+        return np.flatnonzero(np.isnan(plain))
+    with np.errstate(all="ignore"):
+        apart = np.where(plain == got, 0.0, np.abs(plain - got))
+    return np.flatnonzero(apart == np.nanmin(apart)) if np.any(~np.isnan(apart)) else np.zeros(0, dtype=int)
+
+
+def function_of(claim: Claimed | None) -> Named | None:
+    """Return the claim as a function of named values that can be traced; its outputs are one vector."""
+    if isinstance(claim, ClaimedExpressions):
+        programs = claim.programs
+
+        def formulas(values: Mapping[str, Value]) -> Value:
+            sized = {**claim.sizes, **values}
+            return flattened([program.run(sized) for program in programs.values()], "the claim")[0]
+
+        return formulas
+    if isinstance(claim, ClaimedFunction) and isinstance(claim.compute, Called):
+        called = claim.compute
+        return lambda values: called.function({**values, **called.fixed})
+    if isinstance(claim, ClaimOnSurfaces):
+        return _on_surface(claim)
+    return None
+
+
+def _on_surface(claim: ClaimOnSurfaces) -> Named | None:
+    """Return a claim of one gradient along the set that its input lies on, to be traced; None for a claim of several."""
+    whole = function_of(claim.claim)
+    if whole is None or len(claim.names) != 1:
+        return None
+    name = claim.names[0]
+    surface = claim.surfaces.get(name)
+
+    def along(values: Mapping[str, Value]) -> Value:
+        g = np.reshape(whole(values), shape(values[name]))
+        return np.reshape(g if surface is None else surface.pull(values[name], g), (-1,))
+
+    return along
+
+
+def _programs(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> tuple[Program, Program] | None:
+    """Return a function's program on numbers, and the same in balls; None if it cannot be traced."""
+    names = [name for name in wrt if name in values]
+
+    def g(*xs: Value) -> Value:
+        return function({**values, **dict(zip(names, xs, strict=True))})
+
+    xs = [values[name] for name in names]
+    try:
+        with np.errstate(all="ignore"):
+            plain = record(g, xs)
+            with precision(_BITS):
+                sharp = record(g, [Ball.lift(x) for x in xs])
+    except (GradcliError, ValueError, TypeError, ArithmeticError, IndexError, np.linalg.LinAlgError):
+        return None
+    return plain, sharp
+
+
+def both_ways(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> tuple[Any, Any] | None:
+    """Return what a function computes in float64, and without rounding, both flat; None if it cannot be traced."""
+    programs = _programs(function, wrt, values)
+    if programs is None:
+        return None
+    return np.ravel(np.asarray(_number(programs[0].y), dtype=float)), np.ravel(_number(programs[1].y))
+
+
+def _number(x: Any) -> Any:
+    """Return a recorded value, or a ball, as the nearest numbers."""
+    x = getattr(x, "primal", x)
+    return np.asarray(nearest(x) if isinstance(x, Ball) else x, dtype=float)
+
+
+def loss(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> Loss | None:
+    """Return the operation after which the fewest digits are right, where its inputs had many more."""
+    programs = _programs(function, wrt, values)
+    if programs is None:
+        return None
+    plain, sharp = programs
+    if len(plain.lines) != len(sharp.lines):
+        return None
+    digits: dict[int, float] = {}
+    found: Loss | None = None
+    for k, (a, b) in enumerate(zip(plain.lines, sharp.lines, strict=True)):
+        if a[0] is None or b[0] is None:
+            continue
+        own = _right_digits(_number(a[3]), _number(b[3]))
+        before = min((digits.get(slot, 16.0) for slot in a[1] if slot >= 0), default=16.0)
+        digits[k] = own
+        if before - own > 1.0 and (found is None or before - own > found.digits):
+            found = Loss(a[5], a[0].name, before - own)
+    return found
+
+
+def _right_digits(x: Any, exact: Any) -> float:
+    if x.shape != exact.shape or not x.size:
+        return 16.0
+    with np.errstate(all="ignore"):
+        error = np.abs(x - exact) / np.abs(exact)
+    error = error[np.isfinite(error)]
+    worst = float(np.max(error, initial=0.0))
+    return 16.0 if worst <= EPS else float(np.clip(-np.log10(worst), 0.0, 16.0))
+
+
+def _in_longdouble(
+    request: Request, values: Mapping[str, Any], claimed: Mapping[str, Any], right: Mapping[str, Any]
+) -> bool:
+    """Whether the error of a claim that cannot be traced shrinks as its rounding does."""
+    if not isinstance(request.claim, ClaimedFunction) or np.finfo(np.longdouble).nmant <= np.finfo(float).nmant:
+        return False
+    wide = {n: np.asarray(x, dtype=np.longdouble)[()] if n in request.wrt else x for n, x in values.items()}
+    try:
+        with np.errstate(all="ignore"):
+            found = request.claim.compute(wide)
+    except (GradcliError, ValueError, TypeError, ArithmeticError, IndexError):
+        return False
+    flat = np.ravel(np.asarray(flattened(found, "the claim")[0]))
+    if flat.dtype != np.longdouble or len(flat) != sum(np.size(x) for x in claimed.values()):
+        return False
+    old = np.concatenate([np.ravel(x) for x in claimed.values()])
+    wanted = np.concatenate([np.ravel(right[name]) for name in claimed])
+    with np.errstate(all="ignore"):
+        before, after = np.abs(old - wanted), np.abs(flat - wanted).astype(float)
+    return bool(np.all(after <= np.maximum(_SHRUNK * before, _SAME * np.abs(wanted))))
 
 
 def inaccurate(
@@ -152,6 +321,159 @@ def stressed(given: Verified, request: Request, options: StressOptions) -> Verif
         what = f"on float32 inputs the claim of {seen.name}"
         report = _with_findings(report, [inaccurate(what, seen.digits, seen.values, None, request.wrt, None)])
     return replace(given, report=report)
+
+
+# Look at a claim at one point: is f smooth and finite there, is the claim right, and how many digits does it keep?
+
+FULL = 16.0  # digits of float64
+_TINY = 1e-290  # below it numbers lose digits because float64 has no smaller ones
+_LOOK_LARGEST = 1e290  # above it the next operation may overflow
+_LOOK_MOST_ENTRIES = 20_000
+_GROWN = 64.0  # ulps of an input, by which the right gradient moves: what no claim can keep
+
+
+class Word(Enum):
+    """What was seen at a point."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    SKIPPED = "skipped"  # f is not smooth or not finite there, or nothing can say what is right
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen at a point: the word, the digits that the claim keeps in its worst entry, and that entry's input.
+
+    `given` counts the digits that the inputs leave: if they move by a rounding, the right gradient moves too.
+    """
+
+    word: Word
+    values: Mapping[str, Any]
+    digits: float = FULL
+    given: float = FULL
+    name: str = ""
+
+    @property
+    def lost(self) -> float:
+        """How many digits the claim loses that the inputs do not take."""
+        return max(0.0, min(self.given, FULL) - self.digits)
+
+
+def look(request: Request, values: Mapping[str, Any], *, conditioned: bool = True) -> Look:
+    """Look at the claim of a request at one point.
+
+    Raises  BadClaim if the claim raises where f is smooth.
+    """
+    skipped = Look(Word.SKIPPED, values)
+    q = request.question(Point(dict(values)))
+    right = right_gradient(q)
+    if right is None or request.claim is None:
+        return skipped
+    try:
+        claimed = Claim(request.claim).gradient(q)
+    except WrongShape:
+        return Look(Word.WRONG, values, 0.0)
+    except BadClaim as error:
+        raise replaced(error, values) from error
+    except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+        return skipped
+    digits, name = digits_of(claimed, right)
+    if not all(np.all(np.isfinite(np.asarray(x))) for x in claimed.value.values()):
+        return Look(Word.WRONG, values, 0.0, name=name)
+    if _apart(claimed, right):
+        claimed = allow_for_inputs(claimed, right, q)
+    if not _apart(claimed, right):
+        given = given_digits(q, right) if conditioned and digits < FULL - 4 else FULL
+        return Look(Word.RIGHT, values, digits, given, name)
+    if explains(request, values, claimed.value, right.value):
+        return Look(Word.RIGHT, values, digits, given_digits(q, right) if conditioned else FULL, name)
+    if q.untraced is None and any(map(np.any, q.undecided)):  # a staircase, which takes longer to see
+        return skipped
+    return Look(Word.WRONG, values, digits, name=name)
+
+
+def replaced(error: BadClaim, values: Mapping[str, Any]) -> BadClaim:
+    """Return the error of a claim, with the point where it was raised."""
+    return BadClaim(f"{error.what}, at the hard point {numbers.at_values(values)}", where=error.where, do=error.do)
+
+
+def right_gradient(q: Question) -> Estimate | None:
+    """Return the right gradient where f is smooth and finite; None elsewhere."""
+    try:
+        with np.errstate(all="ignore"):
+            if not np.all(np.isfinite(q.value)) or np.size(q.value) * q.entries > _LOOK_MOST_ENTRIES:
+                return None
+            if q.untraced is not None:
+                return MODES["finite-difference"].gradient(q)
+            if np.any(np.abs(q.value) > _LOOK_LARGEST) or q.ties:
+                return None
+            try:
+                found = MODES["certified"].gradient(q)
+            except GradcliError:
+                return None
+    except (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, OverflowError, np.linalg.LinAlgError):
+        return None
+    finite = all(np.all(np.isfinite(x)) and np.all(np.abs(x) < _LOOK_LARGEST) for x in found.value.values())
+    return found if finite else None
+
+
+def _apart(claimed: Estimate, right: Estimate) -> bool:
+    """Whether the claim differs from the right gradient by more than a right one can."""
+    for name, x in claimed.value.items():
+        with np.errstate(all="ignore"):
+            room = np.asarray(claimed.bound[name]) + np.asarray(right.bound[name]) + _TINY
+            if shape(x) != shape(right.value[name]) or np.any(np.abs(np.asarray(x) - right.value[name]) > room):
+                return True
+    return False
+
+
+def digits_of(found: Estimate, right: Estimate) -> tuple[float, str]:
+    """Return the right digits in the worst entry of a gradient, as far as the right one is known, and this entry's input."""
+    worst, at = FULL, ""
+    for name, x in found.value.items():
+        if shape(x) != shape(right.value[name]):
+            return 0.0, name
+        digits = right_digits(x, right.value[name], right.bound[name])
+        if digits < worst:
+            worst, at = digits, name
+    return worst, at
+
+
+def right_digits(x: Any, right: Any, bound: Any = 0.0) -> float:
+    """Return how many digits of an array are right in its worst entry; the right one is known to the bound."""
+    right = np.asarray(right)
+    with np.errstate(all="ignore"):
+        error = np.abs(np.asarray(x) - right) - np.asarray(bound)
+        relative = np.where(error > _TINY, error / np.abs(right), 0.0)
+        relative = np.where(np.isfinite(np.asarray(x)) & np.isfinite(relative), relative, 1.0)
+    most = float(np.max(relative, initial=0.0))
+    return FULL if most <= EPS else FULL - float(np.clip(FULL + np.log10(most), 0.0, FULL))
+
+
+def given_digits(q: Question, right: Estimate) -> float:
+    """Return the digits of the right gradient that inputs leave which are known to a rounding."""
+    other = right_gradient(replace(q, point=Point(moved(q))))
+    if other is None:
+        return 0.0
+    return min((left_digits(x, other.value[name]) for name, x in right.value.items()), default=FULL)
+
+
+def moved(q: Question) -> dict[str, Any]:
+    """Return the values of a point with every input moved by some roundings, which `left_digits` takes into account."""
+    rng = np.random.default_rng(q.seed)
+    made = dict(q.point.values)
+    for name in q.wrt:
+        x = np.asarray(made[name], dtype=float)
+        made[name] = (x * (1 + _GROWN * EPS * rng.uniform(-1.0, 1.0, x.shape)))[()]
+    return made
+
+
+def left_digits(x: Any, other: Any) -> float:
+    """Return the digits that one rounding of the inputs leaves of an array that becomes `other` where they are `moved`."""
+    with np.errstate(all="ignore"):
+        change = np.abs(np.asarray(other) - np.asarray(x)) / np.abs(np.asarray(x))
+    worst = float(np.max(np.where(np.isfinite(change), change, 0.0), initial=0.0))
+    return FULL if worst == 0.0 else FULL - float(np.clip(FULL + np.log10(worst / _GROWN), 0.0, FULL))
 
 
 def with_digits(report: CheckReport, request: Request, digits: float) -> CheckReport:

@@ -16,18 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.asked import CheckOptions, request
-from gradcli.checks.budget import CauseBudget
+from gradcli.checks.build import CheckOptions, request
+from gradcli.checks.check import in_turn
 from gradcli.checks.request import Request
-from gradcli.checks.shared_state import in_turn
+from gradcli.checks.wrong import CauseBudget
 from gradcli.errors import BadClaim, GradcliError
 from gradcli.modes.claim import ClaimedFunction
 from gradcli.process.pipes import die_with
 from gradcli.process.workers import LENGTH
-from gradcli.repair.code import CodeClaim
-from gradcli.repair.functions import SourceFile, codes_run, live_functions
+from gradcli.repair.code import CodeClaim, SourceFile, codes_run, live_functions
 from gradcli.repair.points import further_points_of, in_shapes_of
-from gradcli.repair.right import Gradient, Right
+from gradcli.repair.scope import Gradient, Right
 from gradcli.repair.search import Repair, Search
 from gradcli.report.absent import ABSENT, Absent
 from gradcli.targets.derived import root_of

@@ -5,10 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from gradcli.arithmetic.program import Program
-from gradcli.checks.budget import MOST, CauseBudget
-from gradcli.checks.on_tape import on_tape
-from gradcli.checks.search import Search
-from gradcli.checks.wrong import Gradient, Wrong
+from gradcli.checks.on_tape import Search, on_tape
+from gradcli.checks.wrong import MOST, CauseBudget, Gradient, Wrong
 from gradcli.modes.mode import Question
 from gradcli.report.point_report import PointReport
 from gradcli.tracing.primitive import Value

@@ -11,8 +11,8 @@ from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.floats import FLOAT64, Format, Low, format_of, low
 from gradcli.arithmetic.program import record, value_and_pulled, vjp
 from gradcli.checks.check import Answers, check, with_values_at_smaller_tolerances
-from gradcli.checks.environment import environment
 from gradcli.checks.evidence import Outcome
+from gradcli.checks.implementation import environment
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import answered, missing, reference_of, run
 from gradcli.errors import BadOption, GradcliError, NotSupported

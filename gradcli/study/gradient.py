@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.environment import environment
+from gradcli.checks.implementation import environment
 from gradcli.modes.jacobians import stacked
 from gradcli.modes.mode import Question
 from gradcli.report import numbers

@@ -1,6 +1,6 @@
 """The lists behind `modes` and `ops`: the modes and the primitives."""
 
-from gradcli.checks.environment import environment, installed
+from gradcli.checks.implementation import environment, installed
 from gradcli.errors import BadOption, nearest
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.report.listing import ModeEntry, ModesReport, OpsReport

@@ -11,8 +11,8 @@ from flint import arb
 from gradcli.arithmetic.ball import precision
 from gradcli.arithmetic.floats import FLOAT64, GUARD, Format, format_of, nearest_of
 from gradcli.checks.check import Answers, check
-from gradcli.checks.environment import environment
 from gradcli.checks.evidence import Outcome
+from gradcli.checks.implementation import environment
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import attempt
 from gradcli.errors import BadOption, GradcliError, NotSupported, Undecided

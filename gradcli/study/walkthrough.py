@@ -16,7 +16,7 @@ from gradcli.arithmetic.ball import Ball, decimals, error_of, nearest, precision
 from gradcli.arithmetic.graph import written
 from gradcli.arithmetic.program import Program, record
 from gradcli.arithmetic.tape import CONSTANT, SPENT, Line, Recorded, Tape, sweep_back, transpose
-from gradcli.checks.environment import environment
+from gradcli.checks.implementation import environment
 from gradcli.errors import GradcliError, Place, Span
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import Effort

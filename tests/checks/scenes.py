@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.checks.decide import Decision, decide
-from gradcli.checks.entries import AGREE, CANNOT_TELL, DISAGREE
 from gradcli.checks.evidence import (
+    AGREE,
+    CANNOT_TELL,
+    DISAGREE,
     Cause,
     DirectionalCheck,
     Evidence,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.checks.blame import hits_a_kink, wrong_rule
+from gradcli.checks.more_evidence import hits_a_kink, wrong_rule
 from gradcli.modes.mode import Question
 from gradcli.request.point import Point
 from gradcli.rules.kinds import Partial

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradcli.checks.budget import FEWEST, MOST, BudgetSpent, CauseBudget, calls_for
+from gradcli.checks.wrong import FEWEST, MOST, BudgetSpent, CauseBudget, calls_for
 from tests.rows import for_rows
 
 

@@ -180,7 +180,7 @@ def test_a_gradient_that_is_not_zero_is_right_to_a_relative_limit() -> None:
 
 
 def test_a_fixed_tolerance_replaces_the_computed_one() -> None:
-    from gradcli.checks.entries import Tolerance
+    from gradcli.checks.evidence import Tolerance
 
     assert checked("x**2", "x=3", "2.001*x").exit_status == 1
     assert checked("x**2", "x=3", "2.001*x", fixed=Tolerance(rtol=1e-2)).exit_status == 0

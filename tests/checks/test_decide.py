@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from gradcli.checks.decide import decide, entries_to_explain
-from gradcli.checks.entries import AGREE, CANNOT_TELL, DISAGREE, Tolerance, entrywise, scale_of, word_of
 from gradcli.checks.evidence import (
+    AGREE,
+    CANNOT_TELL,
+    DISAGREE,
     Cause,
     DirectionalCheck,
     Evidence,
@@ -24,7 +26,11 @@ from gradcli.checks.evidence import (
     Projections,
     RepeatedCall,
     SetLeft,
+    Tolerance,
     TraceComparison,
+    entrywise,
+    scale_of,
+    word_of,
 )
 from gradcli.errors import NotSupported
 from gradcli.modes.claim import Claim

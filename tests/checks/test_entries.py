@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradcli.checks.entries import AGREE, CANNOT_TELL, DISAGREE, DOUBT, entrywise
+from gradcli.checks.evidence import AGREE, CANNOT_TELL, DISAGREE, DOUBT, entrywise
 from gradcli.request.point import Estimate
 from gradcli.tracing.shapes import BLOCK
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.checks import memory
+from gradcli.checks import check
 from gradcli.errors import TooLarge
 
 
 @pytest.fixture
 def tight(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_SMALL", 100)
-    monkeypatch.setattr(memory, "memory_bytes", lambda: 30_000)
+    monkeypatch.setattr(check, "_SMALL", 100)
+    monkeypatch.setattr(check, "memory_bytes", lambda: 30_000)
 
 
 def square(x: Any) -> Any:

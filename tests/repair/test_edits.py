@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradcli.repair.edits import edits_of
-from gradcli.repair.place import Edit, Place
-from gradcli.repair.scope import Scope
-from gradcli.repair.text import Change, Text, changed, expressions, spans_of
+from gradcli.repair.scope import Change, Edit, Place, Scope, Text, changed, expressions, spans_of
 from tests.rows import for_rows
 
 X, Y = np.array([0.3, -1.2, 2.0]), np.array([1.5, 0.4, -0.7])

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from gradcli.repair.patch import slip_of
-from gradcli.repair.place import Edit
+from gradcli.repair.repair import slip_of
+from gradcli.repair.scope import Change, Edit, changed
 from gradcli.repair.search import Repair
-from gradcli.repair.text import Change, changed
 from tests.rows import for_rows
 
 pytestmark = pytest.mark.repairs

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from gradcli.repair.text import Change, changed, grouped, lines_of, spans_of
+from gradcli.repair.scope import Change, changed, grouped, lines_of, spans_of
 
 
 @pytest.mark.parametrize("source", ["a + b", "α = 2*β\nγ = α@β", "x = (\n  1 +\n  2)\r\ny = x\r\n"])

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.entries import AGREE, DISAGREE, entrywise
-from gradcli.checks.evidence import Outcome
+from gradcli.checks.evidence import AGREE, DISAGREE, Outcome, entrywise
 from gradcli.checks.run_modes import run
 from gradcli.errors import GradcliError, TraceDiffers
 from gradcli.modes.mode import Contradiction, Question

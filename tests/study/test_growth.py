@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from gradcli.checks.asked import CheckOptions, request
-from gradcli.checks.build import Settings
+from gradcli.checks.build import CheckOptions, Settings, request
 from gradcli.errors import BadOption, TooLarge
 from gradcli.report.growth import Cell, Growth, Row
 from gradcli.request.options import Options

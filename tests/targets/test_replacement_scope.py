@@ -10,7 +10,7 @@ import pytest
 from numpy import zeros
 
 from gradcli.arithmetic.ball import Ball
-from gradcli.checks.entries import AGREE, entrywise
+from gradcli.checks.evidence import AGREE, entrywise
 from gradcli.errors import TraceEnded
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES

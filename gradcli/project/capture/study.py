@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gradcli.checks.build import settings_of
-from gradcli.checks.environment import environment
+from gradcli.checks.implementation import environment
 from gradcli.project.capture.recorder import Kept, Recorded
 from gradcli.project.capture.restored_state import TimeIsUp, within
 from gradcli.project.capture.verdict_of_calls import Judge

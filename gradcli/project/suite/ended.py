@@ -84,7 +84,7 @@ def unfinished_check(
     The exit status is 1 if one of them failed; else 0 if a timeout is `allowed`, or 3. Where the verdict was decided, it
     stands, and the finding says that the cause is not known.
     """
-    from gradcli.checks.environment import environment
+    from gradcli.checks.implementation import environment
     from gradcli.report.absent import ABSENT
     from gradcli.report.check import CheckReport
     from gradcli.report.common import finding

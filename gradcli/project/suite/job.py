@@ -111,8 +111,7 @@ def _folder(job: Job) -> str:
 
 
 def _checked(job: Job, progress: Progress | None) -> "CheckReport":
-    from gradcli.checks.asked import CheckOptions, request
-    from gradcli.checks.build import settings_of
+    from gradcli.checks.build import CheckOptions, request, settings_of
     from gradcli.derivation.right_answer import right_answer
     from gradcli.repair.full_check import full_check
 

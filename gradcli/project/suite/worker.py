@@ -50,7 +50,7 @@ def _answer(up: int, down: int) -> int:
     from gradcli.process.workers import WORKERS
 
     WORKERS.start()
-    from gradcli.checks import asked as _asked  # noqa: F401 (what all checks need is loaded before the first one comes)
+    from gradcli.checks import build as _asked  # noqa: F401 (what all checks need is loaded before the first one comes)
     from gradcli.checks import check as _check  # noqa: F401
     from gradcli.project.suite.job import Job, answer_of
     from gradcli.report.decode import decoded

@@ -8,7 +8,7 @@ import pytest
 import scipy.linalg as sla
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from gradcli.checks.entries import AGREE, entrywise
+from gradcli.checks.evidence import AGREE, entrywise
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.request.point import Point
