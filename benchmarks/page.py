@@ -20,7 +20,7 @@ from common import Figure
 import numpy as np
 
 import gradcli
-from gradcli.report.drawing.layers import layered
+from gradcli.report.drawing.graph import layered
 from gradcli.report.forms import rendered
 from gradcli.report.forms.html import asset
 

@@ -24,7 +24,7 @@ from common import Figure
 
 from gradcli.project.suite.config import read_suite
 from gradcli.project.suite.job import job_of
-from gradcli.project.suite.pool import Pool
+from gradcli.project.suite.executors import Pool
 
 TOPIC = "suites"
 CHECKS = 1_000

@@ -7,8 +7,7 @@ from typing import Any
 from gradcli.api import check
 from gradcli.errors import GradcliError, NotConfirmed
 from gradcli.report.check import CheckReport
-from gradcli.request.options import claim_of, from_keywords, with_claim
-from gradcli.request.replay import replayed
+from gradcli.request.options import claim_of, from_keywords, replayed, with_claim
 from gradcli.targets.call import Function
 from gradcli.words import Exit
 

@@ -72,8 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure() -> None:
     """End the process that ran the checks of the suite, if there was one."""
-    if "gradcli.project.suite.apart" in sys.modules:
-        from gradcli.project.suite.apart import close
+    if "gradcli.project.suite.executors" in sys.modules:
+        from gradcli.project.suite.executors import close
 
         close()
 
@@ -124,7 +124,7 @@ def _row_of(suite: Any, check: Any) -> Any:
     Raises  GradcliError if the baseline cannot be read.
     """
     from gradcli.project.suite import baseline
-    from gradcli.project.suite.apart import checked
+    from gradcli.project.suite.executors import checked
 
     row, listed = checked(suite, check), suite.options.baseline
     return row if listed is None else replace(row, known=baseline.read(suite.folder / listed).covers(row))

@@ -28,7 +28,7 @@ from gradcli.cli.main import run
 from gradcli.cli.world import World
 from gradcli.process import workers
 from gradcli.process.process import Process
-from gradcli.project.suite import pool
+from gradcli.project.suite import executors
 from gradcli.tracing import provenance
 
 pytest_plugins = ["pytester", "tests.processor_time"]  # pytester for tests/pytest_plugin; it may stand at the top only
@@ -173,7 +173,7 @@ def _be_the_program(
     try:
         signal.alarm(HANG)
         if not new_workers:
-            pool.Process = lambda argv, module, forks: Process(argv, module=module)  # type: ignore[assignment, misc]
+            executors.Process = lambda argv, module, forks: Process(argv, module=module)  # type: ignore[assignment, misc]
             workers.Worker = CopiedWorker  # type: ignore[misc]
         faulthandler.disable()
         for number, fd in enumerate(fds):

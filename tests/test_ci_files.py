@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gradcli.cli.arguments import _declared
+from gradcli.cli.given import _declared
 from gradcli.cli.program import command
 from tests.rows import for_rows
 

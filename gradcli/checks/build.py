@@ -20,12 +20,11 @@ from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, MIXED, WAYS, FrameworkOptions
 from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import Claimed, ClaimedFunction
+from gradcli.modes.finite_difference import GradientByValues
 from gradcli.modes.problem import DEFAULT_STEPPING, Budget, Stepping
 from gradcli.modes.registry import chosen, effort_of, on_device
-from gradcli.modes.second_differences import GradientByValues
-from gradcli.request.options import DEFAULTS, SECOND_ORDER, Options, with_claim
+from gradcli.request.options import DEFAULTS, SECOND_ORDER, Options, replayed, with_claim
 from gradcli.request.point import Point
-from gradcli.request.replay import replayed
 from gradcli.request.target_text import is_python
 from gradcli.targets.derived import SumOfEntries, gradient_in
 from gradcli.targets.facts import Notice

@@ -31,15 +31,14 @@ from gradcli.checks.run_modes import PointCheck, missing, reference_of, run
 from gradcli.checks.wrong import FEWEST, CauseBudget
 from gradcli.errors import FunctionFailed, GradcliError, TooLarge, TraceEnded
 from gradcli.modes.claim import Claimed, ClaimedFunction, WrongShape, in_shape
+from gradcli.modes.finite_difference import GradientByValues
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import FRAMEWORKS, MODES
-from gradcli.modes.second_differences import GradientByValues
 from gradcli.modes.solver_changes import smaller_tolerances, solvers_of
 from gradcli.modes.steps import second_derivative
 from gradcli.modes.trace_test import TraceTest
-from gradcli.report.absent import ABSENT, Absent
 from gradcli.report.check import CheckReport
-from gradcli.report.common import Finding, SourceLine, Target, finding
+from gradcli.report.common import ABSENT, Absent, Finding, SourceLine, Target, finding
 from gradcli.report.encode import MAX_ENTRIES
 from gradcli.report.native import NativeReport
 from gradcli.report.point_report import (
@@ -51,8 +50,8 @@ from gradcli.report.point_report import (
     PointReport,
     TraceReport,
     UnresolvedEntries,
+    worst_first,
 )
-from gradcli.report.shown_entries import worst_first
 from gradcli.request.point import Array, Estimate, Point, Witness
 from gradcli.targets.derived import STEP, Gradient, SumOfEntries, Weighted, direction, gradient_in, root_of
 from gradcli.targets.facts import Notice, of

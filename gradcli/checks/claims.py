@@ -25,7 +25,7 @@ from gradcli.modes.claim import (
     hessian_diagonal,
     matcher,
 )
-from gradcli.modes.second_differences import GradientByValues
+from gradcli.modes.finite_difference import GradientByValues
 from gradcli.request.pick import Pick
 from gradcli.request.target_text import is_python
 from gradcli.targets.arguments import refuse_coroutine

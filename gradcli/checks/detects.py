@@ -20,7 +20,7 @@ from gradcli.checks.evidence import (
     asked,
 )
 from gradcli.report import numbers
-from gradcli.report.absent import ABSENT
+from gradcli.report.common import ABSENT
 from gradcli.report.point_report import NO_SIZE, Detects, UnresolvedEntries
 from gradcli.request.point import Array, Estimate, Witness
 from gradcli.tracing.shapes import blocks, largest, part_of

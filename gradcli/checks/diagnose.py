@@ -22,7 +22,7 @@ from gradcli.checks.wrong import BudgetSpent, Gradient, Wrong
 from gradcli.errors import FunctionFailed, GradcliError, TraceEnded
 from gradcli.modes.jacobians import by_rows, stacked
 from gradcli.modes.mode import Question
-from gradcli.modes.steps import EPS
+from gradcli.modes.rounding import EPS
 from gradcli.report import numbers
 from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Array

@@ -14,12 +14,12 @@ from gradcli.arithmetic.tape import CONSTANT
 from gradcli.checks.probe import Located
 from gradcli.errors import GradcliError
 from gradcli.modes.claim import ClaimedExpressions, ClaimedFunction
+from gradcli.modes.finite_difference import GradientByValues
 from gradcli.modes.mode import Question
 from gradcli.modes.recording import MOST_JACOBIAN
-from gradcli.modes.second_differences import GradientByValues
 from gradcli.modes.stairs import reach_of
 from gradcli.modes.steps import Line, derivative
-from gradcli.report import numbers, shown_entries
+from gradcli.report import numbers, point_report
 from gradcli.request.point import Estimate
 from gradcli.targets.derived import Gradient, SumOfEntries, either_way, gradient_in
 from gradcli.targets.facts import Function, Notice, of
@@ -101,7 +101,7 @@ def diagonal_only(q: Question, claim: Mapping[str, Any], right: Estimate) -> str
 
         def entry(k: Any, j: Any, name: str = name, x: Any = x) -> str:
             at = (*np.unravel_index(k, shape(q.value)), *np.unravel_index(j, shape(x)))
-            return shown_entries.named((name, tuple(map(int, at))), np.ndim(q.value), of)
+            return point_report.named((name, tuple(map(int, at))), np.ndim(q.value), of)
 
         k, j = np.unravel_index(int(np.argmax(others)), others.shape)
         what = "Hessian" if is_hessian else "Jacobian"

@@ -16,16 +16,13 @@ from gradcli.checks.request import Request
 from gradcli.checks.structure import along
 from gradcli.errors import BadOption, FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS, WAYS
-from gradcli.frameworks.native import Native
-from gradcli.frameworks.pitfalls import CUTS, MASKED
-from gradcli.frameworks.surrogate import is_choice
+from gradcli.frameworks.native import CUTS, MASKED, Native, is_choice
 from gradcli.modes.claim import FLOAT64
 from gradcli.modes.problem import MANY, Effort
 from gradcli.modes.steps import Line, derivative
 from gradcli.report import numbers
-from gradcli.report.absent import ABSENT, Absent
 from gradcli.report.check import CheckReport
-from gradcli.report.common import Finding, finding
+from gradcli.report.common import ABSENT, Absent, Finding, finding
 from gradcli.report.native import Aspect, Cost, Exactness, NativeReport, Part
 from gradcli.report.point_report import PointReport
 from gradcli.targets.derived import direction, root_of, tangent

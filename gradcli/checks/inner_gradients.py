@@ -16,7 +16,7 @@ from gradcli.errors import BadClaim, GradcliError
 from gradcli.frameworks.framework import KNOWN, Call, Framework, Placed, Prepared
 from gradcli.frameworks.native import Native
 from gradcli.modes.steps import Line, derivative
-from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.common import ABSENT, Absent
 from gradcli.report.native import Part
 from gradcli.report.point_report import Detects, PointReport
 from gradcli.targets.derived import direction, tangent

@@ -25,9 +25,8 @@ from gradcli.frameworks.framework import EPS as FORMATS
 from gradcli.frameworks.framework import Run
 from gradcli.frameworks.native import native_of
 from gradcli.modes.rounding import EPS
-from gradcli.report.check import CheckReport
+from gradcli.report.check import CheckReport, Comparison
 from gradcli.report.common import finding
-from gradcli.report.comparison import Comparison
 from gradcli.report.native import Aspect
 from gradcli.targets.derived import root_of
 from gradcli.targets.python import PythonFunction, message_of

@@ -20,8 +20,8 @@ from gradcli.errors import GradcliError, TraceEnded
 from gradcli.modes import steps
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import Effort, work
+from gradcli.modes.rounding import EPS
 from gradcli.modes.solver_changes import solvers_of
-from gradcli.modes.steps import EPS
 from gradcli.report.common import finding
 from gradcli.tracing.primitive import Params, Primitive, Value
 from gradcli.tracing.provenance import WRITTEN, place

@@ -12,9 +12,7 @@ from gradcli.checks.implementation import Implementation
 from gradcli.checks.probe import Located
 from gradcli.errors import BadClaim, BadOption, BadShape, FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS
-from gradcli.frameworks.native import Native, flat, native_of
-from gradcli.frameworks.pitfalls import explained
-from gradcli.frameworks.surrogate import SURROGATES, stairs, stops
+from gradcli.frameworks.native import SURROGATES, Native, explained, flat, native_of, stairs, stops
 from gradcli.modes.bounds import FORMAT_RUNS, at_least
 from gradcli.modes.claim import FLOAT64, Claimed, ClaimedFunction, Precision, WrongShape
 from gradcli.targets.derived import STEP, Along, GivenGradient, Gradient, Weighted, direction

@@ -17,7 +17,7 @@ from gradcli.modes.bounds import at_least, undecided_if_raised
 from gradcli.modes.claim import GRANT, TYPICAL
 from gradcli.modes.rounding import EPS, errors_change, loses_as_many_digits
 from gradcli.report import numbers
-from gradcli.report.absent import ABSENT
+from gradcli.report.common import ABSENT
 from gradcli.report.native import Aspect
 from gradcli.targets.facts import Function, of
 from gradcli.targets.python import PythonFunction

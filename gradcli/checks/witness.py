@@ -8,7 +8,8 @@ import numpy as np
 from gradcli.checks.evidence import DirectionalCheck
 from gradcli.modes.certified import certified_difference
 from gradcli.modes.mode import Question
-from gradcli.modes.steps import EPS, QUICK, Line, derivative, quick_derivative
+from gradcli.modes.rounding import EPS
+from gradcli.modes.steps import QUICK, Line, derivative, quick_derivative
 from gradcli.request.point import Array, Estimate
 from gradcli.targets.derived import either_way
 from gradcli.tracing.shapes import all_finite, blocks, part_of, shape, size

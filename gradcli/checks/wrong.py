@@ -12,8 +12,7 @@ import numpy as np
 from gradcli.arithmetic.program import Program
 from gradcli.modes.mode import Question
 from gradcli.report import numbers
-from gradcli.report.point_report import Diagnosis
-from gradcli.report.shown_entries import worst_first
+from gradcli.report.point_report import Diagnosis, worst_first
 from gradcli.request.point import Array
 from gradcli.tracing.shapes import shape, size
 from gradcli.words import DiagnosisKind

@@ -12,8 +12,8 @@ import numpy as np
 from gradcli.checks.evidence import AGREE, CANNOT_TELL, DISAGREE
 from gradcli.checks.run_modes import PointCheck
 from gradcli.frameworks.native import native_of
+from gradcli.modes.rounding import EPS
 from gradcli.modes.stairs import WIDTHS
-from gradcli.modes.steps import EPS
 from gradcli.targets.derived import root_of
 from gradcli.tracing.shapes import shape
 from gradcli.words import Kind

@@ -2,15 +2,16 @@
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradcli.cli.output import Output, emit, output, page, print_error, written
-from gradcli.cli.patches import write_patches
-from gradcli.cli.points import keep_point, keepable
+from gradcli.cli.points import keep_point, keepable, write_patches
 from gradcli.cli.target_requests import only, several, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
+from gradcli.request.option_values import seed_words
 from gradcli.request.options import Options
 from gradcli.request.target_text import is_folder, is_python
 from gradcli.targets.target_request import TargetRequest
@@ -51,6 +52,31 @@ Without a target, the checks of pyproject.toml or gradcli.toml are run:
 """
 
 
+# `gradcli check --recorded FILE`.
+
+_FORMS = ("text", "json", "markdown", "csv")
+
+
+def check_recorded(file: str, words: Sequence[str], to: Output, options: Options, world: World) -> int:
+    """Check the calls that `gradcli run --save` has kept, and return the worst status.
+
+    Raises  BadOption for targets beside the file, for a form that a run does not have, and for a file without such calls.
+    """
+    from gradcli.project.capture.saved import read
+    from gradcli.project.capture.study import report_of
+
+    if words:
+        raise BadOption("--recorded names all that is checked", do="leave out the targets")
+    if to.form not in _FORMS or any(form not in _FORMS for form, _ in to.files):
+        raise BadOption("recorded calls have no report of this form", do=f"forms: {', '.join(_FORMS)}")
+    with world.users_code(file, options.timeout), world.working(f"checking {file[:40]}", to.quiet):
+        found = read(Path(file), options.allow_python)
+        command = ("gradcli", "check", "--recorded", file, *seed_words(options.seed))
+        report = report_of(found, command, None, options, Path.cwd())
+    emit(report, to, world)
+    return report.exit_status
+
+
 def check(world: World, targets: list[str] | None, options: Options) -> int:
     """Verify the gradient of an expression or a Python function, or a gradient you claim for it (--grad).
 
@@ -65,8 +91,6 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
         flag = "--cache" if options.cache else "--no-cache"
         world.tell(f"note: {flag} does nothing: a check always runs, and is never answered from an earlier run")
     if options.recorded is not None:
-        from gradcli.cli.check_recorded import check_recorded
-
         return check_recorded(options.recorded, words, to, options, world)
     if not words or several(words) or is_folder(words[0]):
         from gradcli.cli.check_suite import check_suite

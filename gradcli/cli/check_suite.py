@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 
 from gradcli.cli.find import declared_checks
 from gradcli.cli.output import DATA, Output, emit, page, print_error, refuse_pictures, show_error, written
-from gradcli.cli.patches import write_patches
-from gradcli.cli.points import keep_point, keepable
+from gradcli.cli.points import keep_point, keepable, write_patches
 from gradcli.cli.target_requests import own_values, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError, ProcessEnded
 from gradcli.project.discovery import proposal
 from gradcli.project.discovery.finder import find
 from gradcli.project.suite import baseline, selection
-from gradcli.project.suite.changes import changed_checks
 from gradcli.project.suite.config import (
     KEYS,
     Check,
@@ -32,14 +30,12 @@ from gradcli.project.suite.config import (
     refuse_options_of_one,
 )
 from gradcli.project.suite.executors import elsewhere, local
-from gradcli.project.suite.job import Job, job_of
-from gradcli.project.suite.last_run import read_last_run, write_last_run
-from gradcli.project.suite.run import Executors, in_order, run_jobs
-from gradcli.report.absent import ABSENT
+from gradcli.project.suite.job import Executors, Job, in_order, job_of, run_jobs
+from gradcli.project.suite.selection import changed_checks, read_last_run, write_last_run
+from gradcli.report.common import ABSENT
 from gradcli.report.suite import CheckRow, Names, Shard, SuiteReport, counts_of, status_of
 from gradcli.request.option_values import seed_words
-from gradcli.request.options import Options, rows_of
-from gradcli.request.replay import replayed
+from gradcli.request.options import Options, replayed, rows_of
 from gradcli.request.target_text import is_folder, is_python
 from gradcli.words import Exit, worst
 

@@ -14,8 +14,7 @@ from gradcli.targets.target_request import TargetRequest, checked_point_texts
 
 if TYPE_CHECKING:
     from gradcli.derivation.study import DeriveOptions, Given
-    from gradcli.report.derive import DeriveReport
-    from gradcli.report.lecture import Lecture
+    from gradcli.report.derive import DeriveReport, Lecture
     from gradcli.targets.facts import Function
 
 FORMATS = ("text", "json", "ndjson", "markdown", "latex", "html")
@@ -84,7 +83,7 @@ def _lecture(
     from gradcli.derivation.right_answer import right_answer
     from gradcli.modes.mode import Question
     from gradcli.repair.full_check import full_check
-    from gradcli.report.lecture import Lecture
+    from gradcli.report.derive import Lecture
     from gradcli.study.walkthrough import walkthrough
 
     wanted = CheckOptions(settings_of(replace(options, assume=())), 1)  # the check is at one point, whatever is assumed

@@ -61,7 +61,7 @@ def suite_file(folder: Path) -> Path:
 
     Raises  SuiteExists; BadOption if pyproject.toml is not TOML.
     """
-    from gradcli.project.suite.toml import read_text, tables
+    from gradcli.project.suite.config import read_text, tables
 
     own, project = folder / "gradcli.toml", folder / "pyproject.toml"
     if own.exists():

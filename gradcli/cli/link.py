@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from gradcli.process.earlier import Earlier, pickled
-from gradcli.process.pipes import LENGTH, framed, write_all
+from gradcli.process.process import LENGTH, framed, write_all
 from gradcli.request.option_values import RandomSeed
 from gradcli.words import OUTLINE
 

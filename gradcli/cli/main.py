@@ -95,7 +95,7 @@ def _load_sympy_early(argv: Sequence[str]) -> None:
 
 
 def _dispatch(argv: Sequence[str], world: World) -> int:
-    from gradcli.cli.arguments import arranged
+    from gradcli.cli.given import arranged
     from gradcli.cli.program import command
 
     app = command()

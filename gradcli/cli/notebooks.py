@@ -14,7 +14,7 @@ from typing import Any
 from gradcli.checks.build import CheckOptions, replay_of, request, settings_of
 from gradcli.checks.implementation import environment
 from gradcli.cli import given
-from gradcli.cli.arguments import arranged_for
+from gradcli.cli.given import arranged_for
 from gradcli.cli.help import Command
 from gradcli.cli.target_requests import only, several, target_requests
 from gradcli.cli.world import World
@@ -32,7 +32,7 @@ from gradcli.report.encode import encode
 from gradcli.report.forms import Page, reports_show_themselves
 from gradcli.report.forms.error_text import error_as_text
 from gradcli.report.suite import CheckRow, Names, SuiteReport, counts_of, row_of, status_of
-from gradcli.request.option_rows import Option
+from gradcli.request.option_values import Option
 from gradcli.request.options import CLAIM_KINDS, Options, claim_of, rows_of, with_claim
 from gradcli.request.target_text import ASSIGNMENT
 from gradcli.targets.loading import NOTEBOOK

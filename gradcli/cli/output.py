@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
 from gradcli.process.relay import without_commands
+from gradcli.report.blocks import workflow_data
 from gradcli.report.common import ErrorDetail, detail_of, error_report
-from gradcli.report.escape import workflow_data
 from gradcli.report.forms import ENDINGS, PICTURES, Page, as_file, encodable, rendered
 
 if TYPE_CHECKING:

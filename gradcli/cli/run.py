@@ -115,7 +115,7 @@ class _Run:
             self._session.end()
             return ended.status
         recorder = self._session.end()
-        from gradcli.project.capture.restored_state import undisturbed
+        from gradcli.project.capture.state import undisturbed
 
         with undisturbed():
             return self._reported(recorder, ended)
@@ -151,6 +151,6 @@ class _Run:
 
             save(recorder, self._words, self._folder / options.save)
         if options.write_suite is not None:
-            from gradcli.project.capture.written_suite import write_suite
+            from gradcli.project.capture.saved import write_suite
 
             self._world.tell(write_suite(recorder, self._folder / options.write_suite))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
 from gradcli.errors import BadOption
-from gradcli.report.escape import visible
+from gradcli.report.blocks import visible
 
 if TYPE_CHECKING:
     from threading import Event

@@ -1,10 +1,12 @@
 """Functions of tensors: powers, exponentials and logarithms, inverses, and the cancellations between them."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from math import isqrt
 
-from gradcli.derivation.index import (
+from gradcli.derivation.index import (  # fmt: skip
     Atom,
     Factor,
     Index,
@@ -15,16 +17,208 @@ from gradcli.derivation.index import (
     bracket,
     fresh,
     function,
+    magnitude,
     of_atom,
     outside,
     scalar,
     scaled,
+    size_of,
     unbound,
 )  # fmt: skip
-from gradcli.derivation.products import multiply, positive, power, without
 from gradcli.errors import NotSupported
 
 HALF = Fraction(1, 2)
+
+
+# Products, powers and sums of tensors, simplified by rules as they are made.
+
+POSITIVE = {"exp", "softmax", "expit", "cosh", "size", "pi", "number"}
+ONE = Fraction(1)
+Rule = Callable[[Term, tuple[Index, ...]], Term | None]
+COUNTING: set[Rule] = set()  # rules that account for the indices they remove
+RULES: list[Rule] = []  # in the order in which they are tried; `rules.py` fills it
+
+
+def multiply(a: Tensor, b: Tensor) -> Tensor:
+    """Return the product of tensors, which share the indices that both have; a sum becomes a bracket."""
+    free = tuple(dict.fromkeys((*a.free, *b.free)))
+    if not a.terms or not b.terms:
+        return Tensor(free, ())
+    for x, y in ((a, b), (b, a)):
+        if x.number is not None:
+            return Tensor(free, scaled(y, x.number).terms)
+    left, right = (unbound(one(x), x.free) for x in (a, b))
+    return Tensor(free, (tidied(Term(left.coef * right.coef, (*left.factors, *right.factors)), free),))
+
+
+def product(parts: Sequence[Tensor]) -> Tensor:
+    """Return the product of several tensors."""
+    found = scalar(ONE)
+    for part in parts:
+        found = multiply(found, part)
+    return found
+
+
+def one(x: Tensor) -> Term:
+    """Return a tensor as one term: a sum as a bracket."""
+    return x.terms[0] if len(x.terms) == 1 else bracket(x)
+
+
+def is_product(atom: Atom) -> bool:
+    """Whether an atom is the exponential of a sum of logarithms, which stands for a product of any sign."""
+    inner = atom.args[0].terms if atom.op == "exp" else ()
+    logs = [f for t in inner for f in t.factors if f.atom.op == "log"]
+    return len(inner) == len(logs) == 1 and len(inner[0].factors) == 1 and inner[0].coef == logs[0].power == 1
+
+
+def positive(f: Factor) -> bool:
+    """Whether an atom is known to be positive, entry by entry."""
+    atom = f.atom
+    if is_product(atom):
+        return False
+    if atom.op in POSITIVE or "positive" in atom.facts:
+        return True
+    if atom.op == "det":
+        inner = atom.args[0].terms
+        return len(inner) == 1 and len(inner[0].factors) == 1 and "spd" in inner[0].factors[0].atom.facts
+    if atom.op == "group":
+        return all(t.coef > 0 and all(positive(g) or g.power % 2 == 0 for g in t.factors) for t in outside(f).terms)
+    return False
+
+
+_COMPARISONS = {"greater", "greater_equal", "less", "less_equal", "equal", "not_equal"}
+
+
+def is_truth(x: Tensor) -> bool:
+    """Whether every entry of a tensor is known to be 0 or 1: a product of comparisons and masks, or 1 minus one."""
+    return _is_product_of_truths(x) or _is_product_of_truths(add([scalar(ONE), scaled(x, -1)], x.free))
+
+
+def _is_product_of_truths(x: Tensor) -> bool:
+    if len(x.terms) != 1 or x.terms[0].coef != 1 or set(x.terms[0].indices) - set(x.free):
+        return False
+    return all(is_truth_factor(f) for f in x.terms[0].factors)
+
+
+def is_truth_factor(f: Factor) -> bool:
+    """Whether every entry of a factor is known to be 0 or 1."""
+    if f.power < 1:
+        return False
+    if f.atom.op == "group":
+        return is_truth(outside(f))
+    return f.atom.op in _COMPARISONS or (f.atom.op == "input" and "mask" in f.atom.facts)
+
+
+def power(x: Tensor, p: Fraction) -> Tensor:
+    """Return x**p entry by entry; the power is distributed over a product if that is valid."""
+    if p == 0:
+        return Tensor(x.free, (Term(ONE),))
+    if not x.terms:
+        return x if p > 0 else Tensor(x.free, (Term(float("inf")),))
+    term = unbound(one(x), x.free)
+    summed = term.indices - set(x.free)
+    whole = p.denominator == 1
+    known = all(positive(f) or (f.power == 1 and f.atom.op == "group" and len(term.factors) == 1) for f in term.factors)
+    if not summed and (whole or (term.coef > 0 and known)):
+        inner = [f._replace(power=f.power * p) for f in term.factors]
+        return Tensor(x.free, (tidied(_times_root(Term(ONE, tuple(inner)), term.coef, p), x.free),))
+    share = magnitude(term.coef)
+    group = _grouped(Tensor(x.free, (replace(term, coef=term.coef / share),)))
+    return Tensor(x.free, (tidied(_times_root(Term(ONE, (group._replace(power=p),)), share, p), x.free),))
+
+
+def _times_root(term: Term, c: Number, p: Fraction) -> Term:
+    """Return a term times c**p, exactly: an irrational root is kept as a power of an integer."""
+    if p.denominator == 1:
+        return replace(term, coef=term.coef * c**p.numerator)
+    if not isinstance(c, Fraction):
+        return replace(term, coef=term.coef * float(c) ** float(p))
+    coef, roots = term.coef, []
+    for n, sign in ((c.numerator, 1), (c.denominator, -1)):
+        root = round(n ** (1 / p.denominator))
+        if root**p.denominator == n:
+            coef = coef * Fraction(root) ** (p.numerator * sign)
+        else:
+            roots.append(Factor(Atom("number", str(n)), (), p * sign))
+    return Term(coef, (*term.factors, *roots))
+
+
+def _grouped(x: Tensor) -> Factor:
+    """Return a single term as a bracket, which keeps sums over bound indices inside."""
+    f = bracket(x)
+    inner = f.factors[0]
+    if f.coef == 1:
+        return inner
+    arg = scaled(inner.atom.args[0], f.coef)
+    return inner._replace(atom=replace(inner.atom, args=(arg,)))
+
+
+def sum_over(x: Tensor, axes: Iterable[Index]) -> Tensor:
+    """Return the sum over indices; a term that lacks an index is multiplied by the index's size."""
+    gone = tuple(axes)
+    free = tuple(i for i in x.free if i not in gone)
+    parts = []
+    for term in x.terms:
+        lacking = [i for i in gone if i not in term.indices]
+        one = Tensor(free, (tidied(unbound(term, free), free),))
+        parts.append(product([one, *(size_of(i.dim) for i in lacking)]))
+    return add(parts, free) if parts else Tensor(free, ())
+
+
+def tidied(term: Term, free: Sequence[Index]) -> Term:
+    """Return a product with equal factors joined and the rules applied, until nothing changes.
+
+    If no factor has a summed index any more, the term is multiplied by the index's size.
+    """
+    kept = tuple(free)
+    for _ in range(200):
+        term = summed_still(term, _joined(term), kept)
+        for rule in RULES:
+            found = rule(term, kept)
+            if found is not None:
+                term = found if rule in COUNTING else summed_still(term, found, kept)
+                break
+        else:
+            return term
+    return term
+
+
+def summed_still(before: Term, after: Term, free: tuple[Index, ...]) -> Term:
+    """Return a rewritten term times the sizes of the bound indices that it lost, because it is still summed over them."""
+    lost = [i for i in before.indices - after.indices if i not in free and i.id >= 0]
+    if not lost or after.coef == 0:
+        return after
+    sizes = [one(size_of(i.dim)) for i in sorted(lost)]
+    coef = after.coef
+    for size in sizes:
+        coef = coef * size.coef
+    return Term(coef, (*after.factors, *(f for size in sizes for f in size.factors)))
+
+
+def _joined(term: Term) -> Term:
+    """Return a term with equal factors joined, and those of power 0 left out."""
+    powers: dict[tuple[Atom, tuple[Index, ...]], Fraction] = {}
+    coef = term.coef
+    for atom, at, p in term.factors:
+        place = tuple(sorted(at)) if atom.symmetric else at
+        powers[atom, place] = powers.get((atom, place), Fraction(0)) + p
+    return Term(coef, tuple(Factor(atom, at, p) for (atom, at), p in powers.items() if p != 0))
+
+
+def times(term: Term, x: Tensor) -> Term:
+    """Return a term times a tensor; a sum as a bracket."""
+    whole = one(x)
+    return Term(term.coef * whole.coef, (*term.factors, *whole.factors))
+
+
+def without(term: Term, *gone: Factor) -> tuple[Factor, ...]:
+    """Return the factors of a term except those given, which are compared by identity."""
+    return tuple(f for f in term.factors if not any(f is g for g in gone))
+
+
+def identity(dim: str) -> Atom:
+    """Return the identity matrix as an atom."""
+    return Atom("delta", dims=(dim, dim))
 
 
 def number_of(x: float) -> Tensor:
@@ -221,3 +415,140 @@ def _matches(
 
 def _but(given: tuple[Factor, ...], gone: Factor) -> tuple[Factor, ...]:
     return tuple(g for g in given if g is not gone)
+
+
+# Exponentials in products: the density of the normal distribution, and two exponentials whose quotient has no exponential.
+
+DENSITY = "normal_density"
+_EXPONENTIALS_MOST = 60  # terms of an exponent that has been multiplied out
+
+
+def density(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Write exp(-u**2/2)/sqrt(2*pi) as the density of the normal distribution at u."""
+    root = next(
+        (f for f in term.factors if f.atom.op == "number" and f.atom.name == "2" and abs(f.power) == _HALF), None
+    )
+    pi = next((f for f in term.factors if f.atom.op == "pi" and f.power == -_HALF), None)
+    if root is None or pi is None:
+        return None
+    for f in term.factors:
+        u = _root(scaled(outside(f), 2)) if f.atom.op == "exp" and f.power == -1 else None
+        if u is not None:
+            rest = Term(term.coef * (1 if root.power < 0 else 2), without(term, root, pi, f))
+            return times(rest, function(DENSITY, [u], f.at))
+    return None
+
+
+_HALF = Fraction(1, 2)
+
+
+def _root(x: Tensor) -> Tensor | None:
+    """Return u of u**2, with its first term positive; None where x is not known to be a square."""
+    if len(x.terms) != 1:
+        return None
+    (term,) = x.terms
+    coef = _root_of_number(term.coef)
+    if coef is None:
+        return None
+    found = [Tensor(x.free, (Term(coef),))]
+    linked = _linked(term, x.free)
+    for key in dict.fromkeys(part.key for part in linked):
+        alike = [part for part in linked if part.key == key]
+        factor = alike[0].factor
+        if factor is not None and not alike[0].indices - set(x.free):
+            half = factor.power * len(alike) / 2
+            if half.denominator != 1 and not positive(factor):
+                return None
+            found.append(power(Tensor(x.free, (Term(ONE, (factor._replace(power=ONE),)),)), half))
+        elif len(alike) % 2:
+            return None
+        else:
+            found += alike[: len(alike) // 2]
+    u = product(found)
+    return Tensor(x.free, scaled(u, 1 if bracket(u).coef > 0 else -1).terms)
+
+
+def _root_of_number(x: Number) -> Number | None:
+    if x <= 0 or not isinstance(x, Fraction):
+        return None
+    root = Fraction(isqrt(x.numerator), isqrt(x.denominator))
+    return root if root * root == x else None
+
+
+def _linked(term: Term, free: Sequence[Index]) -> list[Tensor]:
+    """Return the factors of a term in groups that share summed indices, each group as a tensor."""
+    groups: list[list[Factor]] = []
+    for f in term.factors:
+        bound = set(f.at) - set(free)
+        near = [g for g in groups if any(bound & set(h.at) for h in g)]
+        groups = [g for g in groups if g not in near] + [[f, *(h for g in near for h in g)]]
+    kept = tuple(free)
+    return [Tensor(tuple(i for i in kept if any(i in f.at for f in g)), (Term(ONE, tuple(g)),)) for g in groups]
+
+
+def one_exponential(x: Tensor) -> Iterator[Tensor]:
+    """Yield the sum with the exponentials of one term written as a multiple of those of another.
+
+    So S φ(d + s) is K exp(-r) φ(d) where the exponents differ by logarithms alone.
+    """
+    opened = _multiplied_out(x, 1)
+    terms = opened.terms if opened is not None else ()
+    for k, one in enumerate(terms):
+        for other in terms[k + 1 :]:
+            ratio = _ratio(one, other)
+            if ratio is None:
+                continue
+            rest = Tensor(x.free, (Term(other.coef, tuple(f for f in other.factors if not _is_exponential(f))),))
+            shared = Tensor(x.free, (Term(ONE, tuple(f for f in one.factors if _is_exponential(f))),))
+            whole = product([rest, ratio, shared])
+            yield add([*(Tensor(x.free, (t,)) for t in terms if t is not other), Tensor(x.free, whole.terms)], x.free)
+
+
+def _is_exponential(f: Factor) -> bool:
+    return f.atom.op in ("exp", DENSITY) and f.power.denominator == 1
+
+
+def _ratio(one: Term, other: Term) -> Tensor | None:
+    """Return the exponentials of a term over those of another; None where they are equal, or the quotient has exponentials."""
+    exponents = [[f for f in t.factors if _is_exponential(f)] for t in (one, other)]
+    counts = [sum(f.power for f in fs if f.atom.op == DENSITY) for fs in exponents]
+    if not all(exponents) or set(exponents[0]) == set(exponents[1]) or counts[0] != counts[1]:
+        return None
+    parts = [_exponentials_exponent(f) for f in exponents[1]] + [
+        scaled(_exponentials_exponent(f), -1) for f in exponents[0]
+    ]
+    apart = _multiplied_out(add(parts))
+    if apart is None:
+        return None
+    ratio = Tensor((), (Term(ONE),))
+    for term in apart.terms:
+        (f,) = term.factors if len(term.factors) == 1 else (None,)
+        if f is None or f.atom.op != "log" or f.power != 1 or not isinstance(term.coef, Fraction):
+            return None
+        ratio = multiply(ratio, power(outside(f), term.coef))
+    return ratio
+
+
+def _exponentials_exponent(f: Factor) -> Tensor:
+    if f.atom.op == "exp":
+        return scaled(outside(f), f.power)
+    return scaled(power(outside(f), Fraction(2)), -f.power / 2)
+
+
+def _multiplied_out(x: Tensor, deep: int = 99) -> Tensor | None:
+    """Return a sum without brackets of whole positive powers, `deep` of them inside each other; None where it gets long."""
+    pending = [(t, 0) for t in x.terms]
+    done: list[Tensor] = []
+    while pending:
+        if len(pending) + len(done) > _EXPONENTIALS_MOST:
+            return None
+        term, depth = pending.pop(0)
+        f = next((f for f in term.factors if f.atom.op == "group" and f.power.denominator == 1 and f.power > 0), None)
+        if f is None or depth == deep:
+            done.append(Tensor(x.free, (tidied(term, x.free),)))
+            continue
+        rest = (*without(term, f), *((f._replace(power=f.power - 1),) if f.power > 1 else ()))
+        for part in outside(f).terms:
+            own = unbound(part, f.at)
+            pending.append((tidied(Term(term.coef * own.coef, (*rest, *own.factors)), x.free), depth + 1))
+    return add(done, x.free)

@@ -9,9 +9,29 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.graph import Graph
-from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS, exact, inverse_of_product, number_of, of_numbers, over_itself
-from gradcli.derivation.exponentials import density
-from gradcli.derivation.identities import normal, one_base, sign_times
+from gradcli.derivation.algebra import (
+    ALGEBRA,
+    COUNTING,
+    FUNCTIONS,
+    ONE,
+    RULES,
+    density,
+    exact,
+    identity,
+    inverse_of_product,
+    is_truth,
+    is_truth_factor,
+    multiply,
+    number_of,
+    of_numbers,
+    over_itself,
+    power,
+    product,
+    sum_over,
+    summed_still,
+    times,
+    without,
+)
 from gradcli.derivation.index import (  # fmt: skip
     Atom,
     Factor,
@@ -30,23 +50,9 @@ from gradcli.derivation.index import (  # fmt: skip
     size_of,
     unbound,
 )
-from gradcli.derivation.indexing import INDEXING, named
 from gradcli.derivation.problem import RECORDINGS
-from gradcli.derivation.products import (
-    COUNTING,
-    ONE,
-    RULES,
-    identity,
-    is_truth,
-    is_truth_factor,
-    multiply,
-    power,
-    product,
-    sum_over,
-    summed_still,
-    times,
-    without,
-)
+from gradcli.derivation.record import INDEXING, named
+from gradcli.derivation.simplify import normal, one_base, sign_times
 from gradcli.derivation.structure import STRUCTURE, Axis, Value, broadcast, indices, placed, single
 from gradcli.derivation.units import at_rows, at_unit
 from gradcli.derivation.whole import WHOLE, crossed, inverse_factors, picks_one, spectral, triangular

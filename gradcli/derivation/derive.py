@@ -12,35 +12,26 @@ from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx
 
 from gradcli.arithmetic.graph import Graph
 from gradcli.arithmetic.tape import Recorded
-from gradcli.derivation.algebra import FUNCTIONS
-from gradcli.derivation.code import dialect, languages
+from gradcli.derivation.algebra import FUNCTIONS, identity, multiply, tidied
+from gradcli.derivation.code import languages, writer
 from gradcli.derivation.code.writer import chained, solved
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.ending import Found
+from gradcli.derivation.ending import OPEN, Begun, Found, Named, directed, measure, named, unseeded, with_densities
 from gradcli.derivation.expression import E, Op, text
 from gradcli.derivation.index import SINGLE, Index, Tensor, add, of_atom, scaled
-from gradcli.derivation.index_notation import entry_of, indexed
-from gradcli.derivation.jacobians import OPEN, Begun, directed, unseeded
-from gradcli.derivation.mathematics import Writing
-from gradcli.derivation.matrices import Printer
-from gradcli.derivation.measure import measure
-from gradcli.derivation.notation import NOTATIONS, Latex, Notation
+from gradcli.derivation.mathematics import Writing, entry_of, indexed
+from gradcli.derivation.matrices import Printer, Shapes, with_single_axes
+from gradcli.derivation.notation import NOTATIONS, Latex, M, Notation
 from gradcli.derivation.notes import first_refused
-from gradcli.derivation.operands import with_single_axes
-from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, point_of
-from gradcli.derivation.products import identity, multiply, tidied
+from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, TooLong, point_of
 from gradcli.derivation.record import SEED, Sweep, gradient_of, one_sided, sizes_of, swept
-from gradcli.derivation.signs import M
 from gradcli.derivation.simplify import simplified
-from gradcli.derivation.sized import Shapes
 from gradcli.derivation.statements import Statements, program
 from gradcli.derivation.steps import QUIET, assigned, letter_for, steps_of
 from gradcli.derivation.structure import Value, single
-from gradcli.derivation.textbook import Named, named, with_densities
 from gradcli.derivation.verified import ALLOWED, Unverified, Verifier, self_test
-from gradcli.derivation.work import TooLong
 from gradcli.errors import BadOption, GradcliError, NotSupported
-from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.common import ABSENT, Absent
 from gradcli.report.derive import Cost, DerivedKind, Formula, Result
 from gradcli.targets.derived import OnSurfaces, root_of
 from gradcli.targets.expression import Expression
@@ -567,7 +558,7 @@ class Derivation:
         test = self_test(self.problem, kind, self._first(), verifier.truth, verifier.points())
         verifier.refuse_unmet_comparisons()
         try:
-            check = verifier.check(made, languages.in_arrays(wanted, dialect.NUMPY), test)
+            check = verifier.check(made, languages.in_arrays(wanted, writer.NUMPY), test)
         except Unverified:
             if (reads := one_sided(found.sweeps[0].tape)) is None:
                 raise

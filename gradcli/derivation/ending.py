@@ -1,22 +1,28 @@
 """The end of a derivation: the differentials substituted, what stands beside dX collected, and the derivative read off."""
 
 import itertools
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
+from gradcli.derivation.algebra import DENSITY, ONE, identity, multiply, product, sum_over, tidied
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.expression import E, Op, add, call, dot, matmul, mul, name, neg, text
-from gradcli.derivation.index import Index, Tensor, scaled
-from gradcli.derivation.jacobians import unseeded
+from gradcli.derivation.expression import E, Op, add, call, dot, matmul, mul, name, neg, number, power, text
+from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, fresh, of_atom, scaled
+from gradcli.derivation.index import add as add_tensors
+from gradcli.derivation.mathematics import Lines
 from gradcli.derivation.matrices import Printer
-from gradcli.derivation.measure import measure
-from gradcli.derivation.narration import Lines
-from gradcli.derivation.simplify import simplified
+from gradcli.derivation.problem import Problem, first_free
+from gradcli.derivation.simplify import bulk, expanded, simplified
+from gradcli.derivation.statements import Statements, replaced
+from gradcli.derivation.statements import axes as axes_of
 from gradcli.derivation.structure import Value
-from gradcli.derivation.textbook import Named
+from gradcli.derivation.units import cut, rows
+from gradcli.derivation.whole import uncrossed
 from gradcli.errors import NotSupported
-from gradcli.report.derive import Step
+from gradcli.report.derive import Step, parts_of, printed
+from gradcli.targets.expression import Expression
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,342 @@ class Found:
     def last(self) -> Tensor:
         """The simplest form."""
         return self.moves[-1][1] if self.moves else self.first
+
+
+# How large a tensor's printed form is, so that a simplification is one for the reader.
+
+_UNPRINTABLE = 10**6
+_RANK_TWO = 3  # operations an outer product in another product counts for: it makes a matrix of two vectors
+
+
+def measure(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> int:
+    """Return the size of a tensor's printed form; one without a matrix form is larger than any that has one."""
+    try:
+        e = printer.write(x, axes)
+        operations = shared(e) + _RANK_TWO * _outers(e) + _unfactored(e)
+        return 1_000_000 * operations + 1_000 * e.size + bulk(x)
+    except NotSupported:
+        return _UNPRINTABLE * 1_000_000 + bulk(x)
+
+
+def shared(e: E) -> int:
+    """Return the number of operations, those of a part that occurs again counted once, as where it has a name."""
+    found = {a for a in e.walk() if a.size}
+    return sum(a.size - sum(b.size for b in a.args) for a in found)
+
+
+def _outers(e: E, inside: bool = False) -> int:
+    """Return how many outer products are inside other products."""
+    own = inside and e.op == "call" and e.text in ("outer", "einsum")
+    deeper = inside or e.op == Op.MATMUL or (e.op == "call" and e.text in ("trace", "sum", "einsum"))
+    return int(own) + sum(_outers(a, deeper) for a in e.args)
+
+
+def _unfactored(e: E) -> int:
+    """Return what powers count for that textbooks write as slopes: s (1 - s) of a sigmoid, h (1 - h**2) of tanh."""
+    own = _SLOPES.get((e.args[0].text, e.args[1]), 0) if e.op == Op.POW and e.args[0].op == "call" else 0
+    return own + sum(map(_unfactored, e.args))
+
+
+_SLOPES = {("sigmoid", number(Fraction(2))): 1, ("tanh", number(Fraction(3))): 2}  # operations that the slope has more
+
+
+# Parts of a derivative that textbooks name although they occur once: standardised values, errors of layers, the density.
+#
+# `x-hat` of layer, batch and root-mean-square norms; `delta` of backpropagation; `phi`, the density of the normal distribution.
+
+Parts = tuple[tuple[str, E], ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A derivative in terms of its named parts, in order; some are values that are `standardised`."""
+
+    e: E
+    parts: Parts = ()
+    standardised: bool = False
+
+    def written_out(self, e: E) -> E:
+        """Return a part without the names of other parts."""
+        for word, own in reversed(self.parts):
+            e = replaced(e, name(word), own)
+        return e
+
+
+def named(x: Tensor, axes: Sequence[Index | None], wrt: str, printer: Printer, taken: Collection[str]) -> Named:
+    """Return a derivative by `wrt` with its parts named as a textbook does; no part has a name that is `taken`."""
+    found = _standardised(x, axes, printer, taken) or Named(printer.oriented(printer.write(x, axes)))
+    e, parts = found.e, list(found.parts)
+    for error, layer in _errors(e, wrt):
+        for n, earlier in parts:
+            error = replaced(error, earlier, name(n, axes=axes_of(earlier)))
+        word = _unlike([f"delta{layer or 1}"], "delta", [*taken, *(n for n, _ in parts)])
+        e = replaced(e, error, name(word, axes=axes_of(error)))
+        parts.append((word, error))
+    return replace(found, e=e, parts=tuple(parts))
+
+
+def _unlike(stems: Sequence[str], stem: str, taken: Collection[str]) -> str:
+    """Return a name that no other has, and that no other looks like in a formula."""
+    shown = {printed(name) for name in taken}
+    alike = [name for name in (*stems, *(f"{stem}{k}" for k in range(1, 100))) if printed(name) in shown]
+    return first_free(stems, stem, [*taken, *alike])
+
+
+# --- values less their mean, over their standard deviation --------------------------------------------------------------
+
+
+def _standardised(x: Tensor, axes: Sequence[Index | None], printer: Printer, taken: Collection[str]) -> Named | None:
+    """Return a derivative in terms of x-hat, where its terms have one power of the deviation then; else None."""
+    for f in (f for t in x.terms for f in t.factors if f.power < 0 and f.power.denominator == 2):
+        for c in _squares_in_mean(f):
+            word = _unlike(["xhat"], "xhat", taken)
+            hat = Atom("input", word, dims=c.atom.dims)
+            terms = [_with_hats(t, f, c, hat) for t in x.terms]
+            powers = {p for _, p, _ in terms}
+            if len(powers) > 1 or max(count for _, _, count in terms) < _SQUARED:
+                continue
+            inside = add_tensors([Tensor(x.free, (tidied(t, x.free),)) for t, _, _ in terms], x.free)
+            small = simplified(inside, lambda t: measure(printer, t, axes))
+            deviation = Tensor(f.at, (Term(ONE, (f._replace(power=Fraction(-1, 2)),)),))
+            own = dict(zip(_places(f, c), f.at, strict=True))
+            at = tuple(own.get(k, i) for k, i in enumerate(c.at))
+            value = multiply(of_atom(c.atom, at), deviation)
+            definition = printer.write(value, at)
+            return Named(printer.write(small, axes), ((word, definition),), standardised=True)
+    return None
+
+
+_SQUARED = 2  # times at least that a term has the values: once as they are, once in the mean with the cotangent
+
+
+def _squares_in_mean(f: Factor) -> Iterator[Factor]:
+    """Yield the values whose mean square is a term of a bracket, with the slots of the bracket among their indices."""
+    if f.atom.op != "group":
+        return
+    (inner,) = f.atom.args
+    for term in inner.terms:
+        squares = [g for g in term.factors if g.power == 2 and g.atom.op in ("group", "input")]
+        rest = [g for g in term.factors if g not in squares]
+        sizes = {g.atom.name for g in rest if g.atom.op == "size" and g.power == -1}
+        if len(squares) != 1 or len(sizes) != len(rest):
+            continue
+        (c,) = squares
+        summed = [i for i in c.at if i not in inner.free]
+        if summed and {i.dim for i in summed} == sizes and len(inner.terms) > 1 and set(inner.free) <= set(c.at):
+            yield c._replace(power=ONE)
+
+
+def _places(f: Factor, c: Factor) -> list[int]:
+    """Return where the values have each index of the bracket, in the order of the bracket's indices."""
+    slots = {-1 - i.id: k for k, i in enumerate(c.at) if i in f.atom.args[0].free}
+    return [slots[k] for k in range(len(f.at))]
+
+
+def _with_hats(term: Term, f: Factor, c: Factor, hat: Atom) -> tuple[Term, Fraction, int]:
+    """Return a term with x-hat, the power of the mean square that is left, and how often it has x-hat."""
+    factors: list[Factor] = []
+    count = 0
+    left: dict[tuple[Index, ...], Fraction] = {}
+    for g in term.factors:
+        if g.atom == f.atom:
+            left[g.at] = left.get(g.at, Fraction(0)) + g.power
+        elif g.atom == c.atom and g.power.denominator == 1 and g.power > 0:
+            at = tuple(g.at[k] for k in _places(f, c))
+            left[at] = left.get(at, Fraction(0)) + g.power / 2
+            count += int(g.power)
+            factors.append(Factor(hat, g.at, g.power))
+        else:
+            factors.append(g)
+    factors += [Factor(f.atom, at, p) for at, p in left.items() if p]
+    return Term(term.coef, tuple(factors)), sum(left.values(), Fraction(0)), count
+
+
+# --- errors of layers ---------------------------------------------------------------------------------------------------
+
+
+def _errors(e: E, wrt: str) -> list[tuple[E, str]]:
+    """Return the errors of layers, the last layer's first, each with the number of its layer.
+
+    An error is a product with the slope of a layer's function, of which the derivative is the outer product with the layer's
+    input, or which a layer's matrix takes to the error of the layer before.
+    """
+    found: list[tuple[E, str]] = []
+
+    def visit(a: E, layer: str | None, below: bool) -> bool:
+        """Note the errors in a part, the inner ones first, and return whether there are any."""
+        slope = _has_slope(a)
+        outer = a.op == "call" and a.text == "outer"
+        layers = _layers(a, wrt)
+        inside = [visit(b, own, below or slope or outer) for b, own in zip(a.args, layers, strict=True)]
+        if slope and layer is not None and (below or any(inside)):
+            found.append((a, layer))
+            return True
+        return any(inside)
+
+    visit(e, None, False)
+    return list(dict.fromkeys(found))
+
+
+def _layers(a: E, wrt: str) -> list[str | None]:
+    """Return for each operand the number of the layer whose error it would be: W2.T @ v has that of layer 2."""
+    if a.op == "call" and a.text == "outer":
+        return [parts_of(wrt)[1], None]
+    found: list[str | None] = [None] * len(a.args)
+    if a.op == Op.MATMUL:
+        for k in range(len(a.args)):
+            beside = [a.args[j] for j in (k - 1, k + 1) if 0 <= j < len(a.args)]
+            owner = next((c.args[0].text for c in beside if c.op == Op.TRANSPOSE and c.args[0].op == "name"), None)
+            found[k] = None if owner is None else parts_of(owner)[1]
+    return found
+
+
+def _has_slope(e: E) -> bool:
+    """Whether a product has the slope of a layer's function as a factor: h (1 - h), 1 - h**2, or u > 0."""
+    if e.op != Op.MUL:
+        return False
+    return any(a.op == "compare" or (_complement(a) is not None) for a in e.args)
+
+
+def _complement(e: E) -> E | None:
+    """Return h of 1 - h or 1 - h**2, h being a sigmoid or tanh; None for anything else."""
+    if e.op != Op.ADD or len(e.args) != 2 or e.args[0] != number(Fraction(1)) or e.args[1].op != Op.NEG:
+        return None
+    (h,) = e.args[1].args
+    h = h.args[0] if h.op == Op.POW else h
+    return h if h.op == "call" and h.text in ("sigmoid", "tanh") else None
+
+
+# --- the normal distribution --------------------------------------------------------------------------------------------
+
+
+def with_densities(made: Named, taken: Collection[str]) -> Named:
+    """Return a derivative with the densities as parts with names."""
+    e, parts = made.e, list(made.parts)
+    while (
+        found := next((a for x in (e, *(p for _, p in parts)) for a in x.walk() if _is_density(a)), None)
+    ) is not None:
+        (u,) = found.args
+        word = _unlike(["phi"], "phi", [*taken, *(n for n, _ in parts)])
+        short = name(word, axes=axes_of(u))
+        e = replaced(e, found, short)
+        parts = [(n, replaced(p, found, short)) for n, p in parts]
+        two_pi = mul([number(Fraction(2)), name("pi", scalar=True)])
+        bell = call("exp", neg(mul([number(Fraction(1, 2)), power(u, Fraction(2))])))
+        parts.append((word, mul([bell], [call("sqrt", two_pi)])))
+    return replace(made, e=e, parts=tuple(parts))
+
+
+def _is_density(e: E) -> bool:
+    return e.op == "call" and e.text == DENSITY and not any(_is_density(a) for b in e.args for a in b.walk())
+
+
+# Jacobians, as the coefficient of the seed of a reverse sweep, and second derivatives, as the gradient differentiated again.
+
+
+def unseeded(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor:
+    """Return the Jacobian: the coefficient of the seed, a tensor with the indices of the output first.
+
+    Raises  NotSupported if the seed is inside a function that is not opened.
+    """
+    free = (*output, *x.free)
+    parts = []
+    for term in _linear(x, seed).terms:
+        f = next(f for f in term.factors if _is_seed(f.atom, seed))
+        own = tuple(dict.fromkeys((*x.free, *f.at)))
+        rest = Tensor(own, (Term(term.coef, tuple(g for g in term.factors if g is not f)),))
+        whole = multiply(rest, product(_coefficient(f, output)))
+        parts.append(sum_over(whole, [i for i in own if i not in x.free]))
+    return Tensor(free, tuple(tidied(t, free) for t in add_tensors(parts, free).terms))
+
+
+def _coefficient(f: Factor, output: tuple[Index, ...]) -> list[Tensor]:
+    """Return the derivative of the seed, or of a part of it, by the output: identities, cut in the same way."""
+    if f.atom.op != "slice":
+        return [of_atom(identity(i.dim), (o, i)) for i, o in zip(f.at, output, strict=True)]
+    (g,) = f.atom.args[0].terms[0].factors
+    k = f.atom.axes[0]
+    whole = fresh(g.at[k].dim)
+    at = tuple(whole if n == k else i for n, i in enumerate(f.at))
+    found = _coefficient(g._replace(at=at), output)
+    return [cut(c, whole, f.at[k], f.atom.name) if whole in c.free else c for c in found]
+
+
+def _linear(x: Tensor, seed: str) -> Tensor:
+    """Return a tensor with brackets around the seed opened, so that the seed is a factor of each term."""
+    pending, done = list(x.terms), []
+    while pending:
+        term = pending.pop()
+        if any(_is_seed(f.atom, seed) for f in term.factors):
+            done.append(term)
+            continue
+        f = next((f for f in term.factors if f.power == 1 and _holds(f.atom, seed)), None)
+        if f is not None and f.atom.op == "group":
+            pending += expanded(term, f, x.free).terms
+        elif f is not None and f.atom.op == "pad":
+            pending += _unpadded(term, f, x.free).terms
+        elif f is not None and f.atom.op == "cross":
+            (i,) = f.at
+            kept = tuple(dict.fromkeys((*x.free, i)))
+            rest = Tensor(kept, (Term(term.coef, tuple(g for g in term.factors if g is not f)),))
+            parts = [multiply(rest, Tensor(f.at, (part,))) for part in uncrossed(f).terms]
+            pending += [t for part in parts for t in (part if i in x.free else sum_over(part, [i])).terms]
+        else:
+            raise NotSupported("an index of an indexed array has no derivative in closed form")
+    return add_tensors([Tensor(x.free, (t,)) for t in done], x.free)
+
+
+def _unpadded(term: Term, f: Factor, free: tuple[Index, ...]) -> Tensor:
+    """Return a term with a padded vector as the product of rows of the identity and the vector."""
+    (inside,) = f.atom.args
+    (i,), (old,) = f.at, inside.free
+    new = fresh(old.dim)
+    whole = sum_over(multiply(inside.renamed({old: new}), rows(f.atom.name, new, i)), [new])
+    kept = tuple(dict.fromkeys((*free, i)))
+    rest = Tensor(kept, (Term(term.coef, tuple(g for g in term.factors if g is not f)),))
+    parts = [multiply(rest, Tensor((i,), (t,))) for t in whole.terms]
+    return add_tensors([sum_over(p, [i]) if i not in free else p for p in parts], free)
+
+
+def _is_seed(atom: Atom, seed: str) -> bool:
+    """Whether an atom is the seed, or a part of it."""
+    while atom.op == "slice":
+        atom = atom.args[0].terms[0].factors[0].atom
+    return atom.op == "input" and atom.name == seed
+
+
+def _holds(atom: Atom, name: str) -> bool:
+    """Whether an atom is, or is made of, an input."""
+    if atom.op == "input":
+        return atom.name == name
+    return any(_holds(f.atom, name) for a in atom.args for t in a.terms for f in t.factors)
+
+
+OPEN = {"positive"}  # facts that hold all around a point, so that what they imply can be differentiated
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The gradient's closed form, from which a second derivative starts: as a function, as statements, and with its names."""
+
+    f: Expression
+    made: Statements
+    known: dict[E, str]
+
+    def text(self, letter: str) -> str:
+        """Return the gradient as statements; the last one gives it its letter."""
+        return "; ".join([*(f"{n} = {text(e)}" for n, e in self.made.parts), f"{letter} = {text(self.made.result)}"])
+
+
+def directed(problem: Problem, wrt: str) -> Problem:
+    """Return the problem with a direction as an extra input, if the second derivative has four indices or more."""
+    dims = problem.dims[wrt]
+    if len(dims) < 2:
+        return problem
+    v = first_free(("V", f"d{wrt}"), "V", {*problem.dims, *problem.names})
+    tied = "tied" in problem.facts.get(wrt, ())
+    facts = {**problem.facts, **({v: frozenset({"symmetric"})} if tied else {})}
+    return replace(problem, dims={**problem.dims, v: dims}, facts=facts, direction=v)
 
 
 @dataclass(frozen=True)

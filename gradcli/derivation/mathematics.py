@@ -4,18 +4,26 @@ An expression of arrays (`expression.E`) becomes a tree of signs that textbooks 
 a column; a product of neighbours is the matrix product, and the elementwise product has a sign of its own.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from gradcli.derivation.exponentials import DENSITY
-from gradcli.derivation.expression import E, Op
-from gradcli.derivation.signs import (
+from gradcli.derivation.algebra import DENSITY, is_product
+from gradcli.derivation.expression import E, Op, name, power, text, transpose
+from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, slot
+from gradcli.derivation.matrices import NAMES, SHAPELESS, SIGNS, Printer, Shape, Shapes, is_vector
+from gradcli.derivation.notation import (  # fmt: skip
     IDENTITY,
     ONE,
     ONES,
     ZERO,
+    Latex,
     M,
+    Mathml,
+    Notation,
+    Plain,
     Sign,
+    Unicode,
     beside,
     by_degree,
     constant_of,
@@ -24,10 +32,36 @@ from gradcli.derivation.signs import (
     function,
     number_place,
     transposed,
-)  # fmt: skip
-from gradcli.derivation.sized import SHAPELESS, Shape, Shapes, is_vector
-from gradcli.derivation.whole import OPAQUE
+)
+from gradcli.derivation.statements import Statements, axes, replaced
+from gradcli.derivation.structure import Value
+from gradcli.derivation.whole import EXTREMES, OPAQUE
 from gradcli.errors import NotSupported
+from gradcli.report.derive import Step, index_letters, printed
+
+_Written = tuple[str, str, str]  # Unicode, LaTeX and MathML
+
+
+_PARTS = (
+    {"slice", "pad", "inv", "det", "expm", "sqrtm", "logm", "pinv"} | OPAQUE
+) - EXTREMES  # written as arrays, indices after them
+Dims = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a tensor as mathematics, and the letters of its indices, None for an axis of length 1."""
+
+    letters: tuple[str, ...]
+    formula: M
+
+
+def indexed(x: Tensor, axes: Sequence[Index | None], name: str, dims: Dims) -> str:
+    """Return a tensor as a line of text: G[i,j] = sum_k A[i,k]*B[k,j]."""
+    entry = entry_of(x, axes, dims, name)
+    notation = Plain([*dims])
+    return notation.statements([(notation.indexed(name, entry.letters), notation.write(entry.formula))])
+
 
 _ALONG = {"0": "columns", "1": "rows"}
 _INDEXED = {"einsum", "cumsum", "tril", "triu"}  # functions of numpy without a sign of their own
@@ -312,3 +346,236 @@ def _norm_of(square: M) -> M | None:
     if square.sign is Sign.POWER and square.args[0].sign is Sign.NORM and square.args[1] == constant_of(Fraction(2)):
         return square.args[0]
     return None
+
+
+# Tensors written with indices: G[i,j] = sum_k A[i,k]*B[k,j].
+
+
+def entry_of(x: Tensor, axes: Sequence[Index | None], dims: Dims, *taken: str) -> Entry:
+    """Return one entry of a tensor; no index has the letter of an input, of a size, or of what else is `taken`."""
+    sizes = [d for own in dims.values() for d in own]
+    own = [i for i in axes if i is not None]
+    scope = _Scope({}, tuple(index_letters(frozenset((*taken, *dims, *sizes)))), Writing(Shapes(dims))).holding(own)
+    return Entry(tuple(scope.names[i] for i in own), _sum(x, scope))
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """The letters of the indices that can be used at a place, and those that are free for further ones there."""
+
+    names: Mapping[Index, str]
+    letters: tuple[str, ...]
+    writing: Writing
+
+    def holding(self, more: Sequence[Index]) -> "_Scope":
+        """Return the scope with letters for more indices."""
+        names = dict(self.names)
+        left = list(self.letters)
+        for i in more:
+            if i not in names:
+                names[i] = left.pop(0) if left else f"z{len(names)}"
+        return _Scope(names, tuple(left), self.writing)
+
+    def at(self, names: Mapping[Index, str]) -> "_Scope":
+        """Return the scope inside an atom, where other indices have the letters of this place."""
+        return _Scope(names, self.letters, self.writing)
+
+
+def _sum(x: Tensor, scope: _Scope) -> M:
+    terms = [_term(t, scope) for t in x.terms] or [constant_of(Fraction(0))]
+    return terms[0] if len(terms) == 1 else M(Sign.SUM, tuple(terms))
+
+
+def _term(term: Term, scope: _Scope) -> M:
+    every = [i for i in dict.fromkeys(i for f in term.factors for i in f.at) if i not in scope.names]
+    picks = [f for f in term.factors if f.atom.op == "unit" and f.at[0] in every]
+    scope = scope.at({**scope.names, **{f.at[0]: _place(f.atom) for f in picks}})
+    bound = [i for i in every if i not in scope.names]
+    scope = scope.holding(bound)
+    shown = [_factor(f, scope) for f in term.factors if not any(f is p for p in picks)]
+    product = beside([constant_of(-term.coef if term.coef < 0 else term.coef), *shown])
+    total = M(Sign.TOTAL, (product,), letters=tuple(scope.names[i] for i in bound)) if bound else product
+    return M(Sign.MINUS, (total,)) if term.coef < 0 else total
+
+
+def _place(atom: Atom) -> str:
+    """Return the position of the 1 in a unit vector: `0`, or `n-1` if it counts from the end."""
+    return f"{atom.dims[0]}{atom.name}" if atom.name.startswith("-") else atom.name
+
+
+def _factor(f: Factor, scope: _Scope) -> M:
+    base = _atom(f.atom, tuple(scope.names[i] for i in f.at), scope)
+    return base if f.power == 1 else M(Sign.POWER, (base, constant_of(f.power)))
+
+
+def _atom(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
+    if atom.op == "number":
+        return constant_of(Fraction(int(atom.name)))
+    if atom.op in ("input", "size", "pi"):
+        return _entry(M(Sign.NAME, text=atom.name), own)
+    if atom.op == "arange":
+        return M(Sign.NAME, text=own[0])
+    if atom.op in ("delta", "unit"):
+        known = {printed(n) for n in scope.writing.shapes.known}
+        sign = next((word for word in ("delta", "I", "Id") if printed(word) not in known), "Eye")
+        return _entry(M(Sign.NAME, text=sign), own if atom.op == "delta" else (own[0], _place(atom)))
+    if atom.op in _PARTS:
+        whole = scope.writing.formula(Printer({}).atom(atom, tuple(range(len(atom.dims)))))
+        return M(Sign.ENTRY, (whole,), letters=own)
+    if atom.op == "tri":
+        before = M(Sign.SUM, (M(Sign.NAME, text=own[0]), constant_of(Fraction(atom.name))))
+        row = before if atom.name != "0" else before.args[0]
+        return M(Sign.TRUTH, (row, M(Sign.NAME, text=own[1])), ">=")
+    if atom.op in EXTREMES:
+        names = {slot(k, d): own[k] for k, d in enumerate(atom.dims)}
+        over = [i for i in atom.args[0].free if i not in names]
+        inner = scope.at(names).holding(over)
+        return M(Sign.FUNCTION, (_sum(atom.args[0], inner),), atom.op, letters=tuple(inner.names[i] for i in over))
+    if atom.op == "softmax":
+        return _softmax(atom, own, scope)
+    names = {slot(k, d): own[k] for k, d in enumerate(atom.dims)}
+    inside = [_sum(arg, scope.at(names).holding(arg.free)) for arg in atom.args]
+    if atom.op == "group":
+        return inside[0]
+    if atom.op == DENSITY:
+        return density_at(inside[0])
+    if atom.op in SIGNS:
+        return M(Sign.TRUTH, tuple(inside), SIGNS[atom.op])
+    if is_product(atom) and inside[0].sign is Sign.TOTAL:
+        (log,) = inside[0].args
+        return M(Sign.TOTAL, log.args, "prod", letters=inside[0].letters)
+    return function(scope.writing.word(NAMES.get(atom.op, atom.op)), *inside)
+
+
+def _entry(base: M, at: tuple[str, ...]) -> M:
+    return M(Sign.ENTRY, (base,), letters=at) if at else base
+
+
+def _softmax(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
+    """Return an entry of a softmax: softmax_j(Z[i,j]); at a place that has no letter, as a quotient of exponentials."""
+    names = {slot(k, d): own[k] for k, d in enumerate(atom.dims)}
+    (arg,) = atom.args
+    over = [slot(k, atom.dims[k]) for k in atom.axes]
+    here = _sum(arg, scope.at(names).holding(arg.free))
+    if all(names[i].isalpha() for i in over):
+        return M(Sign.FUNCTION, (here,), "softmax", letters=tuple(names[i] for i in over))
+    there = scope.at({i: c for i, c in names.items() if i not in over}).holding(over)
+    total = M(Sign.TOTAL, (function("exp", _sum(arg, there)),), letters=tuple(there.names[i] for i in over))
+    return M(Sign.OVER, (function("exp", here), total))
+
+
+# The steps of a derivation in every notation: a line of gradcli's language, of Unicode and of LaTeX for each.
+
+
+class Lines:
+    """Writes the lines of a derivation; it learns the shape of each name, and what is a differential or an adjoint."""
+
+    def __init__(self, dims: Mapping[str, Sequence[str]], symmetric: Iterable[str] = ()) -> None:
+        self.dims = dims
+        self.notations: tuple[Notation, ...] = (Unicode([*dims]), Latex([*dims]), Mathml([*dims]))
+        self.symbols: dict[str, M] = {}
+        self.shapes = Shapes(dims)
+        self.writing = Writing(self.shapes, self.symbols, symmetric)
+        self.definitions: dict[E, E] = {}
+        self.densities = False  # whether a line has the density of the normal distribution
+
+    def define(self, word: str, forms: Sequence[tuple[E, E | None]], *, symmetric: bool = False) -> None:
+        """Note what a name stands for, in several forms, each with that of its transpose."""
+        short = name(word, axes=axes(forms[0][0]))
+        if symmetric:
+            self.writing.symmetric.add(word)
+        for e, turned in forms:
+            if not e.size:
+                continue
+            self.definitions.setdefault(e, short)
+            if turned is not None and turned != transpose(e):
+                self.definitions.setdefault(turned, transpose(short))
+            if e.op == "call" and e.text == "sqrt" and e.args[0].size:
+                self.definitions.setdefault(power(e.args[0], Fraction(3, 2)), power(short, Fraction(3)))
+                self.definitions.setdefault(e.args[0], power(short, Fraction(2)))
+
+    def in_names(self, e: E) -> E:
+        """Return an expression with names for what was defined, the largest parts first."""
+        for old, new in sorted(self.definitions.items(), key=lambda pair: -pair[0].size):
+            e = replaced(e, old, new)
+        return e
+
+    def moved(self, name: str, how: str) -> None:
+        """Note that the differential (`d`) or the adjoint (`_bar`) of a name is used from here on, with its shape."""
+        sign, mark = (Sign.DIFFERENTIAL, f"d{name}") if how == "d" else (Sign.ADJOINT, f"{name}_bar")
+        self.symbols[mark] = M(sign, (M(Sign.NAME, text=name),))
+        self.shapes.known[mark] = self.shapes.known.get(name, ())
+
+    def step(
+        self,
+        rule: str,
+        before: str,
+        name: str,
+        e: E,
+        value: Value,
+        where: str | None = None,
+        condition: str | None = None,
+    ) -> Step:
+        """Return a step whose outcome is an expression with a name, and the same as a tensor."""
+        said = f"{name} = {text(e)}"
+        self.shapes.known[name] = tuple(i.dim for i in value.singles if i is not None)
+        written = self._written([(name, e)]) or self._entry(name, value, self.notations[0])
+        if "φ(" in written[0] and not self.densities:
+            self.densities = True
+            condition = "; ".join(filter(None, (condition, "φ the normal density")))
+        return Step(rule, before, said, where, condition, *written)
+
+    def part(self, name: str, e: E, whole: E) -> Step:
+        """Return a step that names a part of the derivative; `whole` is the part in terms of the inputs alone."""
+        shown = self.in_names(e)
+        self.shapes.add(name, shown)
+        self.define(name, [(whole, None)])
+        said = f"{name} = {text(shown)}"
+        return Step("name", "", said, None, None, *(self._written([(name, shown)]) or (said, "", "")))
+
+    def program(self, rule: str, before: str, name: str, made: Statements) -> Step:
+        """Return a step whose outcome is a program of several statements."""
+        lines = [*made.parts, (name, made.result)]
+        for n, e in lines:
+            self.shapes.add(n, e)
+        said = "; ".join(f"{n} = {text(e)}" for n, e in lines)
+        return Step(rule, before, said, None, None, *(self._written(lines) or (said, "", "")))
+
+    def _written(self, lines: Sequence[tuple[str, E]]) -> _Written | None:
+        """Return statements in every notation; None where only indices can write one."""
+        try:
+            formulas = [(self._symbol(n), self.writing.formula(e)) for n, e in lines]
+        except NotSupported:
+            return None
+        unicode, latex, mathml = (w.statements([(w.write(n), w.write(m)) for n, m in formulas]) for w in self.notations)
+        return unicode, latex, mathml
+
+    def entry(self, rule: str, before: str, name: str, value: Value, where: str | None, condition: str | None) -> Step:
+        """Return a step whose outcome is written with indices."""
+        self.shapes.known[name] = tuple("1" if i is None else i.dim for i in value.singles)
+        plain, latex, mathml = self._entry(name, value, Plain([*self.dims]))
+        return Step(rule, before, plain, where, condition, plain, latex, mathml)
+
+    def _entry(self, name: str, value: Value, plain: Notation) -> _Written:
+        """Return one entry as a line of text, in LaTeX and in MathML."""
+        entry = entry_of(value.tensor, value.singles, self.dims, name)
+        left, right = self._with_symbols(self._at(name, entry.letters)), self._with_symbols(entry.formula)
+        shown, latex, mathml = (w.statements([(w.write(left), w.write(right))]) for w in (plain, *self.notations[1:]))
+        return shown, latex, mathml
+
+    def _with_symbols(self, m: M) -> M:
+        """Return a formula with the signs of differentials and adjoints for their names."""
+        if m.sign is Sign.NAME:
+            return self.symbols.get(m.text, m)
+        return replace(m, args=tuple(map(self._with_symbols, m.args)))
+
+    def _symbol(self, name: str) -> M:
+        if name.endswith(".T"):
+            return transposed(self._symbol(name.removesuffix(".T")))
+        letter, bracket, direction = name.partition("[")
+        if bracket:
+            return M(Sign.AT, (M(Sign.NAME, text=letter),), direction.rstrip("]"))
+        return self.symbols.get(name, M(Sign.NAME, text=name))
+
+    def _at(self, name: str, letters: tuple[str, ...]) -> M:
+        return M(Sign.ENTRY, (M(Sign.NAME, text=name),), letters=letters) if letters else M(Sign.NAME, text=name)

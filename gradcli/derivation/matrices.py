@@ -1,31 +1,203 @@
 """Printing of tensors as expressions of matrices: a bound index is summed by the matrix product that expresses it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 from gradcli.derivation import expression as ex
-from gradcli.derivation.expression import E, Op, call, matmul, mul, number, transpose
-from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, magnitude, slot
-from gradcli.derivation.operands import (
-    Part,
-    Piece,
-    entries,
-    kept,
-    pad_of,
-    piece,
-    product_of,
-    slice_of,
-    squeezed,
-    times,
-    triangle_of,
-)
-from gradcli.derivation.products import is_product
+from gradcli.derivation.algebra import is_product
+from gradcli.derivation.expression import E, Op, call, indexed, matmul, mul, name, neg, number, places, text, transpose
+from gradcli.derivation.index import SINGLE, Atom, Factor, Index, Tensor, Term, magnitude, slot
 from gradcli.derivation.statements import replaced
 from gradcli.derivation.whole import OPAQUE
-from gradcli.errors import NotSupported
+from gradcli.errors import GradcliError, NotSupported
+from gradcli.targets.expression import Expression
 
 NAMES = {"absolute": "abs", "expit": "sigmoid", "gammaln": "gammaln"}
 SIGNS = {"greater": ">", "greater_equal": ">=", "less": "<", "less_equal": "<=", "equal": "==", "not_equal": "!="}
+
+
+# Operands of matrix products: parts of arrays, padded vectors, triangles of ones.
+
+
+@dataclass(frozen=True)
+class Piece:
+    """An expression that can be written with its axes in either order."""
+
+    at: tuple[Index, ...]
+    write: Callable[[tuple[Index, ...]], E]
+    natural: tuple[Index, ...] = ()
+
+    def e(self, at: tuple[Index, ...]) -> E:
+        """Return the expression with its axes in this order."""
+        return self.write(at)
+
+
+def piece(e: E, at: tuple[Index, ...]) -> Piece:
+    """Return an expression as a piece, which is transposed for the other order of its axes."""
+    return Piece(at, lambda wanted: e if wanted == at else transpose(e), at)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A factor of a product: the quotient of two products of pieces with the same axes."""
+
+    at: tuple[Index, ...]
+    top: tuple[Piece, ...]
+    low: tuple[Piece, ...] = ()
+
+    def e(self, at: tuple[Index, ...] | None = None) -> E:
+        """Return the quotient with its axes in this order."""
+        order = self.at if at is None else at
+        return mul([x.e(order) for x in self.top], [x.e(order) for x in self.low])
+
+
+Write = Callable[[Atom, tuple[int, ...]], E]  # an atom, its own indices in an order
+
+
+def entries(factors: Sequence[Factor], at: tuple[Index, ...], write: Write) -> tuple[list[Part], list[Factor]]:
+    """Return the factors whose entries unit vectors pick, written like `W[0, :]`, and the other factors."""
+    picks: dict[int, dict[int, str]] = {}
+    used: set[int] = set()
+    for n, u in enumerate(factors):
+        i = u.at[0]
+        mine = [k for k, g in enumerate(factors) if k != n and i in g.at]
+        if u.atom.op != "unit" or i in at or len(mine) != 1 or mine[0] in used or n in picks:
+            continue
+        g = factors[mine[0]]
+        if g.at.count(i) == 1 and g.power == 1:
+            picks.setdefault(mine[0], {})[g.at.index(i)] = u.atom.name
+            used.add(n)
+    parts = []
+    for k, spans in picks.items():
+        g = factors[k]
+        left = tuple(i for n, i in enumerate(g.at) if n not in spans)
+        e = _indexed(write(g.atom, tuple(range(len(g.at)))), [spans.get(n, ":") for n in range(len(g.at))])
+        parts.append(Part(left, (piece(e, left),)))
+    return parts, [f for k, f in enumerate(factors) if k not in picks and k not in used]
+
+
+def _indexed(e: E, parts: list[str]) -> E:
+    """Return a part of an array; a part of a transpose as the transpose of a part."""
+    if e.op != Op.TRANSPOSE:
+        return indexed(e, parts)
+    spans = all(":" in p or "[" in p for p in parts)
+    turned = indexed(e.args[0], parts[::-1])
+    return transpose(turned) if spans else turned
+
+
+def squeezed(atom: Atom) -> E:
+    """Return an input without its axes of length 1."""
+    single = {int(word.removeprefix(SINGLE)) for word in atom.facts if word.startswith(SINGLE)}
+    rank = len(atom.dims) + len(single)
+    return indexed(name(atom.name, scalar=not rank, axes=rank), ["0" if k in single else ":" for k in range(rank)])
+
+
+def with_single_axes(
+    e: E, axes: Sequence[Index | None], wrt: str, values: Mapping[str, Any], right: Any
+) -> tuple[E, bool]:
+    """Return a derivative in the shape of its input, which has axes of length 1, and whether its shape and value are right.
+
+    The value is compared with `right`, unless that is None.
+    """
+    known = None if right is None else np.asarray(getattr(right, "value", right), dtype=np.float64)
+    for form in (e, E("column", (e,)) if axes[-1] is None else e, mul([e, call("ones_like", name(wrt))])):
+        formula = Expression(text(form))
+        try:
+            with np.errstate(all="ignore"):
+                found = formula({n: np.asarray(values[n], dtype=np.float64)[()] for n in formula.inputs})
+        except GradcliError:
+            continue
+        alike = np.shape(found) == np.shape(values[wrt])
+        if alike and (known is None or np.allclose(found, known, equal_nan=True)):
+            return form, True
+    return e, False
+
+
+def slice_of(atom: Atom, order: tuple[int, ...], write: Write) -> E:
+    """Return a span of an array along an axis."""
+    (whole,) = atom.args[0].terms
+    e = write(whole.factors[0].atom, order)
+    k = order.index(atom.axes[0])
+    if atom.name == "::-1":
+        return call("flip", e, **({"axis": str(k)} if len(order) > 1 else {}))
+    if atom.name.startswith("roll"):
+        return call("roll", e, number(Fraction(atom.name.split()[1])), **({"axis": str(k)} if len(order) > 1 else {}))
+    return _indexed(e, [atom.name if n == k else ":" for n in range(len(order))])
+
+
+def pad_of(atom: Atom, inner: E) -> E:
+    """Return a vector padded with zeros."""
+    start, less = int(atom.name.partition(":")[0] or 0), _less(atom.dims[0], atom.args[0].free[0].dim)
+    zeros = [", ".join(["0"] * k) for k in (start, less - start)]
+    parts = [f"[{zeros[0]}]" if zeros[0] else "", f"[{zeros[1]}]" if zeros[1] else ""]
+    return E("concat", (inner,), "|".join(parts))
+
+
+def _less(whole: str, part: str) -> int:
+    """Return by how much a size is less than another: 1 for n and n - 1."""
+    if whole.isdecimal() and part.isdecimal():
+        return int(whole) - int(part)
+    (a, _, b), (c, _, d) = (x.replace("+ ", "- -").partition(" - ") for x in (whole, part))
+    if a != c:
+        raise NotSupported("a span has a size of its own")
+    return int(d or 0) - int(b or 0)
+
+
+def times(a: E, v: E) -> E:
+    """Return the product of a matrix and a vector; for a triangle of ones, as cumsum(v), which forms no matrix."""
+    *before, last = a.args if a.op == Op.MATMUL else (a,)
+    rows = last.op == "index" and _of_ones(last.args[0])
+    if _of_ones(last) or rows:
+        v = replace(last, args=(call("cumsum", v),)) if rows else call("cumsum", v)
+    elif last.op == Op.TRANSPOSE and _of_ones(last.args[0]):
+        v = _turned(call("cumsum", _turned(v)))
+    else:
+        return matmul(a, v)
+    return matmul(*before, v) if before else v
+
+
+def kept(parts: Sequence[E]) -> list[E]:
+    """Return the factors of an elementwise product; a triangle of ones becomes tril or triu of the other factors."""
+    for k, a in enumerate(parts):
+        lower = a.op == "call" and a.text == "tril" and a.args[0].text == "ones"
+        upper = (
+            a.op == Op.TRANSPOSE
+            and a.args[0].op == "call"
+            and a.args[0].text == "tril"
+            and a.args[0].args[0].text == "ones"
+        )
+        others = [b for n, b in enumerate(parts) if n != k]
+        if others and lower:
+            return [call("tril", mul(others), *a.args[1:])]
+        if others and upper:
+            return [call("triu", mul(others), *map(neg, a.args[0].args[1:]))]
+    return list(parts)
+
+
+def triangle_of(atom: Atom, order: tuple[int, ...]) -> E:
+    """Return a triangle of ones."""
+    ones = call("ones", *(name(d) for d in atom.dims))
+    e = call("tril", ones, *([] if atom.name == "0" else [number(Fraction(atom.name))]))
+    return e if order == tuple(sorted(order)) else transpose(e)
+
+
+def product_of(logs: E) -> E:
+    """Return exp(sum(log(u))) as the product of the entries of u."""
+    if logs.op == "call" and logs.text == "sum" and logs.args[0].op == "call" and logs.args[0].text == "log":
+        return E("call", logs.args[0].args, "prod", options=logs.options)
+    return call("exp", logs)
+
+
+def _of_ones(e: E) -> bool:
+    return e.op == "call" and e.text == "tril" and len(e.args) == 1 and e.args[0].text == "ones"
+
+
+def _turned(v: E) -> E:
+    return v.args[0] if v.op == "call" and v.text == "flip" else call("flip", v)
 
 
 class Printer:
@@ -398,3 +570,121 @@ def _total(vector: Part) -> E:
         if a.op == "call" and a.text == "diag":
             return call("trace", *a.args)
     return call("sum", vector.e())
+
+
+# The shapes of expressions, as names of sizes, by which a notation knows what is broadcast over what.
+
+Shape = tuple[str, ...]
+SHAPELESS = "?"  # a length that has no name, as that of a slice
+_REDUCING = {"sum", "mean", "var", "std", "prod", "logsumexp", "max", "min"}
+_NUMBERS = {"norm", "det", "trace"}
+
+
+def is_vector(shape: Shape) -> bool:
+    """Whether an array is a vector, also as a column or a row of a matrix."""
+    return len(shape) == 1 or (len(shape) == 2 and "1" in shape)
+
+
+class Shapes:
+    """The shapes of expressions of names whose shapes are known; other names are sizes, which are numbers."""
+
+    def __init__(self, known: Mapping[str, Sequence[str]]) -> None:
+        self.known = {name: tuple(dims) for name, dims in known.items()}
+        self._found: dict[E, Shape] = {}
+
+    def add(self, name: str, e: E) -> None:
+        """Name an expression."""
+        self.known[name] = self.of(e)
+
+    def of(self, e: E) -> Shape:
+        """Return the shape of an expression."""
+        if e not in self._found:
+            self._found[e] = self._of(e)
+        return self._found[e]
+
+    def _of(self, e: E) -> Shape:
+        if e.op == "name":
+            return self.known.get(e.text, ())
+        if e.op in ("number", Op.DOT):
+            return ()
+        args = [self.of(a) for a in e.args]
+        if e.op == Op.MATMUL:
+            return _product(args)
+        if e.op == Op.TRANSPOSE:
+            return args[0][::-1]
+        if e.op == "column":
+            return (*args[0], "1")
+        if e.op == "index":
+            return _part(e, args[0])
+        if e.op == "concat":
+            return (SHAPELESS,)
+        return self._called(e, args) if e.op == "call" else _broadcast(args)
+
+    def _called(self, e: E, args: list[Shape]) -> Shape:
+        name = e.text.rpartition(".")[2]
+        options = dict(e.options)
+        if name in _REDUCING and len(args) == 1:
+            axis = options.get("axis")
+            return () if axis is None else tuple(d for k, d in enumerate(args[0]) if k != int(axis) % len(args[0]))
+        if name in _NUMBERS:
+            return ()
+        if name in ("eye", "ones", "zeros", "arange"):
+            dims = tuple(a.text if a.op == "name" else str(a.number) for a in e.args)
+            return dims * 2 if name == "eye" else dims
+        if name == "outer":
+            return (_length(args[0]), _length(args[1]))
+        if name == "diag":
+            return args[0] * 2 if len(args[0]) == 1 else args[0][:1]
+        if name in ("solve", "correlate"):
+            return args[1] if name == "solve" else (SHAPELESS,)
+        if name == "eigvalsh":
+            return args[0][:1]
+        if name in ("svdvals", "convolve"):
+            return (SHAPELESS,)
+        if name in ("left_vectors", "right_vectors"):
+            return (args[0][0 if name == "left_vectors" else 1], SHAPELESS)
+        if name == "pinv":
+            return args[0][::-1]
+        if name == "einsum":
+            inside, _, output = options["first"].strip('"').partition("->")
+            letters = {
+                c: d
+                for own, shape in zip(inside.split(","), args, strict=True)
+                for c, d in zip(own, shape, strict=False)
+            }
+            return tuple(letters.get(c, SHAPELESS) for c in output)
+        return _broadcast(args)
+
+
+def _length(shape: Shape) -> str:
+    """Return the length of a vector, also of a column or a row."""
+    return next((d for d in shape if d != "1"), "1")
+
+
+def _product(shapes: list[Shape]) -> Shape:
+    left, *rest = shapes
+    for right in rest:
+        left = (*left[:-1], *right[1:])
+    return left
+
+
+def _part(e: E, shape: Shape) -> Shape:
+    parts = [p.strip() for p in e.text[1:-1].split(",")] if "[" not in e.text[1:] else []
+    if not parts:
+        return (SHAPELESS,) * max(0, len(shape) - places(e))
+    kept = [
+        (d, p)
+        for d, p in zip(shape, [*parts, *":" * (len(shape) - len(parts))], strict=False)
+        if not p.strip("- ").isdigit()
+    ]
+    return tuple(d if p == ":" else SHAPELESS for d, p in kept)
+
+
+def _broadcast(shapes: list[Shape]) -> Shape:
+    """Return the shape of several arrays broadcast together."""
+    axes = max(map(len, shapes), default=0)
+    found = []
+    for k in range(axes):
+        lengths = [s[len(s) - axes + k] for s in shapes if len(s) >= axes - k]
+        found.append(next((d for d in lengths if d not in ("1", SHAPELESS)), lengths[0]))
+    return tuple(found)

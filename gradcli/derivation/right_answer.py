@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.checks.request import Request
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
-from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.common import ABSENT, Absent
 from gradcli.request.point import Point
 from gradcli.targets.derived import is_target
 from gradcli.targets.expression import Expression

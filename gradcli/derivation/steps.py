@@ -12,18 +12,15 @@ import numpy as np
 from gradcli.arithmetic.graph import Graph
 from gradcli.arithmetic.program import names, products, where
 from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, sweep_back
-from gradcli.derivation.adjoints import RULES
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.ending import Ending, Found
+from gradcli.derivation.ending import Begun, Ending, Found, Named
 from gradcli.derivation.expression import E, Op
 from gradcli.derivation.index import Index
-from gradcli.derivation.jacobians import Begun
+from gradcli.derivation.mathematics import Lines
 from gradcli.derivation.matrices import NAMES, Printer
-from gradcli.derivation.narration import Lines
 from gradcli.derivation.problem import Problem
-from gradcli.derivation.record import Sweep
+from gradcli.derivation.record import RULES, Sweep
 from gradcli.derivation.structure import Value
-from gradcli.derivation.textbook import Named
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.report.derive import Step
 from gradcli.targets.expression import Expression

@@ -6,9 +6,19 @@ from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
 from gradcli.arithmetic.graph import Graph
-from gradcli.derivation.algebra import HALF, absolute, exponential, inverse, logarithm
+from gradcli.derivation.algebra import (
+    HALF,
+    absolute,
+    exponential,
+    identity,
+    inverse,
+    logarithm,
+    multiply,
+    power,
+    product,
+    sum_over,
+)
 from gradcli.derivation.index import Factor, Index, Tensor, Term, add, fresh, of_matrix, scalar, scaled
-from gradcli.derivation.products import identity, multiply, power, product, sum_over
 from gradcli.derivation.units import complement
 from gradcli.errors import NotSupported
 from gradcli.rules.linalg import DET, EINSUM, INV, LOGDET, MATMUL, SOLVE

@@ -18,16 +18,16 @@ from gradcli.checks.probe import Located, LocateOptions, chosen_inputs, expressi
 from gradcli.checks.request import Request
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.expression import text as written
-from gradcli.derivation.fitting import fitting
 from gradcli.derivation.index import add, scaled
 from gradcli.derivation.matrices import Printer
-from gradcli.derivation.notes import notes, refuse_numbers
+from gradcli.derivation.notes import fitting, notes, refuse_numbers
 from gradcli.derivation.problem import (
     RECORDINGS,
     Problem,
     continuous_in,
     first_free,
     in_sizes,
+    limited_work,
     named_shape,
     shapes_line,
 )
@@ -35,10 +35,8 @@ from gradcli.derivation.record import prepared
 from gradcli.derivation.simplify import simplified
 from gradcli.derivation.structure import matched
 from gradcli.derivation.verified import ALLOWED, UNSEEN, Unverified, Verifier
-from gradcli.derivation.work import limited_work
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
-from gradcli.report.absent import ABSENT
-from gradcli.report.common import ErrorDetail, Finding, Target, detail_of, finding
+from gradcli.report.common import ABSENT, ErrorDetail, Finding, Target, detail_of, finding
 from gradcli.report.derive import Answer, DeriveReport, Result
 from gradcli.request.options import Options
 from gradcli.request.point import Point

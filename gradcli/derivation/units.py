@@ -4,7 +4,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS
+from gradcli.derivation.algebra import (
+    ALGEBRA,
+    FUNCTIONS,
+    identity,
+    multiply,
+    one,
+    power,
+    product,
+    sum_over,
+    summed_still,
+    tidied,
+    without,
+)
 from gradcli.derivation.index import (
     Atom,
     Factor,
@@ -19,7 +31,6 @@ from gradcli.derivation.index import (
     scalar,
     slot,
 )  # fmt: skip
-from gradcli.derivation.products import identity, multiply, one, power, product, sum_over, summed_still, tidied, without
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.arithmetic.graph import Graph
 from gradcli.checks.run_modes import attempt
-from gradcli.derivation.code.dialect import NUMPY, Dialect, imported
+from gradcli.derivation.code.writer import NUMPY, Dialect, imported
 from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, numbers_beside, point_of
 from gradcli.derivation.record import comparisons, inputs_of, suits
 from gradcli.derivation.statements import Statements

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from gradcli.arithmetic.graph import Graph
-from gradcli.derivation.algebra import HALF, inverse
+from gradcli.derivation.algebra import HALF, ONE, identity, inverse, multiply, product, sum_over, times, without
 from gradcli.derivation.index import (
     Atom,
     Factor,
@@ -25,7 +25,6 @@ from gradcli.derivation.index import (
     scaled,
     slot,
 )
-from gradcli.derivation.products import ONE, identity, multiply, product, sum_over, times, without
 from gradcli.derivation.structure import Sized, Value, indices, matched, ordered, renewed, square
 from gradcli.derivation.units import cut, triangle
 from gradcli.errors import NotSupported

@@ -1,13 +1,15 @@
 """The interface that gradcli needs from a framework, and the table of known frameworks."""
 
 import importlib.util
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Protocol
 
-from gradcli.errors import BadOption, NotSupported, Place, install_command
+from gradcli.errors import BadOption, GradcliError, NotSupported, Place, install_command
 from gradcli.frameworks.recorder import EPS as EPS
 from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.request.point import Array
@@ -321,3 +323,21 @@ KNOWN = {
         Known("mlx", "MLX", "mlx.core", "mlx", "float32", "exp, sin, erf and others"),
     )
 }
+
+
+# Conversion of unusual error types of users' rules and frameworks into RuntimeError, which callers expect.
+
+_NOISE = re.compile(r"\{\{[^{}]*\}\}|\[Op:\w+\]|\bname: *$")
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Re-raise errors of unusual types as a RuntimeError subclass of the same name, with the message cleaned up."""
+    try:
+        yield
+    except (GradcliError, RuntimeError, TypeError, ValueError):
+        raise
+    except Exception as error:
+        said = " ".join(_NOISE.sub("", str(error)).split())
+        named = type(type(error).__name__, (RuntimeError,), {})
+        raise named(said).with_traceback(error.__traceback__) from error

@@ -5,24 +5,190 @@ A framework whose functions are not recorded has their values alone, in float64 
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gradcli.arithmetic.devices import CPU
-from gradcli.errors import FunctionFailed, GradcliError, NotSupported
+from gradcli.errors import BadClaim, FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS, KNOWN, Flat, Framework, Inside, Placed, Prepared, Tensor
-from gradcli.frameworks.pitfalls import known, told
-from gradcli.frameworks.recorder import RecordedSteps
+from gradcli.frameworks.recorder import RecordedSteps, Slot, Step, filled, ran
 from gradcli.frameworks.rounding import rounded
-from gradcli.frameworks.surrogate import surrogate
 from gradcli.targets.python import PythonFunction, message_of, signature_of
 from gradcli.targets.structure import Node, put_together, taken_apart
 from gradcli.tracing.primitive import Value
+from gradcli.tracing.provenance import raised_at
 from gradcli.tracing.tracer import Tracer, plain
 from gradcli.words import RanOn
 
 _KEPT = 4  # recorded programs that are cached
+
+
+# Straight-through estimators: the smooth function whose true gradient a deliberately wrong backward pass returns.
+
+_STAIRS = {"round", "rint", "floor", "ceil", "trunc", "fix", "sign", "sgn", "heaviside"}
+_TESTS = {"gt", "ge", "lt", "le"}
+_CHOICES = {"where", "select_n", "masked_fill"}
+_STOPS = {"detach", "stop_gradient"}
+_CASTS = {"_to_copy", "convert_element_type", "mul", "add", "sub", "type_as"}
+
+# the smooth function that replaces a step function, up to a constant that keeps its value
+SURROGATES: dict[str, Callable[[Value], Value]] = {
+    "passes the gradient through":                  lambda x: x,
+    "passes the gradient through within [-1, 1]":   lambda x: np.clip(x, -1.0, 1.0),
+    "passes the gradient through within [0, 1]":    lambda x: np.clip(x, 0.0, 1.0),
+    "has no slope, beside what is detached":         lambda x: 0.0 * x,
+}  # fmt: skip
+
+
+def stairs(program: RecordedSteps) -> list[Step]:
+    """Return the steps that a surrogate may replace: step functions, and comparisons whose result is used as a number."""
+    return [
+        step
+        for step in program.steps
+        if _base(step) in _STAIRS or (_base(step) in _TESTS and _is_number(step, program))
+    ]
+
+
+def stops(program: RecordedSteps) -> list[Step]:
+    """Return the steps that are not differentiated: detached values, and values computed under no_grad."""
+    return [step for step in program.steps if _is_stop(step)]
+
+
+def _is_stop(step: Step) -> bool:
+    return step.stopped or _base(step) in _STOPS
+
+
+def is_choice(step: Step) -> bool:
+    """Whether a step chooses between values by a mask."""
+    return _base(step) in _CHOICES
+
+
+def surrogate(program: RecordedSteps, xs: Sequence[Value], smooth: Callable[[Value], Value] | None) -> RecordedSteps:
+    """Return the program with stopped values held constant and its step functions replaced by `smooth`, if that is given.
+
+    Its value at `xs` equals that of the original program.
+    """
+    values: dict[int, Any] = dict(zip(program.inputs, xs, strict=True)) | dict(program.constants)
+    chosen, steps = {id(step) for step in stairs(program)}, []
+    for step in program.steps:
+        first = filled(step.args[0], values) if step.args else None
+        ran(step, values)
+        y = values[step.outs[0]] if step.outs else None
+        if smooth is not None and id(step) in chosen:
+            x0 = np.asarray(first, dtype=float)
+            steps.append(_stair(step, smooth, np.asarray(y, dtype=float) - np.asarray(smooth(x0))))
+        elif _is_stop(step) and step.outs and not step.writes:
+            steps.append(replace(step, compute=_constant([np.array(values[number]) for number in step.outs])))
+        else:
+            steps.append(step)
+    return replace(program, steps=steps)
+
+
+def _stair(step: Step, smooth: Callable[[Value], Value], offset: Any) -> Step:
+    def compute(x: Value, *args: Any, **kwargs: Any) -> Value:
+        return smooth(x) + offset[()]
+
+    return replace(step, compute=compute)
+
+
+def _constant(ys: Sequence[Any]) -> Callable[..., Any]:
+    """Return a function that returns fresh copies of the same values at each call: later steps may write into them."""
+
+    def constant(*args: Any, **kwargs: Any) -> Any:
+        held = [np.array(y)[()] for y in ys]
+        return held if len(held) > 1 else held[0]
+
+    return constant
+
+
+def _base(step: Step) -> str:
+    return step.name.rpartition(".")[2]
+
+
+def _is_number(step: Step, program: RecordedSteps) -> bool:
+    """Whether the booleans of a comparison are used only as numbers, by casts and arithmetic."""
+    users = [other for other in program.steps if Slot(step.outs[0]) in other.args]
+    return bool(users) and all(_base(other) in _CASTS for other in users)
+
+
+# Error messages of frameworks that cannot compute a gradient, and the user's mistake behind each.
+
+
+@dataclass(frozen=True, slots=True)
+class Pitfall:
+    """A known mistake: words of the framework's message, its name, what it means and what to do."""
+
+    words: tuple[str, ...]
+    kind: str
+    says: str
+    do: str
+
+
+PITFALLS = (
+    Pitfall(("modified by an inplace operation",), "in-place",
+            "a tensor that the backward pass needs was changed in place after it was saved",
+            "write y = y + 1 instead of y += 1, or save a clone"),
+    Pitfall(("backward through the graph a second time",), "retain-graph",
+            "the graph was freed by a first backward pass", "compute both gradients in one call, or pass retain_graph=True to the first"),
+    Pitfall(("does not require grad and does not have a grad_fn",), "requires-grad",
+            "the result does not depend on anything that requires a gradient",
+            "set requires_grad_() on the inputs, and avoid detach(), .data, .item() and no_grad() in between"),
+    Pitfall(("Only Tensors of floating point", "only Tensors of floating point", "grad requires real- or complex-valued"), "integers",
+            "an integer tensor cannot have a gradient", "make it a tensor of floats: x.double()"),
+    Pitfall(("returned an invalid gradient", "incorrect number of gradients", "shape mismatch", "must have the same shape", "bwd rule", "function expected to return"), "shape",
+            "the backward pass returns gradients of the wrong number or shape", "return one gradient for each input of forward, in its shape"),
+    Pitfall(("Custom VJP fwd rule", "Custom JVP rule"), "shape",
+            "the rule returns the wrong values", "fwd returns the result and the residuals; jvp the result and its tangent"),
+    Pitfall(("nondiff_argnums",), "nondiff", "an argument that nondiff_argnums excludes is differentiated",
+            "name the others: --wrt x"),
+    Pitfall(("unhashable", "Non-hashable static"), "static", "an array is given where jit takes a static argument",
+            "remove it from static_argnums"),
+    Pitfall(("TracerArrayConversionError",), "numpy", "numpy is given a value that JAX differentiates", "use jax.numpy: jnp.sin(x)"),
+    Pitfall(("ConcretizationTypeError", "TracerBoolConversionError", "TracerIntegerConversionError", "NonConcreteBooleanIndexError"),
+            "concrete", "Python needs a number, but JAX has only a traced value",
+            "use jnp.where, lax.cond or lax.fori_loop, and no float() or jit in between"),
+    Pitfall(("UnexpectedTracerError",), "leak", "a traced value of an earlier call is used: it was kept in a global, a list or an attribute",
+            "return it instead"),
+    Pitfall(("Leaf variable", "leaf Variable that requires grad"), "in-place",
+            "an input is changed in place", "work on a copy: x = x.clone()"),
+)  # fmt: skip
+
+
+CUTS = {
+    "detach": "detach() cuts the graph here",
+    "item": "a number is taken out of a tensor here (.item(), float(), an if)",
+    "data": ".data, or an array that shares the memory, bypasses the graph here",
+    "stop": "a stopped gradient cuts the graph here",
+}
+
+
+MASKED = (
+    "a choice such as where(...) hides a value that is not finite, but its gradient is 0 times an infinite slope: nan"
+)
+
+
+def known(error: BaseException) -> Pitfall | None:
+    """Return the mistake behind a framework's error, or None if it is not a known one."""
+    said = message_of(error)
+    return next((pitfall for pitfall in PITFALLS if any(word in said for word in pitfall.words)), None)
+
+
+def told(error: BaseException, pitfall: Pitfall, kind: type[GradcliError]) -> GradcliError:
+    """Return an error of type `kind` that explains the mistake behind a framework's error."""
+    said, where = (error.what, error.where) if isinstance(error, GradcliError) else (message_of(error), None)
+    where = where or raised_at(error.__traceback__)
+    return kind(f"{pitfall.says} ({pitfall.kind}): {said}", where=where, do=pitfall.do)
+
+
+def explained(error: Exception, name: str, framework: str) -> tuple[str, GradcliError]:
+    """Return the kind of mistake (empty if unknown) and an error that says why a framework could not differentiate."""
+    pitfall = known(error)
+    if pitfall is not None:
+        return pitfall.kind, told(error, pitfall, BadClaim)
+    where = raised_at(error.__traceback__)
+    return "", BadClaim(f"{framework} cannot differentiate {name}: {message_of(error)}", where=where)
 
 
 class Native:

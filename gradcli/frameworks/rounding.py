@@ -66,11 +66,11 @@ def _rounded(step: Step, rng: np.random.Generator, float32: str) -> Step:
     def compute(*args: Any, **kwargs: Any) -> Any:
         ys = step.compute(*args, **kwargs)
         several = isinstance(ys, tuple | list)
-        found = [rounds(y) if _is_float(y) else y for y in (ys if several else [ys])]
+        found = [rounds(y) if _rounding_is_float(y) else y for y in (ys if several else [ys])]
         return found if several else found[0]
 
     return replace(step, compute=compute)
 
 
-def _is_float(y: Any) -> bool:
+def _rounding_is_float(y: Any) -> bool:
     return getattr(y, "dtype", None) == np.float64

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.modes.rounding import EPS
+
 # A function along one line: its values by place, each computed once and counted.
 
 RATIO = np.sqrt(10.0)
@@ -171,7 +173,6 @@ def nothing(line: Line) -> Difference:
 
 # How noisy a function is: the spread of its values around a smooth curve.
 
-EPS = float(np.finfo(np.float64).eps)
 _SPACING = 2e-8  # of the scale: wide enough to see rounding, narrow enough not to see the function
 _DEGREE = 3  # of the polynomial that is fitted to the samples
 _BITS = 53  # of the mantissa of a float64

@@ -14,8 +14,7 @@ from typing import Any
 
 from gradcli.process.apart import INTERRUPTED
 from gradcli.process.earlier import Earlier
-from gradcli.process.pipes import name_of, write_all
-from gradcli.process.process import Process, at_terminal
+from gradcli.process.process import Process, at_terminal, name_of, write_all
 from gradcli.process.relay import relayed_errors, wait_for_relay
 
 _UNUSABLE = 2

@@ -9,9 +9,8 @@ from gradcli.checks.check import Progress, verify
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import SECONDS, CauseBudget
 from gradcli.frameworks.native import native_of
-from gradcli.report.absent import ABSENT, Absent
 from gradcli.report.check import CheckReport
-from gradcli.report.common import SourceLine
+from gradcli.report.common import ABSENT, Absent, SourceLine
 from gradcli.request.options import Options
 from gradcli.request.point import Point
 from gradcli.targets.points import numbers

@@ -36,8 +36,8 @@ from gradcli.repair.scope import (
 )
 from gradcli.repair.search import Repair, Search
 from gradcli.repair.worker import Found, Otherwise, Wanted
-from gradcli.report.absent import ABSENT
 from gradcli.report.check import CheckReport
+from gradcli.report.common import ABSENT
 from gradcli.report.point_report import Diagnosis, SourceEdit
 from gradcli.request.point import Point
 from gradcli.request.target_text import is_python

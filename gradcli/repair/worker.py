@@ -22,13 +22,13 @@ from gradcli.checks.request import Request
 from gradcli.checks.wrong import CauseBudget
 from gradcli.errors import BadClaim, GradcliError
 from gradcli.modes.claim import ClaimedFunction
-from gradcli.process.pipes import die_with
+from gradcli.process.process import die_with
 from gradcli.process.workers import LENGTH
 from gradcli.repair.code import CodeClaim, SourceFile, codes_run, live_functions
 from gradcli.repair.points import further_points_of, in_shapes_of
 from gradcli.repair.scope import Gradient, Right
 from gradcli.repair.search import Repair, Search
-from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.common import ABSENT, Absent
 from gradcli.targets.derived import root_of
 from gradcli.targets.numba_functions import call_python_code
 from gradcli.targets.python import PythonFunction

@@ -1,13 +1,12 @@
 """The report of `check`: what was found at each point, and what it comes to."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gradcli.errors import NotConfirmed
 from gradcli.report import numbers
-from gradcli.report.absent import ABSENT, Absent
 from gradcli.report.blocks import (
     WORDS,
     Begins,
@@ -19,8 +18,10 @@ from gradcli.report.blocks import (
     HeatMap,
     Paragraph,
     Piece,
+    Table,
     Tone,
     Walk,
+    cut,
 )
 from gradcli.report.check_blocks import (
     diagnosis_blocks,
@@ -31,13 +32,18 @@ from gradcli.report.check_blocks import (
     stress_blocks,
     wrong_entries,
 )
-from gradcli.report.common import Finding, Printed, SourceLine, Target, seed_line
-from gradcli.report.comparison import Comparison
-from gradcli.report.encode import TEXT_ONLY, Status
-from gradcli.report.error_maps import error_maps
-from gradcli.report.escape import cut
-from gradcli.report.native import Exactness, NativeReport, Part
-from gradcli.report.point_report import Detects, Diagnosis, PointReport, StressReport, UnresolvedEntries, as_exact_as
+from gradcli.report.common import ABSENT, Absent, Finding, Printed, SourceLine, Target, seed_line
+from gradcli.report.encode import TEXT_ONLY, Status, Values
+from gradcli.report.native import Aspect, Exactness, NativeReport, Part, aspect_cell
+from gradcli.report.point_report import (
+    Detects,
+    Diagnosis,
+    PointReport,
+    StressReport,
+    UnresolvedEntries,
+    as_exact_as,
+    worst_first,
+)
 from gradcli.report.tidy import entries
 from gradcli.report.trace import TraceReport
 from gradcli.words import OF_SHAPE, Derivative, DiagnosisKind, Exit, Kind, Severity, Verdict, slug
@@ -46,6 +52,85 @@ COLUMNS = ("point", "mode", "input", "index", "value", "bound", "mode_verdict", 
 _FIRST = {Severity.ERROR: Kind.FIRST_ORDER, Severity.INCONCLUSIVE: Kind.NOT_A_SUBGRADIENT}  # what says most
 LESS_EXACT = "right, but less exact than the same formula"
 _WORST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
+
+
+# What a check found of an implementation beside its reference.
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An implementation beside its reference, in circumstances in which kernels go wrong.
+
+    reference  The reference, as it was given.
+    rows       How value and gradient compare with those of the reference in each circumstance. The reference's error is the
+               typical error of its formula in the same format.
+    """
+
+    reference: str
+    rows: tuple[Aspect, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether something was compared, and nothing of it is wrong."""
+        states = {row.status for row in self.rows}
+        return "agrees" in states and "wrong" not in states
+
+    def blocks(self) -> list[Block]:
+        """Return what people read of it."""
+        rows = tuple((row.name, aspect_cell(row)) for row in self.rows)
+        return [Paragraph(f"Beside {cut(self.reference)}:"), Table(("", ""), rows)]
+
+
+# The errors of gradients as matrices, for pictures.
+
+_MARKED = 3  # worst entries of a map that are ringed
+_LARGEST = 1_000  # rows or columns of a picture
+_FLOOR = 1e-17  # relative error shown for entries that are right to the last bit
+
+
+def error_maps(
+    mode: str,
+    values: Mapping[str, Values],
+    reference: Mapping[str, Values],
+    outputs: int = 0,
+    *,
+    vectors: bool = False,
+    worst: Mapping[str, Sequence[tuple[int, ...]]] | None = None,
+) -> list[HeatMap]:
+    """Return the relative errors of each matrix of a mode, in powers of ten; absolute ones where the right entry is 0.
+
+    The entries in `worst`, the first ones of each input, are ringed; without it the worst that there are.
+
+    Shapes  gradients that are matrices; Jacobians, whose first `outputs` axes are those of the result, with all outputs
+            along the rows and all entries of the input along the columns. With `vectors`, these too, each as a row.
+    """
+    found = []
+    for name, right in reference.items():
+        if name not in values or np.shape(values[name]) != np.shape(right):
+            continue
+        g, own = _as_matrix(right, outputs), _as_matrix(values[name], outputs)
+        if vectors and g.ndim == 1:
+            g, own = g[None, :], own[None, :]
+        if g.ndim != 2 or not g.size or not 1 < max(g.shape) <= _LARGEST:
+            continue
+        with np.errstate(all="ignore"):
+            error = np.abs(own - g) / np.where(g == 0, 1.0, np.abs(g))
+        error = np.where(own == g, 0.0, np.where(np.isnan(error), np.inf, error))
+        if worst is None:
+            ringed = [at for at in worst_first(np.ravel(own), np.ravel(g))[:_MARKED] if np.ravel(error)[at] > 0]
+        else:
+            ringed = [np.ravel_multi_index(at, np.shape(right)) for at in worst.get(name, ())[:_MARKED]]
+        marked = tuple(tuple(int(k) for k in np.unravel_index(at, g.shape)) for at in ringed)
+        title = f"{mode}: relative error of the entries of {name}, the largest ringed"
+        found.append(HeatMap(title, "power of ten", np.log10(np.maximum(error, _FLOOR)), marked))  # type: ignore[arg-type]
+    return found
+
+
+def _as_matrix(x: Values, outputs: int) -> np.ndarray:
+    array = np.asarray(x, dtype=float)
+    if not outputs or array.ndim == 2:
+        return array
+    return array.reshape(int(np.prod(array.shape[:outputs])), int(np.prod(array.shape[outputs:])))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -5,10 +5,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradcli.report import numbers, shown_entries
-from gradcli.report.absent import Absent
+from gradcli.report import numbers, point_report
 from gradcli.report.blocks import WORDS, Block, Cell, Code, Paragraph, Piece, Table, Tone
-from gradcli.report.common import Finding, Target
+from gradcli.report.common import Absent, Finding, Target
 from gradcli.report.encode import Given, Values
 from gradcli.report.point_report import (
     Diagnosis,
@@ -214,7 +213,7 @@ def _mismatch_blocks(point: PointReport, title: str) -> list[Block]:
         entry = numbers.entry_name(m.input, m.index, output, point.outputs or ())
         claimed, right = numbers.apart(m.claimed, m.reference)
         rows.append((entry, Piece(claimed, "bad"), right, numbers.ratio(m.ratio)))
-    order = f"the worst first, {shown_entries.WORST_FIRST}" if len(rows) > 1 else ""
+    order = f"the worst first, {point_report.WORST_FIRST}" if len(rows) > 1 else ""
     columns = ("entry", "claimed", point.reference or "reference", "ratio")
     caption = ": ".join(filter(None, (title, order)))
     blocks: list[Block] = [Table(columns, tuple(rows), frozenset({1, 2, 3}), caption)]
@@ -252,7 +251,7 @@ def _gradient_table(report: Checked, point: PointReport) -> list[Block]:
     if _in_full(point, reference) or not reference:
         return []
     others = [result.values for result in point.modes.values() if result.status == "ok"]
-    entries = shown_entries.shown(reference, others)
+    entries = point_report.shown(reference, others)
     axes = 0 if isinstance(point.value, Absent) else np.ndim(point.value)
     rows: list[tuple[Cell, ...]] = []
     for mode in dict.fromkeys(("claim", str(point.reference))):
@@ -260,8 +259,8 @@ def _gradient_table(report: Checked, point: PointReport) -> list[Block]:
         cells = [numbers.short(np.asarray(values[n])[at], 8) if n in values else "not claimed" for n, at in entries]
         rows += [(mode, *cells)] if values else []
     of = (point.outputs or ()) if report.derivative == "Hessian" else ()
-    columns = ("", *(shown_entries.named(entry, axes, of) for entry in entries))
-    return [Table(columns, tuple(rows), title=shown_entries.title(reference, entries))]
+    columns = ("", *(point_report.named(entry, axes, of) for entry in entries))
+    return [Table(columns, tuple(rows), title=point_report.title(reference, entries))]
 
 
 def _in_full(point: PointReport, reference: dict[str, Values]) -> bool:

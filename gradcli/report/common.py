@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from gradcli.errors import ErrorKind, GradcliError, Installed, Place, Where
-from gradcli.report.absent import ABSENT, Absent
-from gradcli.report.blocks import Block, Paragraph
-from gradcli.report.escape import visible
+from gradcli.report.blocks import Block, Paragraph, visible
 from gradcli.request.option_values import RandomSeed, seed_words
 from gradcli.words import Kind, Severity, TargetKind
 
@@ -162,6 +160,19 @@ class ErrorDetail:
     message: str
     where: str | None = None
     hint: str | None = None
+
+
+# What stands for a field that a document leaves out.
+
+
+class Absent:
+    """The default of a field that is left out of the document when there is nothing to say."""
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+
+ABSENT = Absent()
 
 
 @dataclass(frozen=True, slots=True)

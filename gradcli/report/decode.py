@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_
 
 import numpy as np
 
-from gradcli.report.absent import ABSENT, Absent
+from gradcli.report.common import ABSENT, Absent
 from gradcli.report.encode import Opaque, document_fields
 
 T = TypeVar("T")

@@ -1,15 +1,29 @@
 """The report of `derive`: closed forms, how they were found, code, and how well they were checked."""
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Literal
 
 from gradcli.report import numbers
-from gradcli.report.absent import ABSENT, Absent
-from gradcli.report.blocks import WORDS, Block, Cell, Code, Headline, Mathematics, Paragraph, Piece, Table
-from gradcli.report.common import ErrorDetail, Finding, Printed, Target, seed_line
+from gradcli.report.blocks import (
+    WORDS,
+    Block,
+    Cell,
+    Code,
+    Figure,
+    Heading,
+    Headline,
+    Mathematics,
+    Paragraph,
+    Piece,
+    Table,
+    cut,
+)
+from gradcli.report.check import CheckReport
+from gradcli.report.common import ABSENT, Absent, ErrorDetail, Finding, Printed, Target, seed_line
 from gradcli.report.encode import TEXT_ONLY, Given, Status, Values
-from gradcli.report.escape import cut
+from gradcli.report.trace import TraceReport
 from gradcli.words import Verdict
 
 DerivedKind = Literal["gradient", "jacobian", "hessian"]
@@ -367,3 +381,99 @@ def bare(code: str) -> str:
     for test in _TESTS:
         code = code.partition(test)[0]
     return code
+
+
+# A derivation, the walkthrough at a point and the check of the gradient there, as one document for people.
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Lecture(Printed):
+    """What `derive` writes into a document where values are given.
+
+    derivation   The closed forms with their steps and code.
+    walkthrough  The forward values and the adjoints at the point.
+    check        What all modes say of the gradient at the point.
+    """
+
+    derivation: DeriveReport
+    walkthrough: TraceReport
+    check: CheckReport
+
+    @property
+    def target(self) -> Target:
+        """What was differentiated."""
+        return self.derivation.target
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return the three parts, each under its heading."""
+        return (
+            Heading(self.target.text.strip(), 1), Heading("Derivation"), *self.derivation.blocks(), *self.at_the_point(),
+        )  # fmt: skip
+
+    def page_blocks(self) -> tuple[Block | Figure, ...]:
+        """Return the derivation, the computation as a graph with its steps, and the check."""
+        return (
+            Heading(self.target.text.strip(), 1), Heading("Derivation"), *self.derivation.blocks(),
+            Heading("Forward and backward at the point"), *self.walkthrough.page_blocks(),
+            Heading("Check"), *self.check.blocks(),
+        )  # fmt: skip
+
+    def gist(self) -> str:
+        """Return what the check at the point says."""
+        return self.check.gist()
+
+    def at_the_point(self) -> tuple[Block, ...]:
+        """Return the parts that need values."""
+        return (
+            Heading("Forward and backward at the point"), *self.walkthrough.blocks(), Heading("Check"), *self.check.blocks(),
+        )  # fmt: skip
+
+
+# Names as mathematics writes them: Greek letters, digits at the end as a subscript.
+
+_WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
+_LETTERS = "αβγδεζηθικλμνξπρστυφχψω"
+_CAPITALS = dict(
+    zip(
+        ["Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi", "Omega"],
+        "ΓΔΘΛΞΠΣΥΦΨΩ",
+        strict=True,
+    )
+)
+GREEK = dict(zip(_WORDS.split(), _LETTERS, strict=True)) | _CAPITALS | {"lam": "λ", "lambda_": "λ"}
+_ENDING = re.compile(r"(?P<stem>.*?[^\d_])_?(?P<digits>\d+)$")
+
+
+def parts_of(name: str) -> tuple[str, str]:
+    """Return a name without the digits at its end, which are a subscript, and these digits."""
+    found = _ENDING.match(name)
+    return (found["stem"], found["digits"]) if found else (name, "")
+
+
+_TEX_GREEK = {word: {"lam": "lambda", "lambda_": "lambda"}.get(word, word) for word in GREEK}
+_TEX_GREEK |= {sign: _TEX_GREEK[word] for word, sign in GREEK.items() if word not in ("lam", "lambda_")}
+
+
+def latex_name(name: str) -> str:
+    """Return a name as LaTeX writes it in a formula, escaped."""
+    stem, digits = parts_of(name)
+    if stem in _TEX_GREEK:
+        shown = "\\" + _TEX_GREEK[stem]
+    else:
+        words = "".join(f"\\{c}" if c in "_#$%&{}" else c if c.isascii() else f"u{ord(c):04X}" for c in stem)
+        shown = words if len(words) == 1 else rf"\mathrm{{{words}}}"
+    return f"{shown}_{{{digits}}}" if digits else shown
+
+
+def printed(name: str) -> str:
+    """Return a name with a letter for a Greek word, as formulas print it."""
+    stem, digits = parts_of(name)
+    return f"{GREEK[stem]}{digits}" if stem in GREEK else GREEK.get(name, name)
+
+
+_INDICES = "ijklmnpqrstuvwabcdgh"
+
+
+def index_letters(taken: Container[str]) -> list[str]:
+    """Return the letters for indices, those first that textbooks take; none of them is the name of anything else."""
+    return [c for c in (*_INDICES, *_LETTERS, *_INDICES.upper()) if c not in taken]

@@ -6,7 +6,7 @@ import math
 from enum import Enum
 from typing import Annotated, Any
 
-from gradcli.report.absent import Absent
+from gradcli.report.common import Absent
 
 MAX_ENTRIES = 10_000
 WORST = 10

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradcli.report.absent import ABSENT, Absent
 from gradcli.report.blocks import Block, Code
-from gradcli.report.common import Target, seed_line
+from gradcli.report.common import ABSENT, Absent, Target, seed_line
 from gradcli.report.encode import Given, Status, Values, encode
 from gradcli.report.tidy import entries
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from gradcli.report import numbers
-from gradcli.report.absent import ABSENT, Absent
 from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table, Tone
+from gradcli.report.common import ABSENT, Absent
 from gradcli.words import AspectStatus, RanOn, Verdict
 
 _WORTH = 1e-3  # seconds: what runs quicker has no cost to speak of

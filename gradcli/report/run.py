@@ -4,11 +4,10 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table
+from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table, visible
 from gradcli.report.check import COLUMNS
 from gradcli.report.common import seed_line
 from gradcli.report.encode import TEXT_ONLY, Status
-from gradcli.report.escape import visible
 from gradcli.report.suite import CheckRow, Word
 from gradcli.words import DerivativeKind, Exit, Kind, worst
 

@@ -7,7 +7,7 @@ import types
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from gradcli.report.absent import Absent
+from gradcli.report.common import Absent
 from gradcli.report.encode import document_fields
 from gradcli.words import Exit
 

@@ -7,13 +7,11 @@ from functools import cached_property
 from typing import Any, Literal
 
 from gradcli.report import numbers
-from gradcli.report.absent import ABSENT, Absent
-from gradcli.report.blocks import WORDS, Block, Cell, Code, Heading, Headline, Link, Paragraph, Piece, Table, Tone
+from gradcli.report.blocks import WORDS, Block, Cell, Code, Heading, Headline, Link, Paragraph, Piece, Table, Tone, cut
 from gradcli.report.check import COLUMNS, CheckReport, limit_of, replay
-from gradcli.report.common import ErrorReport, Printed, seed_line
+from gradcli.report.common import ABSENT, Absent, ErrorReport, Printed, seed_line
 from gradcli.report.decode import Summarised, decoded
 from gradcli.report.encode import TEXT_ONLY, Status
-from gradcli.report.escape import cut
 from gradcli.report.point_report import Detects
 from gradcli.words import Exit, Severity, Verdict, worst
 

@@ -5,11 +5,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gradcli.report import numbers
-from gradcli.report.absent import ABSENT, Absent
-from gradcli.report.blocks import Block, Cell, Figure, Graph, Paragraph, Piece, Table, Walk
-from gradcli.report.common import Finding, Printed, SourceLine, Target, seed_line
+from gradcli.report.blocks import Block, Cell, Figure, Graph, Paragraph, Piece, Table, Walk, cut
+from gradcli.report.common import ABSENT, Absent, Finding, Printed, SourceLine, Target, seed_line
 from gradcli.report.encode import TEXT_ONLY, Given, Status, Values
-from gradcli.report.escape import cut
 
 
 @dataclass(frozen=True, slots=True)

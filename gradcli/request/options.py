@@ -5,45 +5,43 @@ value. To add an option, add a row and use its value.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gradcli.errors import BadOption
-from gradcli.request.option_rows import (
+from gradcli.request.option_values import (  # fmt: skip  # fmt: skip
     ROW,
     Option,
+    RandomSeed,
     all_of,
     as_given,
-    first_or_second,
-    flag_alone,
-    in_seconds,
-    listed,
-    one,
-    row,
-    short,
-)  # fmt: skip
-from gradcli.request.option_values import (
-    RandomSeed,
     as_texts,
     as_tuple,
     dots,
     duration,
     edges,
+    first_or_second,
+    flag_alone,
     formats,
+    in_seconds,
     inches,
     joined,
     kinds,
+    listed,
     names_in,
     octets,
+    one,
     pick,
+    row,
     scales,
     seed,
     share,
+    short,
     sizes_by_name,
     whole_numbers,
     workers,
-)  # fmt: skip
+)
 from gradcli.request.pick import PAIR, Pick
 
 POINT, CLAIM, HARD_POINTS, PRECISION = "Point", "Claim", "Hard points and repairs", "Precision and limits"
@@ -446,3 +444,24 @@ def from_keywords(given: Mapping[str, Any]) -> Options:
         raise TypeError(f"{claims[0]}= and {claims[1]}= are two claims: check one at a time")
     taken = {name: known[name].take for name in given}
     return Options(**{name: take(f"{name}=", given[name]) for name, take in taken.items() if take is not None})
+
+
+# The words of a command that repeats a check.
+
+
+_FIRST = ("at", "shapes", *CLAIM_KINDS)
+
+
+def replayed(options: Options, only: Collection[str] | None = None) -> tuple[str, ...]:
+    """Return the words of a `check` command with these options: the point and the claim first, the seed last.
+
+    Options at their defaults are left out, but for the seed; where `only` names options, they alone are written.
+    """
+    words: list[str] = []
+    for option in sorted(rows_of("check"), key=lambda option: (option.name == "seed", option.name not in _FIRST)):
+        value = getattr(options, option.name)
+        wanted = value != option.default or option.name == "seed" if only is None else option.name in only
+        if option.write is not None and wanted:
+            for text in option.write(value):
+                words += [option.flag, text] if text or option.kind is not bool else [option.flag]
+    return tuple(words)

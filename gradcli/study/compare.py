@@ -26,10 +26,18 @@ from gradcli.modes.rounding import EPS
 from gradcli.modes.schemes import SCHEMES
 from gradcli.modes.solver_changes import smaller_tolerances
 from gradcli.report import numbers
-from gradcli.report.absent import ABSENT, Absent
-from gradcli.report.common import Finding, Target, finding
-from gradcli.report.compare import COST, CompareReport
-from gradcli.report.compare_rows import EXACT, Accumulation, ModeRow, Precision, Product, RightDigits, SchemeSummary
+from gradcli.report.common import ABSENT, Absent, Finding, Target, finding
+from gradcli.report.compare import (
+    COST,
+    EXACT,
+    Accumulation,
+    CompareReport,
+    ModeRow,
+    Precision,
+    Product,
+    RightDigits,
+    SchemeSummary,
+)
 from gradcli.report.encode import MAX_ENTRIES
 from gradcli.request.point import Estimate
 from gradcli.study.cost import (
@@ -42,12 +50,10 @@ from gradcli.study.cost import (
     recomputed,
     takes_at_most,
 )
-from gradcli.study.curves import steps
+from gradcli.study.curves import noticed, slope_along, steps, unexplained, unsteady
 from gradcli.study.growth import growth
 from gradcli.study.rays import common_ray
-from gradcli.study.repeatability import noticed, unexplained, unsteady
 from gradcli.study.sweep import Study, SweepOptions, calls_of
-from gradcli.study.truth import slope_along
 from gradcli.targets.derived import Gradient, direction, root_of
 from gradcli.targets.python import named_outputs
 from gradcli.tracing.cost import Operations

@@ -7,12 +7,85 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import arb
 
-from gradcli.arithmetic.ball import precision
+from gradcli.arithmetic.ball import Ball, precision
 from gradcli.arithmetic.floats import GUARD, Format, nearest_of, of_bits
-from gradcli.modes.schemes import Scheme, log_slope, neighbours
-from gradcli.report.absent import ABSENT, Absent
-from gradcli.report.sweep_rows import Best, Curve, Predicted, Useless, Why
-from gradcli.study.rays import Ray, Rays, directions, in_balls
+from gradcli.arithmetic.program import record
+from gradcli.arithmetic.tape import Recorded
+from gradcli.errors import Undecided
+from gradcli.modes.jacobians import by_rows
+from gradcli.modes.mode import Question
+from gradcli.modes.schemes import STENCILS, Scheme, log_slope, neighbours
+from gradcli.modes.steps import left_over, near
+from gradcli.report.common import ABSENT, Absent, Finding, finding
+from gradcli.report.sweep import Best, Curve, Predicted, Useless, Why
+from gradcli.study.cost import takes_at_most
+from gradcli.study.rays import Ray, Rays, directions, in_balls, weights
+from gradcli.tracing.shapes import shape
+from gradcli.words import Kind, Severity
+
+_STENCIL_BITS, _STENCIL_STEP = 640, 2.0**-40
+_ONE_SIDED_STEP_BITS = 400
+
+
+def slope_along(q: Question, gradient: dict[str, Any], ray: Ray, *, sizes: bool = False) -> arb:
+    """Return <g, v>, with the rows of a Jacobian summed by weights; with `sizes`, <g, |v|>, to add up error bounds."""
+    w = weights(q)
+    total = arb(0)
+    for name, v in zip(q.wrt, directions(q, ray), strict=True):
+        if v is not None and name in gradient:
+            g = np.tensordot(w, np.asarray(gradient[name]), np.ndim(w)) if shape(w) else np.asarray(gradient[name])
+            (g, a), (v, b) = _halved(g), _halved(np.abs(v) if sizes else v)
+            total += arb(float(np.sum(g * v))) * arb(2) ** (a + b)
+    return total.mid()
+
+
+def _halved(x: Any) -> tuple[Any, int]:
+    """Return numbers divided by a power of two, so that the largest is about 1, and the exponent."""
+    largest = float(np.max(np.abs(x), initial=0.0))
+    k = int(np.frexp(largest)[1]) if np.isfinite(largest) else 0
+    return np.ldexp(x, -k), k
+
+
+def derivatives(q: Question, ray: Ray) -> dict[int, float]:
+    """Return the absolute values of the higher derivatives along a ray, by order, from stencils in balls.
+
+    Error  about 1e-24 relative for smooth functions, not bounded.
+    Cost   9 evaluations of f in balls.
+    """
+    h = arb(_STENCIL_STEP)
+    values = in_balls(q, ray, [arb(k) * h for k in range(-4, 5)], _STENCIL_BITS)
+    with precision(_STENCIL_BITS):
+        found = {
+            k: float(abs(sum((w * x for w, x in zip(ws, values, strict=True)), arb(0)) / h**k))
+            for k, ws in STENCILS.items()
+        }
+    return {k: x for k, x in found.items() if np.isfinite(x) and x > 1e-20}
+
+
+def slopes_in_balls(q: Question, rays: Sequence[Ray], bits: int) -> list[arb]:
+    """Return the slopes along rays by one reverse sweep in balls for each output.
+
+    Raises  Undecided if the balls are too wide for half of `bits`.
+    """
+    with precision(bits + 32):
+        program = record(q.g, [Ball.lift(x) for x in q.xs])
+        w = np.reshape(weights(q), -1)
+        if not isinstance(program.y, Recorded):  # f is constant, as a floor is
+            return [arb(0)] * len(rays)
+        rows = by_rows(program, Ball.lift(1))
+        totals = [
+            sum((row[k] * float(part) for row, part in zip(rows, w, strict=True)), Ball.lift(0))
+            for k in range(len(q.xs))
+        ]
+        found = []
+        for ray in rays:
+            parts = [np.sum(g * v) for g, v in zip(totals, directions(q, ray), strict=True) if v is not None]
+            slope = sum(parts, Ball.lift(0)).value
+            if not slope.is_finite() or slope.rad() > abs(slope) * arb(2) ** (-bits // 2) + arb(2) ** -bits:
+                raise Undecided("ball arithmetic gives too wide an interval for the slope")
+            found.append(slope.mid())
+    return found
+
 
 DECADES = 20  # steps go from 1 down to 1e-20 of the input's size
 PER_DECADE = 3
@@ -62,6 +135,9 @@ def in_format(along: Rays, rays: Sequence[Ray], schemes: Sequence[Scheme], truth
             estimate = scheme.quotient(values, h, form.rounded)
         found.append([_error(estimate[k], slope, units[k]) for k, slope in enumerate(slopes)])
     return found
+
+
+# The true slopes along rays, also beyond the range of float64, and the derivatives that truncation depends on.
 
 
 def in_range(slope: arb) -> bool:
@@ -243,3 +319,61 @@ def _useless(hs: Any, errors: Any, smooth: Any, still: Any, best: int) -> list[U
                 found.append(Useless(float(hs[k - 1]), float(hs[start]), why))
             start = k
     return found
+
+
+def one_sided(q: Question, rays: Sequence[Ray]) -> Truth:
+    """Return the one-sided slopes along rays, `forward` and `backward`, by differences in high precision."""
+    bits = 4 * _ONE_SIDED_STEP_BITS
+    found: dict[str, list[arb]] = {"forward": [], "backward": []}
+    for ray in rays:
+        with precision(bits):
+            h = arb(2) ** -_ONE_SIDED_STEP_BITS
+            down, at, up = in_balls(q, ray, [-h, arb(0), h], bits)
+            found["forward"].append(((up - at) / h).mid())
+            found["backward"].append(((at - down) / h).mid())
+    return found
+
+
+# Test whether a function returns the same value twice, and whether its values scatter more than rounding explains.
+
+_FINER = 0.01  # times the first spacing: smooth changes vanish over so short distances, noise does not
+_UNEXPLAINED = 1e3  # times the rounding error: larger scatter is noise
+_MOST_WORK = 2 * 10**9  # operations that the search for noise may take
+
+
+def noticed(q: Question) -> list[Finding]:
+    """Return the notices of the first calls of the function as findings."""
+    return [finding(n.kind, n.severity, n.message, at=n.at, hint=n.hint) for n in q.point.notices]
+
+
+def unsteady(q: Question) -> list[Finding]:
+    """Return a finding if a Python function returns a different value when called again."""
+    if q.f.kind != "python" or any(notice.kind == Kind.NOT_DETERMINISTIC for notice in q.point.notices):
+        return []
+    if np.array_equal(np.asarray(q.near(*q.xs)), np.asarray(q.value), equal_nan=True):
+        return []
+    says = "the function's value at this point has changed since the first call: the function keeps state"
+    return [finding(Kind.NOT_DETERMINISTIC, Severity.INCONCLUSIVE, says, hint="let it depend on its arguments alone")]
+
+
+def unexplained(q: Question, ray: Ray, slope: float) -> list[Finding]:
+    """Return a finding if values of a Python function near the point scatter by more than rounding explains.
+
+    Cost  18 evaluations of f.
+    """
+    if q.f.kind != "python" or q.kinks or q.staircases or q.stepping.budget is not None:
+        return []
+    if not q.untraced and not takes_at_most(q, _MOST_WORK, 2 * len(near(1.0))):
+        return []
+    w, vs = weights(q), directions(q, ray)
+    found = []
+    for spacing in (1.0, _FINER):
+        moved = [[x if v is None else x + t * v for x, v in zip(q.xs, vs, strict=True)] for t in near(spacing)]
+        values = np.array([float(np.sum(w * q.near(*xs))) for xs in moved])
+        found.append(float(left_over(near(spacing), values)))
+    size = float(np.sum(np.abs(w * q.value))) if shape(q.value) else abs(float(q.value))
+    explained = np.finfo(float).eps * (size + abs(slope)) + q.noise_floor
+    if not min(found) > _UNEXPLAINED * explained:
+        return []
+    says = f"values of f near the point scatter by {min(found):.1e}, but rounding explains only {explained:.1e}"
+    return [finding(Kind.NOISE, Severity.WARNING, f"{says}: no step can be more accurate than this noise allows")]

@@ -9,8 +9,7 @@ from gradcli.checks.implementation import environment
 from gradcli.modes.jacobians import stacked
 from gradcli.modes.mode import Question
 from gradcli.report import numbers
-from gradcli.report.absent import ABSENT
-from gradcli.report.common import Target
+from gradcli.report.common import ABSENT, Target
 from gradcli.report.grad import GradReport
 from gradcli.request.point import Array
 from gradcli.tracing.shapes import shape

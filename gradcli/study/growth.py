@@ -26,7 +26,7 @@ from gradcli.modes.schemes import log_slope
 from gradcli.modes.steps import TAME
 from gradcli.report.growth import CHECKPOINTED, Cell, Crossing, Exponents, Growth, Row, primal
 from gradcli.study import cost
-from gradcli.study.counts import Counts, Outline, counts, outline
+from gradcli.study.cost import Counts, Outline, counts, outline
 from gradcli.tracing.shapes import shape
 from gradcli.words import Derivative
 

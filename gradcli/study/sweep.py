@@ -21,18 +21,33 @@ from gradcli.modes.kinks import TO_FINITE
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import Budget, Effort
 from gradcli.modes.registry import MODES
+from gradcli.modes.rounding import EPS
 from gradcli.modes.schemes import ONE_SIDED, SCHEMES, Scheme, log_slope, schemes_of
-from gradcli.modes.steps import EPS, left_over, near
+from gradcli.modes.steps import left_over, near
 from gradcli.report import numbers
-from gradcli.report.absent import ABSENT, Absent
-from gradcli.report.common import Finding, Target, finding
-from gradcli.report.sweep import SweepReport
-from gradcli.report.sweep_rows import Curve, Noise, NoisyStep, Taylor
+from gradcli.report.common import ABSENT, Absent, Finding, Target, finding
+from gradcli.report.sweep import Curve, Noise, NoisyStep, SweepReport, Taylor
 from gradcli.study.cost import takes_at_most
-from gradcli.study.curves import Errors, Known, Numbers, Truth, absolute, curve, in_bits, in_format, in_range, steps
+from gradcli.study.curves import (
+    Errors,
+    Known,
+    Numbers,
+    Truth,
+    absolute,
+    curve,
+    derivatives,
+    in_bits,
+    in_format,
+    in_range,
+    noticed,
+    one_sided,
+    slope_along,
+    slopes_in_balls,
+    steps,
+    unexplained,
+    unsteady,
+)
 from gradcli.study.rays import Ray, Rays, common_ray, directions, entry_rays, held, weights
-from gradcli.study.repeatability import noticed, unexplained, unsteady
-from gradcli.study.truth import derivatives, one_sided, slope_along, slopes_in_balls
 from gradcli.targets.derived import root_of
 from gradcli.tracing.shapes import shape
 from gradcli.words import Exit, Kind, Remains, Severity, Verdict

@@ -21,8 +21,7 @@ from gradcli.errors import GradcliError, Place, Span
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import Effort
 from gradcli.report import numbers
-from gradcli.report.absent import ABSENT, Absent
-from gradcli.report.common import SourceLine, Target, finding
+from gradcli.report.common import ABSENT, Absent, SourceLine, Target, finding
 from gradcli.report.tidy import turns
 from gradcli.report.trace import Contribution, Node, Proved, TraceReport
 from gradcli.rules.kinds import Factor, Partial

@@ -35,8 +35,7 @@ from gradcli.checks.evidence import (
 from gradcli.errors import NotSupported
 from gradcli.modes.claim import Claim
 from gradcli.modes.registry import MODES
-from gradcli.report.absent import Absent
-from gradcli.report.common import Finding, finding
+from gradcli.report.common import Absent, Finding, finding
 from gradcli.report.point_report import Detects, Diagnosis, Entries, Mismatch
 from gradcli.request.point import Estimate
 from gradcli.words import DiagnosisKind, Kind, Severity, Verdict

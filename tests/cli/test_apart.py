@@ -492,7 +492,6 @@ def test_the_supervisor_imports_only_the_standard_library() -> None:
         "gradcli.process.apart",
         "gradcli.process.earlier",
         "gradcli.__main__",
-        "gradcli.process.pipes",
         "gradcli.process.process",
         "gradcli.process.relay",
         "gradcli.process.supervisor",

@@ -14,13 +14,11 @@ from scipy import linalg, special
 
 from gradcli.derivation.code import languages
 from gradcli.derivation.code import languages as c
-from gradcli.derivation.code.dialect import ARRAYS, JAX, NUMPY, TORCH, Dialect
 from gradcli.derivation.code.languages import C, CodeRequest, c_code, in_arrays, of_numbers, spelled
-from gradcli.derivation.code.ranks import PLAIN, rank
-from gradcli.derivation.code.writer import Writer
+from gradcli.derivation.code.writer import ARRAYS, JAX, NUMPY, TORCH, Dialect, Writer
 from gradcli.derivation.expression import E, call, name, text
 from gradcli.derivation.problem import dims_of
-from gradcli.derivation.statements import Statements
+from gradcli.derivation.statements import PLAIN, Statements, rank
 from gradcli.errors import NotSupported
 from gradcli.targets.expression import Expression
 from tests.derivation import words

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from gradcli.derivation import expression as ex
-from gradcli.derivation.code.dialect import NUMPY
-from gradcli.derivation.code.writer import Writer
+from gradcli.derivation.code.writer import NUMPY, Writer
 from gradcli.derivation.expression import E, call, matmul, mul, name, neg, number, power, text, transpose, written
 from gradcli.derivation.statements import program
 from gradcli.targets.expression import Expression

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gradcli.derivation.fitting import fitting
+from gradcli.derivation.notes import fitting
 from gradcli.derivation.problem import dims_of, shapes_line
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows

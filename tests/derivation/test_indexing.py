@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradcli.derivation.index import fresh
-from gradcli.derivation.indexing import Pick, named, picks
+from gradcli.derivation.record import Pick, named, picks
 from gradcli.derivation.units import Span, at, span_of
 from gradcli.errors import NotSupported
 from tests.derivation.evaluate import at_point

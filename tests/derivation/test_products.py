@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradcli.derivation.algebra import multiply, power, sum_over, tidied
 from gradcli.derivation.index import Index, Tensor, Term, add, scalar
-from gradcli.derivation.products import multiply, power, sum_over, tidied
 from tests.derivation.evaluate import at_point, factor, of
 from tests.derivation.test_rules import (
     HOT,

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.derivation.algebra import identity, tidied
 from gradcli.derivation.convert import RULES
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, fresh, slot
-from gradcli.derivation.products import identity, tidied
 from gradcli.derivation.structure import Value
 from gradcli.derivation.units import rows, triangle, unit
 from gradcli.derivation.whole import opaque

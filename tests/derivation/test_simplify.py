@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from gradcli.derivation import convert  # noqa: F401  (what products are tidied by)
+from gradcli.derivation.algebra import multiply, sum_over
+from gradcli.derivation.ending import unseeded
 from gradcli.derivation.index import Tensor, add, fresh
-from gradcli.derivation.jacobians import unseeded
-from gradcli.derivation.products import multiply, sum_over
 from gradcli.derivation.simplify import bulk, collected, simplified
 from tests.derivation.evaluate import at_point, factor, known, sum_of, tensor
 from tests.rows import for_rows

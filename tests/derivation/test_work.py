@@ -8,8 +8,8 @@ import pytest
 
 import gradcli
 from gradcli.arithmetic import graph
-from gradcli.derivation import simplify, study, work
-from gradcli.derivation.work import TooLong, limited_work, spend_work
+from gradcli.derivation import problem, simplify, study
+from gradcli.derivation.problem import TooLong, limited_work, spend_work
 from tests.rows import for_rows
 
 
@@ -166,4 +166,4 @@ def test_work_inside_counts_outside() -> None:
             spend_work(5)
         with limited_work(100), pytest.raises(TooLong):
             spend_work(6)
-    spend_work(work.MOST_WORK + 1)  # nothing is counted outside of a derivation
+    spend_work(problem.MOST_WORK + 1)  # nothing is counted outside of a derivation

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.derivation.code.dialect import JAX, TORCH, Dialect
 from gradcli.derivation.code.languages import in_arrays
-from gradcli.derivation.code.writer import Writer
+from gradcli.derivation.code.writer import JAX, TORCH, Dialect, Writer
 from tests.derivation.test_code import FORM_OF, LACKING, value
 from tests.derivation.words import CASES, NUMBERS, RANKS, SIZES, VALUES, derived
 

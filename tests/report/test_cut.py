@@ -1,6 +1,6 @@
 """Names of targets as verdict lines have them."""
 
-from gradcli.report.escape import cut
+from gradcli.report.blocks import cut
 from tests.rows import for_rows
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 import gradcli
-from gradcli.report.error_maps import error_maps
-from gradcli.report.shown_entries import worst_first
+from gradcli.report.check import error_maps
+from gradcli.report.point_report import worst_first
 from tests.rows import for_rows
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from gradcli.errors import BadOption
 from gradcli.request.option_values import seed
-from gradcli.request.options import ALL, DEFAULTS, ROWS, Option, Options, from_keywords, keywords, rows_of
+from gradcli.request.options import ALL, DEFAULTS, ROWS, Option, Options, from_keywords, keywords, replayed, rows_of
 from gradcli.request.pick import Pick
-from gradcli.request.replay import replayed
 from tests.rows import for_rows
 
 NOT_REPLAYED = {  # what says where a report goes, how a line of standard input is read, or which of several checks are run

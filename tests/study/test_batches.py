@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.errors import BadOption
 from gradcli.modes.mode import Question
-from gradcli.report.compare_rows import Accumulation
+from gradcli.report.compare import Accumulation
 from gradcli.request.point import Point
 from gradcli.study.compare import accumulated
 from gradcli.targets.arguments import bound

@@ -7,8 +7,16 @@ import pytest
 
 from gradcli.modes.mode import Question
 from gradcli.request.point import Point
-from gradcli.study.cost import measured_bytes, of_forward, of_function, of_reverse, peak_bytes, recomputed
-from gradcli.study.counts import counts, outline
+from gradcli.study.cost import (
+    counts,
+    measured_bytes,
+    of_forward,
+    of_function,
+    of_reverse,
+    outline,
+    peak_bytes,
+    recomputed,
+)
 from gradcli.targets.arguments import bound
 from gradcli.targets.checkpoint import checkpoint, keeping
 from gradcli.targets.expression import Expression

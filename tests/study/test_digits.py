@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gradcli.modes.mode import Question
-from gradcli.report.absent import ABSENT
+from gradcli.report.common import ABSENT
 from gradcli.request.point import Estimate, Point
 from gradcli.study.compare import digits_against, right_digits
 from gradcli.targets.expression import Expression

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.report.absent import Absent
 from gradcli.report.check import CheckReport
+from gradcli.report.common import Absent
 from gradcli.report.trace import TraceReport
 from tests.rows import for_rows
 

@@ -11,7 +11,7 @@ from gradcli.arithmetic.floats import format_of
 from gradcli.errors import NotSupported
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
-from gradcli.report.compare_rows import Precision
+from gradcli.report.compare import Precision
 from gradcli.request.point import Point
 from gradcli.study.compare import in_format
 from gradcli.targets.expression import Expression

@@ -5,11 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from gradcli.derivation.code.dialect import ARRAYS, NUMPY, Dialect, imported, named
-from gradcli.derivation.code.ranks import rank
-from gradcli.derivation.code.writer import Writer
+from gradcli.derivation.code.writer import ARRAYS, NUMPY, Dialect, Writer, imported, named
 from gradcli.derivation.expression import E, Number, Op, name
-from gradcli.derivation.statements import Statements
+from gradcli.derivation.statements import Statements, rank
 from gradcli.derivation.verified import SelfTest, in_c, in_python
 from gradcli.errors import NotSupported
 from gradcli.targets.facts import Dims

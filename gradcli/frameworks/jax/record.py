@@ -17,8 +17,7 @@ import numpy as np
 from jax.extend.core import Literal, set_current_trace
 
 from gradcli.errors import NotSupported, Place
-from gradcli.frameworks.jax.evaluate import CALLS, LOOPS, evaluated, settled
-from gradcli.frameworks.jax.own_functions import known
+from gradcli.frameworks.jax.evaluate import CALLS, LOOPS, evaluated, known, settled
 from gradcli.frameworks.ops import TABLE
 from gradcli.frameworks.recorder import RecordedSteps, Slot, Step, is_same, ran, rounds_to
 from gradcli.tracing.provenance import is_users, position, shown

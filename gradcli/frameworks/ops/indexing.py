@@ -6,12 +6,37 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NotSupported
-from gradcli.frameworks.ops.places import added, blocks, gathered, put, put_with
+from gradcli.rules.shaping import PUT, SCATTER
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, size
 
 Entry = Callable[..., Any]
 Sizes = Sequence[int]
+
+
+def iota(*, dtype: Any, shape: Sizes, dimension: int, **params: Any) -> Any:
+    """Return the numbers from 0 along one axis."""
+    along = np.arange(shape[dimension]).reshape([-1 if k == dimension else 1 for k in range(len(shape))])
+    return np.broadcast_to(along, tuple(shape)).astype(dtype)
+
+
+def broadcast_in_dim(x: Value, *, shape: Sizes, broadcast_dimensions: Sizes, **params: Any) -> Value:
+    """Return `x` broadcast to `shape`, with its axes placed at `broadcast_dimensions`."""
+    sizes = dict(zip(broadcast_dimensions, np.shape(x), strict=True))
+    grown = tuple(sizes.get(k, 1) for k in range(len(shape)))
+    lifted = x if np.shape(x) == grown else np.reshape(x, grown)
+    return lifted if grown == tuple(shape) else np.broadcast_to(lifted, tuple(shape))
+
+
+def reshape(x: Value, *, new_sizes: Sizes, dimensions: Any = None, **params: Any) -> Value:
+    """Return the entries of `x`, taken in the order of the axes `dimensions`, in another shape."""
+    return np.reshape(x if dimensions is None else np.transpose(x, tuple(dimensions)), tuple(new_sizes))
+
+
+def slice_(x: Value, *, start_indices: Sizes, limit_indices: Sizes, strides: Any = None, **params: Any) -> Value:
+    """Return a block of `x`."""
+    steps = strides or (1,) * len(start_indices)
+    return x[tuple(slice(*ends) for ends in zip(start_indices, limit_indices, steps, strict=True))]
 
 
 def corner(starts: Sequence[Any], whole: Sizes, part: Sizes) -> tuple[slice, ...]:
@@ -23,6 +48,105 @@ def corner(starts: Sequence[Any], whole: Sizes, part: Sizes) -> tuple[slice, ...
 def dynamic_slice(x: Value, *starts: Any, slice_sizes: Sizes, **params: Any) -> Value:
     """Return a block of `x` that begins at computed positions."""
     return x[corner(starts, shape(x), slice_sizes)]
+
+
+# Arrays of flat positions (plain integers), by which values are gathered, scattered, padded and cut into windows.
+#
+# A position equal to the number of entries stands for the filling.
+
+Ends = Sequence[Sequence[int]]
+
+
+def gathered(x: Value, places: Any, filling: Value = 0.0) -> Value:
+    """Return the entries of `x` at flat positions; the position after the last one gives `filling`.
+
+    Shapes  the result has the shape of `places`.
+    """
+    row = np.reshape(x, (-1,))
+    if np.any(places == size(x)):
+        row = np.concatenate([row, np.reshape(filling, (1,))])
+    return row[places]
+
+
+def padded(sizes: Sizes, config: Ends) -> Any:
+    """Return the positions of a padded array; `config` has the padding before, after and between entries of each axis.
+
+    A negative width before or after removes entries.
+    """
+    count = int(np.prod(sizes, dtype=int))
+    places: Any = np.arange(count).reshape(tuple(sizes))
+    for axis, (before, after, between) in enumerate(config):
+        lead, n = (slice(None),) * axis, places.shape[axis]
+        if between and n:
+            spread = np.full((*places.shape[:axis], n + (n - 1) * between, *places.shape[axis + 1 :]), count)
+            spread[(*lead, slice(None, None, between + 1))] = places
+            places = spread
+        around = [(max(before, 0), max(after, 0)) if k == axis else (0, 0) for k in range(places.ndim)]
+        places = np.pad(places, around, constant_values=count)
+        places = places[(*lead, slice(max(-before, 0), places.shape[axis] - max(-after, 0)))]
+    return places
+
+
+def windowed(places: Any, windows: Sizes, strides: Sizes, dilations: Sizes) -> Any:
+    """Return the positions that each window covers.
+
+    Shapes  first the number of windows along each axis of `places`, then the sizes of a window.
+    """
+    starts = [
+        np.arange((n - (w - 1) * d - 1) // s + 1 if n > (w - 1) * d else 0) * s
+        for n, w, s, d in zip(places.shape, windows, strides, dilations, strict=True)
+    ]
+    seen = [start[:, None] + np.arange(w) * d for start, w, d in zip(starts, windows, dilations, strict=True)]
+    grid = places[np.ix_(*(index.reshape(-1) for index in seen))]
+    split = grid.reshape([n for index in seen for n in index.shape])
+    return split.transpose([*range(0, split.ndim, 2), *range(1, split.ndim, 2)])
+
+
+def blocks(corners: Sequence[Any], sizes: Sizes, lengths: Sizes) -> Any:
+    """Return the positions, in an array of the given sizes, of blocks that begin at `corners`.
+
+    Shapes  each corner has the shape of the batch; the result has the shape of the batch, then the lengths of a block.
+    """
+    batch, count = np.shape(corners[0]) if corners else (), len(sizes)
+    places: Any = np.zeros(batch + (1,) * count, dtype=int)
+    step = 1
+    for axis in reversed(range(count)):
+        along = np.arange(lengths[axis]).reshape([-1 if k == axis else 1 for k in range(count)])
+        places = places + (np.reshape(corners[axis], batch + (1,) * count) + along) * step
+        step *= sizes[axis]
+    return places
+
+
+def put(x: Value, places: Any, values: Value) -> Value:
+    """Return `x` with values written at positions; at a repeated position the last value is kept."""
+    return np.reshape(PUT(np.reshape(x, (-1,)), values, index=places), shape(x))
+
+
+def added(x: Value, places: Any, values: Value) -> Value:
+    """Return `x` with values added at positions, repeated ones summed."""
+    return x + np.reshape(SCATTER(values, index=places, into=(size(x),)), shape(x))
+
+
+def put_with(
+    function: Callable[[Value, Value], Value], include_first: bool = True
+) -> Callable[[Value, Any, Value], Value]:
+    """Return a `put` that combines an entry of `x` with each of the values at its position by a function.
+
+    Without `include_first`, the first value at a position replaces the entry of `x`.
+    """
+
+    def combined(x: Value, places: Any, values: Value) -> Value:
+        row, flat, each = np.reshape(x, (-1,)), np.ravel(places), np.reshape(values, (-1,))
+        order = np.argsort(flat, kind="stable")
+        turn = np.empty(flat.size, dtype=int)
+        turn[order] = np.arange(flat.size) - np.searchsorted(flat[order], flat[order])  # how often it occurred before
+        for number in range(turn.max(initial=-1) + 1):
+            now = np.flatnonzero(turn == number)
+            new = function(row[flat[now]], each[now]) if include_first or number else each[now]
+            row = PUT(row, new, index=flat[now])
+        return np.reshape(row, shape(x))
+
+    return combined
 
 
 def dynamic_update_slice(x: Value, block: Value, *starts: Any, **params: Any) -> Value:
@@ -113,3 +237,35 @@ TABLE: dict[str, Entry] = {
     "scatter-max": scattered(put_with(np.maximum)),
 }  # fmt: skip
 TABLE |= {name.replace("-", "_"): entry for name, entry in TABLE.items()}
+
+
+# Primitives that move entries to places known from the equation's parameters alone.
+
+
+def pad(x: Value, filling: Value, *, padding_config: Any, **params: Any) -> Value:
+    """Return `x` padded with `filling` around and between its entries; a negative width removes entries."""
+    return gathered(x, padded(shape(x), padding_config), filling)
+
+
+def split(x: Value, *, sizes: Sizes, axis: int, **params: Any) -> tuple[Value, ...]:
+    """Return blocks of given lengths along an axis."""
+    ends = np.cumsum(sizes).tolist()
+    lead = (slice(None),) * axis
+    return tuple(x[(*lead, slice(end - int(size), end))] for end, size in zip(ends, sizes, strict=True))
+
+
+def unstack(x: Value, *, axis: int, **params: Any) -> tuple[Value, ...]:
+    """Return the slices along an axis."""
+    return tuple(x[(*(slice(None),) * axis, k)] for k in range(shape(x)[axis]))
+
+
+SHAPING: dict[str, Entry] = {
+    "iota": iota, "broadcast_in_dim": broadcast_in_dim, "reshape": reshape, "slice": slice_, "pad": pad, "split": split,
+    "unstack": unstack,
+    "transpose": lambda x, *, permutation, **params: np.transpose(x, tuple(permutation)),
+    "squeeze": lambda x, *, dimensions, **params: np.squeeze(x, tuple(dimensions)),
+    "rev": lambda x, *, dimensions, **params: np.flip(x, tuple(dimensions)),
+    "concatenate": lambda *xs, dimension, **params: np.concatenate(xs, axis=dimension),
+    "stack": lambda *xs, axis, **params: np.stack(xs, axis=axis),
+    "tile": lambda x, *, reps, **params: np.tile(x, tuple(reps)),
+}  # fmt: skip

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import inspect
+import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,14 +11,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import op_callbacks
+from tensorflow.python.framework import op_callbacks, random_seed
 from tensorflow.python.ops import custom_gradient
 
 from gradcli.arithmetic.devices import DEVICES
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
-from gradcli.frameworks.framework import EPS, Call, Flat, Inside, Placed, Prepared, Tensor, Without
-from gradcli.frameworks.raised import told
-from gradcli.frameworks.tensorflow.seeds import drawn, seeded
+from gradcli.frameworks.framework import EPS, Call, Flat, Inside, Placed, Prepared, Tensor, Without, told
 from gradcli.request.point import Array
 from gradcli.targets.facts import Notice
 from gradcli.targets.structure import taken_apart
@@ -215,6 +214,45 @@ def _restored(still: Sequence[tuple[Any, Any]]) -> Iterator[None]:
     finally:
         for variable, x in still:
             variable.assign(x)
+
+
+# Random numbers that are the same at every call.
+
+
+class _Last:
+    """The seed that was set last, and whether random numbers were drawn since."""
+
+    seed: int | None = None
+    drawn = False
+
+
+def drawn() -> bool:
+    """Whether random numbers were drawn since the seed was set last."""
+    return _Last.drawn
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Run the block with seeded random numbers, including those that Keras draws from Python's generator.
+
+    Setting a seed makes TensorFlow discard its compiled functions, so it is set again only after numbers were drawn.
+    """
+    before, own = random.getstate(), random_seed.get_seed
+
+    def get_seed(op_seed: int | None) -> Any:
+        _Last.drawn = True
+        return own(op_seed)
+
+    if _Last.drawn or _Last.seed != seed:
+        tf.random.set_seed(seed)
+        _Last.seed, _Last.drawn = seed, False
+    random.seed(seed)
+    random_seed.get_seed = get_seed
+    try:
+        yield
+    finally:
+        random_seed.get_seed = own
+        random.setstate(before)
 
 
 def of_keras(found: Any, dtype: str, seed: int) -> Prepared:

@@ -7,9 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from gradcli.project.capture.callers import caller
 from gradcli.project.capture.definitions import name_of
-from gradcli.project.capture.recorder import Pair, Recorded, Recorder
+from gradcli.project.capture.recorder import Pair, Recorded, Recorder, caller
 from gradcli.words import DerivativeKind
 
 

@@ -6,10 +6,9 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from gradcli.frameworks.mlx.rules import parts
-from gradcli.project.capture.callers import caller
+from gradcli.frameworks.mlx.adapter import parts
 from gradcli.project.capture.definitions import name_of
-from gradcli.project.capture.recorder import Pair, Recorder
+from gradcli.project.capture.recorder import Pair, Recorder, caller
 
 
 def replacements(recorder: Recorder) -> Iterator[tuple[Any, str, Any]]:

@@ -1,13 +1,19 @@
 """Recorded calls in a file: arrays and names, nothing that is executed, so that they can be checked later or elsewhere."""
 
+import ast
 import dataclasses
+import functools
 import importlib
 import importlib.util
 import inspect
 import json
 import operator
+import os
+import re
+import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,9 +23,12 @@ import numpy as np
 from gradcli.errors import BadOption, GradcliError
 from gradcli.project.capture.definitions import Definition
 from gradcli.project.capture.recorder import Kept, Pair, Recorded, Recorder, norm_of
-from gradcli.project.capture.shared_state import Name, NotReachable, named, without_partials
 from gradcli.targets.loading import importable
 from gradcli.targets.points import from_file
+
+_POINTS = "gradcli-points"
+_CLAIMS = {"grad": "grad", "jac": "jac", "hess": "hess", "hvp": "hvp"}
+
 
 _FORMAT = "gradcli.recorded/1"
 _DOCUMENT = "document"
@@ -63,6 +72,98 @@ def read(path: Path, allow_python: bool) -> list[tuple[Recorded, str]]:
         raise
     except (GradcliError, KeyError, TypeError, ValueError, AttributeError, RecursionError, StopIteration, IndexError):
         raise BadOption(f"{path} holds no recorded calls", do="gradcli run --save FILE.npz writes them") from None
+
+
+# Which recorded functions can be named from outside of the program, and their arguments by name.
+
+
+class NotReachable(Exception):
+    """A function cannot be named; the message is the reason, as a part of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A function as it is named: its module, the file of this, and the names from the module on."""
+
+    module: str
+    file: str
+    name: str
+
+
+def without_partials(kept: Kept) -> Kept:
+    """Return a call of the functions inside partials, with the arguments that these hold. Raises NotReachable."""
+    while isinstance(kept.pair.gradient, functools.partial):
+        function: Any = kept.pair.function
+        gradient = kept.pair.gradient
+        held = (function.args, function.keywords) if isinstance(function, functools.partial) else ((), {})
+        same = len(held[0]) == len(gradient.args) and held[1].keys() == gradient.keywords.keys()
+        if not same or any(
+            x is not y for x, y in zip((*held[0], *held[1].values()), _held(gradient, held[1]), strict=True)
+        ):
+            raise NotReachable("its partial holds other arguments than that of the function")
+        moved = kept.pair.wrt + len(gradient.args)
+        pair = dataclasses.replace(kept.pair, function=function.func, gradient=gradient.func, wrt=moved)
+        kept = dataclasses.replace(
+            kept, pair=pair, args=(*gradient.args, *kept.args), kwargs={**gradient.keywords, **kept.kwargs}
+        )
+    return kept
+
+
+def _held(partial: functools.partial[Any], names: Iterable[str]) -> tuple[Any, ...]:
+    return (*partial.args, *(partial.keywords[name] for name in names))
+
+
+def named(function: Any) -> Name:
+    """Return the name by which a module holds a function. Raises NotReachable."""
+    owner = getattr(function, "__self__", None)
+    holder = type(owner) if owner is not None and not isinstance(owner, type | ModuleType) else function
+    module = sys.modules.get(getattr(holder, "__module__", None) or "")
+    file = getattr(module, "__file__", None)
+    if module is None or file is None:
+        raise NotReachable("no file of Python defines it")
+    if holder is not function:
+        return Name(module.__name__, file, f"{_global_of(module, owner)}.{function.__name__}")
+    name = getattr(function, "__qualname__", type(function).__name__)
+    if name.endswith("<lambda>"):
+        raise NotReachable("a lambda has no name")
+    if "<locals>" in name:
+        raise NotReachable("it is defined inside a function")
+    try:
+        found = functools.reduce(getattr, name.split("."), module)
+    except AttributeError:
+        found = None
+    if found is not function and found != function:
+        if getattr(module, _global_name(module, function), None) is not function:
+            raise NotReachable("its module has no such name")
+        name = _global_name(module, function)
+    return Name(module.__name__, file, name)
+
+
+def arguments(kept: Kept) -> dict[str, Any]:
+    """Return the arguments of a kept call by the names that the function has for them. Raises NotReachable."""
+    function: Callable[..., Any] = kept.pair.function
+    parameters = getattr(function, "forward", function)
+    try:
+        signature = inspect.signature(parameters)
+        names = [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    except (TypeError, ValueError):
+        raise NotReachable("its parameters are not known") from None
+    if names[:1] == ["ctx"]:
+        names = names[1:]
+    if len(kept.args) > len(names):
+        raise NotReachable("it takes its arguments without names")
+    return dict(zip(names, kept.args, strict=False)) | kept.kwargs
+
+
+def _global_of(module: ModuleType, owner: Any) -> str:
+    name = _global_name(module, owner)
+    if not name:
+        raise NotReachable(f"it is a method of an object of {type(owner).__name__} that no module holds")
+    return name
+
+
+def _global_name(module: ModuleType, x: Any) -> str:
+    return next((name for name, held in vars(module).items() if held is x), "")
 
 
 def _written(recorded: Recorded, arrays: list[Any]) -> dict[str, Any]:
@@ -190,3 +291,109 @@ def _decoded(x: Any, path: Path) -> Any:
 def largest(calls: Sequence[Kept]) -> Kept:
     """Return the call whose input has the largest norm."""
     return max(calls, key=lambda kept: norm_of(kept.args[kept.pair.wrt]) if len(kept.args) > kept.pair.wrt else 0.0)
+
+
+# The checks of what a program used, as a suite: an entry for each gradient, and a file for the point of each.
+
+
+def write_suite(recorder: Recorder, path: Path) -> str:
+    """Write a suite for the recorded gradients, and return a line that says so.
+
+    The point of each is the kept call of the largest input. A gradient that cannot be named is a comment that says why.
+
+    Raises  BadOption if the suite cannot be written.
+    """
+    folder = path.parent.resolve()
+    entries, live = [], 0
+    try:
+        for number, recorded in enumerate(sorted(recorder.all(), key=lambda each: each.definition.line)):
+            try:
+                entries.append(_entry(recorded, number, folder))
+                live += 1
+            except NotReachable as error:
+                definition = recorded.definition
+                place = f"{_relative(definition.file, folder)}:{definition.line}"
+                entries.append(f"# {definition.name}, {place}: no entry, for {error}.")
+        path.write_text("\n\n".join(entries) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise BadOption(
+            f"{path} cannot be written: {error.strerror}", do="name a file in a folder that exists"
+        ) from None
+    return f"{path.name}: {live} of {len(entries)} gradients as checks; gradcli check runs them"
+
+
+def _entry(recorded: Recorded, number: int, folder: Path) -> str:
+    kept = largest(recorded.kept()) if recorded.places else None
+    if kept is None:
+        raise NotReachable("none of its calls was kept")
+    if kept.process:
+        raise NotReachable("its calls were in another process")
+    kept = without_partials(kept)
+    lines = _target(kept, folder)
+    values = _numbers(arguments(kept))
+    wrt = [*values][kept.pair.wrt] if kept.pair.convention != "framework" else None
+    (folder / _POINTS).mkdir(exist_ok=True)
+    stem = re.sub(r"\W+", "-", recorded.definition.name).strip("-")
+    point = folder / _POINTS / f"{stem}-{number}.npz"
+    with zipfile.ZipFile(point, "w") as archive:
+        for name, x in values.items():
+            with archive.open(f"{name}.npy", "w") as stream:
+                np.lib.format.write_array(stream, x, allow_pickle=False)
+    lines |= {"at": f"@{_POINTS}/{point.name}"} | ({} if wrt is None or len(values) == 1 else {"wrt": wrt})
+    body = "\n".join(f"{key} = {json.dumps(value)}" for key, value in lines.items())
+    return f"[[check]]\nid = {json.dumps(f'{recorded.definition.name}, call {kept.number}')}\n{body}"
+
+
+def _target(kept: Kept, folder: Path) -> dict[str, Any]:
+    """Return the target and the claim of an entry. Raises NotReachable."""
+    pair = kept.pair
+    if pair.convention == "framework":
+        return {"target": _written_suite_written(_loadable(named(pair.function)), folder)}
+    if not _is_plain(kept) or pair.kind not in _CLAIMS:
+        raise NotReachable("what it takes or returns is by a convention of scipy")
+    function = _loadable(named(pair.function))
+    if pair.joint and pair.part is not None:
+        return {"target": _written_suite_written(function, folder), "value-and-grad": True}
+    gradient = _loadable(named(pair.gradient))
+    claim = gradient.name if gradient.file == function.file else _written_suite_written(gradient, folder)
+    return {"target": _written_suite_written(function, folder), _CLAIMS[pair.kind]: claim}
+
+
+def _is_plain(kept: Kept) -> bool:
+    """Whether the function and its gradient are called as gradcli would call them."""
+    pair = kept.pair
+    if pair.convention == "elementwise":
+        return np.ndim(kept.args[pair.wrt]) == 0
+    return pair.convention in ("plain", "along", "transposed") and not pair.options
+
+
+def _loadable(name: Name) -> Name:
+    """Return the name of a function whose file can be loaded without running the program. Raises NotReachable."""
+    if name.module != "__main__":
+        return name
+    tree = ast.parse(Path(name.file).read_text(encoding="utf-8"))
+    if any(isinstance(node, ast.If) and "__name__" in ast.unparse(node.test) for node in tree.body):
+        return name
+    raise NotReachable(
+        f'loading {Path(name.file).name} would run it: put its main part under if __name__ == "__main__"'
+    )
+
+
+def _written_suite_written(name: Name, folder: Path) -> str:
+    return f"{_relative(name.file, folder)}:{name.name}"
+
+
+def _relative(file: str, folder: Path) -> str:
+    return Path(os.path.relpath(Path(file).resolve(), folder)).as_posix()
+
+
+def _numbers(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values as arrays. Raises NotReachable for a value that is no number."""
+    found = {}
+    for name, x in values.items():
+        x = x.detach().double().numpy() if hasattr(x, "detach") else x
+        array = np.asarray(x)
+        if array.dtype.kind not in "fiub":
+            raise NotReachable(f"its argument {name} is {type(x).__name__}, not numbers")
+        found[name] = array
+    return found

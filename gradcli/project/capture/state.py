@@ -4,14 +4,20 @@ That is the contents of arrays, and what closures, globals and attributes are bo
 user's functions and objects that it reaches.
 """
 
+import contextlib
+import io
+import os
+import random
+import signal
 import sys
+import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from gradcli.project.capture.definitions import Definition, Scope, definition_of
 from gradcli.tracing.captured import UNBOUND, codes, content
@@ -243,3 +249,58 @@ def _fingerprint(array: Any) -> int:
         return 0
     step = max(1, round((array.nbytes / _MOST_READ) ** (1 / max(1, array.ndim))))
     return zlib.crc32(array[(slice(None, None, step),) * array.ndim].tobytes())
+
+
+# The state of a process while the checks call the user's functions again: what they change is put back afterwards.
+
+
+class TimeIsUp(BaseException):
+    """The time for the checks is over."""
+
+
+class Exits(Exception):
+    """A function that is called again ends the process."""
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Check in the block: standard input is empty, `os._exit` raises, and random generators are as before afterwards."""
+    np, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    python = random.getstate()
+    legacy = None if np is None else np.random.get_state()
+    torchs = None if torch is None else torch.get_rng_state()
+    leave, stdin = os._exit, sys.stdin
+
+    def refuse(status: int) -> NoReturn:
+        raise Exits(f"os._exit({status})")
+
+    os._exit, sys.stdin = refuse, io.StringIO()
+    try:
+        yield
+    finally:
+        os._exit, sys.stdin = leave, stdin
+        random.setstate(python)
+        if np is not None:
+            np.random.set_state(legacy)
+        if torch is not None:
+            torch.set_rng_state(torchs)
+
+
+@contextlib.contextmanager
+def within(seconds: float | None) -> Iterator[None]:
+    """Raise TimeIsUp in the block after so many seconds, where the system has timers and this is the main thread."""
+    here = threading.current_thread() is threading.main_thread()
+    if seconds is None or not here or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def over(number: int, frame: Any) -> NoReturn:
+        raise TimeIsUp
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

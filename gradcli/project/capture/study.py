@@ -11,7 +11,7 @@ from pathlib import Path
 from gradcli.checks.build import settings_of
 from gradcli.checks.implementation import environment
 from gradcli.project.capture.recorder import Kept, Recorded
-from gradcli.project.capture.restored_state import TimeIsUp, within
+from gradcli.project.capture.state import TimeIsUp, within
 from gradcli.project.capture.verdict_of_calls import Judge
 from gradcli.report.run import WORST, CheckedCall, Program, RunReport, UsedGradient, status_of, worst_of
 from gradcli.request.options import Options

@@ -8,8 +8,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import custom_gradient
 
-from gradcli.project.capture.callers import caller
-from gradcli.project.capture.recorder import Pair, Recorder
+from gradcli.project.capture.recorder import Pair, Recorder, caller
 
 _DECORATORS = ("_eager_mode_decorator", "_graph_mode_decorator")
 

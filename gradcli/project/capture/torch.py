@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from gradcli.project.capture.callers import caller
-from gradcli.project.capture.recorder import Kept, Pair, Recorded, Recorder
+from gradcli.project.capture.recorder import Kept, Pair, Recorded, Recorder, caller
 
 
 def replacements(recorder: Recorder) -> Iterator[tuple[Any, str, Any]]:

@@ -5,12 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gradcli.project.discovery import bodies
-from gradcli.project.discovery.coverage import Covered, checks_of
-from gradcli.project.discovery.custom import Custom, custom_gradients
-from gradcli.project.discovery.found import Declared, Found, Parameter
-from gradcli.project.discovery.project import Project
-from gradcli.project.discovery.source import PASSED, Class, Definition, Source, last_name
-from gradcli.project.discovery.spelling import (
+from gradcli.project.discovery.bodies import (
     MAPS,
     WEAK,
     Reading,
@@ -26,6 +21,10 @@ from gradcli.project.discovery.spelling import (
     readings,
     stopped,
 )
+from gradcli.project.discovery.custom import Covered, Custom, checks_of, custom_gradients
+from gradcli.project.discovery.found import Declared, Found, Parameter
+from gradcli.project.discovery.project import Project
+from gradcli.project.discovery.source import PASSED, Class, Definition, Source, last_name
 from gradcli.words import DerivativeKind, FoundBy
 
 _MORE_EXACT: dict[DerivativeKind, DerivativeKind] = {"jac": "grad"}  # scipy's word for both

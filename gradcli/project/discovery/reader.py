@@ -15,11 +15,10 @@ import warnings
 from pathlib import Path
 from typing import Any, TextIO
 
-from gradcli.project.discovery.coverage import files_of
-from gradcli.project.discovery.files import python_files
+from gradcli.project.discovery.custom import files_of
 from gradcli.project.discovery.found import Declared
 from gradcli.project.discovery.gather import gathered
-from gradcli.project.discovery.project import Project
+from gradcli.project.discovery.project import Project, python_files
 from gradcli.project.discovery.source import collected
 
 LARGEST = 5_000_000  # bytes of a file that is read

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gradcli.errors import OutOfTime, Place, ProcessEnded
-from gradcli.process.pipes import name_of
+from gradcli.process.process import name_of
 from gradcli.tracing.provenance import is_users, shown
 from gradcli.words import Kind, Severity, Verdict
 
@@ -85,9 +85,8 @@ def unfinished_check(
     stands, and the finding says that the cause is not known.
     """
     from gradcli.checks.implementation import environment
-    from gradcli.report.absent import ABSENT
     from gradcli.report.check import CheckReport
-    from gradcli.report.common import finding
+    from gradcli.report.common import ABSENT, finding
     from gradcli.report.point_report import Detects, Entries, PointReport
 
     if over.report is not None and over.report.points:

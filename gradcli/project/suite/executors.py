@@ -1,16 +1,25 @@
 """Where checks run: in this process, in workers on this machine, or by an executor that another package registers."""
 
+import dataclasses
+import json
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Any
 
-from gradcli.errors import BadOption
-from gradcli.project.suite.job import Answer, Job, answer_of
-from gradcli.project.suite.run import Executor
-from gradcli.report.common import ErrorDetail, ErrorReport
+from gradcli.errors import BadOption, GradcliError, ProcessEnded
+from gradcli.process.process import Process, name_of, wait_for
+from gradcli.project.suite.config import Check, Suite
+from gradcli.project.suite.ended import process_ended, time_is_up, unfinished_check
+from gradcli.project.suite.job import Answer, Executor, Job, answer_of, job_of, row_of_answer
+from gradcli.report.common import ErrorDetail, ErrorReport, Target, error_report
 from gradcli.report.decode import NotADocument, decoded
 from gradcli.report.encode import encode
+from gradcli.report.suite import CheckRow
+from gradcli.request.target_text import is_python
+from gradcli.words import OUTLINE, Kind, Severity, Verdict
 
 GROUP = "gradcli.executors"
 Function = Callable[[str], str]  # a job as JSON to its answer as JSON
@@ -26,6 +35,220 @@ class Inline:
             yield number, answer_of(job)
 
 
+# Run a job in a worker process of this process: what pytest does, and an executor on another machine.
+
+# Run jobs in worker processes. A check that ends its process, or whose time is up, is an answer too, and no other's matter.
+
+_AT_START = 3  # processes that end before they are ready, after which the reason is not in the checks
+
+
+class Pool:
+    """So many workers, each a process that is started anew and runs one check at a time."""
+
+    def __init__(self, count: int, threads: int = 1) -> None:
+        self._argv = ["--threads", str(threads)]
+        self._slots = [_Slot(self._argv) for _ in range(count)]
+
+    def wait_until_ready(self) -> None:
+        """Wait until every worker has loaded what all checks need."""
+        for slot in self._slots:
+            slot.wait_until_ready()
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Answer]]:
+        """Yield the number of each job and its answer, as they come. A job is taken when a worker is free.
+
+        Raises  ProcessEnded if no worker can be started.
+        """
+        left = enumerate(jobs)
+        more = True
+        while True:
+            for slot in self._slots:
+                if more and slot.job is None:
+                    number, job = next(left, (0, None))
+                    more = job is not None
+                    if job is not None:
+                        slot.begin(number, job)
+            busy = [slot for slot in self._slots if slot.job is not None]
+            if not busy:
+                return
+            found = [(slot.number, answer) for slot in busy if (answer := slot.answer()) is not None]
+            if not found:
+                wait_for([slot.process for slot in busy], min(slot.left() for slot in busy))
+            yield from found
+
+    def close(self) -> None:
+        """End all workers, with the processes that they started."""
+        for slot in self._slots:
+            slot.close()
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class _Slot:
+    """One worker, which is replaced when it ends."""
+
+    def __init__(self, argv: list[str]) -> None:
+        self._argv = argv
+        self._ended_at_start = 0
+        self._start()
+
+    def _start(self) -> None:
+        self.process = Process(self._argv, module="gradcli.project.suite.worker", forks=False)
+        self.job: Job | None = None
+        self.number = 0
+        self._ready = False
+        self._deadline: float | None = None
+        self._points: dict[int, Any] = {}
+
+    def begin(self, number: int, job: Job) -> None:
+        """Send a job to the worker. Its time begins when the worker is ready for it."""
+        self.number, self.job, self._points = number, job, {}
+        self.process.send((job.text(),))
+        self._set_deadline()
+
+    def _set_deadline(self) -> None:
+        seconds = None if self.job is None else self.job.options.timeout
+        self._deadline = time.monotonic() + seconds if seconds is not None and self._ready else None
+
+    def left(self) -> float:
+        """Return how many seconds to wait at most, for a message or for the end of the time."""
+        return 3600.0 if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+    def wait_until_ready(self) -> None:
+        """Wait until the worker can take its first job at once."""
+        while not self._ready and self.process.status is None:
+            message = self.process.receive(None)
+            self._ready = message is not None and message[0] == "ready"
+
+    def answer(self) -> Answer | None:
+        """Return the answer to the job if there is one: also that the worker has ended, or that its time is up."""
+        if self.job is None:
+            return None
+        while (message := self.process.next()) is not None:
+            if message[0] == "ready":
+                self._ready, self._ended_at_start = True, 0
+                self._set_deadline()
+            elif message[0] == "point":
+                self._points[message[1]] = json.loads(message[2])
+            else:
+                self.job = None
+                return decoded(Answer, json.loads(message[1]))
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            return self._late(self.job)
+        return None if self.process.status is None else self._ended(self.job)
+
+    def _late(self, job: Job) -> Answer:
+        self.process.end_family()
+        self.process.finish()
+        self._replace()
+        seconds = job.options.timeout or 0.0
+        return Answer(_unfinished(job, seconds, self._points), seconds)
+
+    def _ended(self, job: Job) -> Answer | None:
+        status, was_ready = self.process.status or 0, self._ready
+        stack = self._replace()
+        if was_ready:
+            return Answer(_error(job, process_ended(status, stack, job.ask.target)), 0.0)
+        self._ended_at_start += 1
+        if self._ended_at_start == _AT_START:
+            says = f"the process that does the work ended with {name_of(status)} before it could say anything"
+            hint = "run gradcli modes: where that fails too, Python or a library is broken, or memory is short"
+            raise ProcessEnded(says, do=hint)
+        self.begin(self.number, job)
+        return None
+
+    def _replace(self) -> str:
+        """Start a worker in place of one that has ended; return the stack that it left."""
+        number, points = self.number, self._points
+        self.process.end_group()
+        stack = self.process.close()
+        self._start()
+        self.number, self._points = number, points
+        return stack
+
+    def close(self) -> None:
+        if self.process.status is None:
+            self.process.end_family()
+            self.process.finish()
+        self.process.close()
+
+
+def _error(job: Job, error: GradcliError) -> dict[str, Any]:
+    report: ErrorReport = dataclasses.replace(error_report(error), line=job.ask.line, id=job.id)
+    return dict(encode(report))
+
+
+def _unfinished(job: Job, seconds: float, parts: dict[int, Any]) -> dict[str, Any]:
+    """Return the document of the points that were finished in time, with a finding that time is up.
+
+    `parts` are documents of points, by number, and under OUTLINE one that says what is checked; where that has points, the
+    verdict was decided, and stands.
+    """
+    outline = parts.get(OUTLINE, {})
+    points = outline.get("points") or [point for number, point in sorted(parts.items()) if number != OUTLINE]
+    target = Target("python" if is_python(job.ask.target) else "expression", job.ask.target)
+    claim = None if job.ask.claim is None else job.ask.claim[1]
+    allowed = Kind.TIMEOUT in job.options.allow
+    report = unfinished_check(time_is_up(seconds), target, claim, job.command, job.options.seed, allowed)
+    document: dict[str, Any] = encode(dataclasses.replace(report, id=job.id))
+    (says,) = document["points"][0]["findings"]
+    document |= {key: outline[key] for key in ("claim", "derivative", "claimed_at", "native") if key in outline}
+    if outline.get("points"):
+        says |= {"severity": Severity.INFO, "message": f"{says['message']}, before the cause was found"}
+        for point in points:
+            point["findings"] += [says] if point["verdict"] == Verdict.FAIL else []
+        return {**outline, "id": job.id, **({} if job.ask.line is None else {"line": job.ask.line})}
+    if points:
+        document["points"] = points
+        points[-1]["findings"].append(says)
+        points[-1]["verdict"] = Verdict.FAIL if points[-1]["verdict"] == Verdict.FAIL else Verdict.INCONCLUSIVE
+        if any(point["verdict"] == Verdict.FAIL for point in points):
+            document |= {"verdict": Verdict.FAIL, "exit_status": 1}
+    if job.ask.line is not None:
+        document["line"] = job.ask.line
+    return document
+
+
+class _Local(threading.local):
+    """The worker of a thread, which ends with it, and the run that it works for."""
+
+    pool: Pool | None = None
+    run: str | None = None
+
+
+_LOCAL = _Local()
+
+
+def run_apart(text: str) -> str:
+    """Return the answer to a job, both as JSON. The check cannot end this process, and its time limit holds."""
+    return _answer(decoded(Job, json.loads(text))).text()
+
+
+def checked(suite: Suite, check: Check) -> CheckRow:
+    """Run one check of a suite, and return its row."""
+    job = job_of(suite, check)
+    return row_of_answer(job, _answer(job))
+
+
+def close() -> None:
+    """End the worker of this thread, if it has one."""
+    if _LOCAL.pool is not None:
+        _LOCAL.pool.close()
+        _LOCAL.pool = None
+
+
+def _answer(job: Job) -> Answer:
+    if _LOCAL.pool is None or _LOCAL.run != job.run:
+        close()
+        _LOCAL.pool, _LOCAL.run = Pool(1, job.options.threads), job.run
+    ((_, answer),) = _LOCAL.pool.run([job])
+    return answer
+
+
 class Elsewhere:
     """Runs jobs by an executor of the entry points `gradcli.executors`, to which only JSON and one function travel."""
 
@@ -34,7 +257,6 @@ class Elsewhere:
 
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Answer]]:
         """Yield each answer when it comes; a job that was lost, and what is no answer, is that check's error."""
-        from gradcli.project.suite.apart import run_apart
 
         listed = list(jobs)
         left = set(range(len(listed)))
@@ -66,7 +288,6 @@ def local(count: int, threads: int, apart: bool) -> Iterator[Executor]:
     if count == 1 and not apart:
         yield Inline()
         return
-    from gradcli.project.suite.pool import Pool
 
     with Pool(count, threads) as pool:
         yield pool

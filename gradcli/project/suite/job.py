@@ -6,17 +6,18 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gradcli.errors import BadOption, BadTarget, GradcliError, TooLarge
 from gradcli.project.suite.config import Check, Suite
-from gradcli.report.absent import ABSENT
-from gradcli.report.common import ErrorDetail, ErrorReport, error_report
+from gradcli.report.common import ABSENT, ErrorDetail, ErrorReport, error_report
 from gradcli.report.decode import decoded
 from gradcli.report.encode import encode
+from gradcli.report.suite import CheckRow, row_of
 from gradcli.request.option_values import seed_words
 from gradcli.request.options import Options
 from gradcli.targets.target_request import TargetRequest
@@ -24,6 +25,7 @@ from gradcli.targets.target_request import TargetRequest
 if TYPE_CHECKING:
     from gradcli.report.check import CheckReport
     from gradcli.report.point_report import PointReport
+
 
 Progress = Callable[[int, "PointReport | CheckReport"], None]
 
@@ -143,3 +145,55 @@ def _internal(job: Job, error: Exception) -> ErrorReport:
     says = f"internal error: {type(error).__name__}: {str(error)[:300]}"
     do = "please report it, with the command: https://github.com/gradcli/gradcli/issues"
     return ErrorReport(ErrorDetail("internal", says, None, do), line=job.ask.line, id=job.id)
+
+
+# Run checks, in whatever order and place, and give their rows in the order in which they are declared.
+
+
+class Executor(Protocol):
+    """Runs jobs, and yields the number of each with its answer, as they come."""
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Answer]]: ...
+
+
+Executors = AbstractContextManager[Executor]
+
+
+def in_order(jobs: Iterable[Job], executor: Executor) -> Iterator[CheckRow]:
+    """Yield the rows of jobs in their order; the jobs may come one after the other, as lines of standard input do."""
+    taken: list[Job] = []
+
+    def listed() -> Iterator[Job]:
+        for job in jobs:
+            taken.append(job)
+            yield job
+
+    waiting: dict[int, CheckRow] = {}
+    following = 0
+    for number, answer in executor.run(listed()):
+        waiting[number] = row_of_answer(taken[number], answer)
+        while following in waiting:
+            yield waiting.pop(following)
+            following += 1
+
+
+def run_jobs(jobs: Sequence[Job], executor: Executor, seconds: Mapping[str, float] | None) -> Iterator[CheckRow]:
+    """Yield the rows of jobs in their order.
+
+    With `seconds`, the times of the last run by id, the longest are run first, and those without a time before them.
+    """
+    numbers = list(range(len(jobs)))
+    if seconds is not None:
+        numbers.sort(key=lambda number: -seconds.get(jobs[number].id, float("inf")))
+    waiting: dict[int, CheckRow] = {}
+    answers = executor.run(jobs[number] for number in numbers)
+    for following in range(len(jobs)):
+        while following not in waiting:
+            k, answer = next(answers)
+            waiting[numbers[k]] = row_of_answer(jobs[numbers[k]], answer)
+        yield waiting.pop(following)
+
+
+def row_of_answer(job: Job, answer: Answer) -> CheckRow:
+    """Return the row of a job's answer."""
+    return row_of(job.id, job.ask.target, answer.document, answer.seconds)

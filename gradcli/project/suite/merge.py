@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gradcli.errors import BadOption
-from gradcli.report.absent import ABSENT
+from gradcli.report.common import ABSENT
 from gradcli.report.decode import NotADocument, decoded
 from gradcli.report.point_report import Detects
 from gradcli.report.suite import CheckRow, Shard, SuiteReport, counts_of, status_of

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from gradcli.process.apart import status_of
 from gradcli.process.bytecode import compile_from_source
-from gradcli.process.pipes import LENGTH, adopt_orphans, die_with, framed, inherited, leave_stacks_in, write_all
+from gradcli.process.process import LENGTH, adopt_orphans, die_with, framed, inherited, leave_stacks_in, write_all
 from gradcli.process.threads import set_threads
 
 _exit = os._exit

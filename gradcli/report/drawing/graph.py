@@ -1,17 +1,18 @@
 """The graph of a computation as SVG: values above the nodes, adjoints below them, local partials on the edges."""
 
+import math
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, islice, pairwise
 
 import numpy as np
 
 from gradcli.report import numbers
-from gradcli.report.absent import Absent
-from gradcli.report.drawing.layers import Layout, layered
+from gradcli.report.blocks import cut, in_markup
+from gradcli.report.common import Absent
 from gradcli.report.encode import Values
-from gradcli.report.escape import cut, in_markup
 from gradcli.report.tidy import norm, turns
 from gradcli.report.trace import Node, TraceReport
 
@@ -188,6 +189,618 @@ class Drawing:
     edges: tuple[tuple[int, int], ...]
     svg: str
     crossings: int
+
+
+# The layered layout of a directed acyclic graph, from left to right, in pixels.
+
+Spot = tuple[float, float]
+_PARALLEL = 6.0  # pixels between two edges that join the same boxes, where the boxes are high enough
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the boxes of a graph lie and how its edges run, in pixels from the upper left corner of all boxes.
+
+    `centers` holds the centre of each box. `routes` holds the points of each edge, from the right side of its first box to the
+    left side of its second: the edge is straight between two points. All edges that leave a box run together until they
+    branch off. `crossings` counts these lines once: it is the least number found, not always the least there is.
+    """
+
+    centers: tuple[Spot, ...]
+    routes: tuple[tuple[Spot, ...], ...]
+    width: float
+    height: float
+    crossings: int
+
+
+# The layer of each box of a graph, counted from the inputs.
+
+
+def ranks(boxes: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the layer of each box: as near to its users as it can be without making the edges longer in total.
+
+    No edge stays within a layer or goes back, and no layer is empty. All edges that leave a box share one line, so the
+    length that counts is that from a box to its last user.
+
+    Cost    one pass over the edges forwards, one backwards, and one forwards again.
+    """
+    sources: list[set[int]] = [set() for _ in range(boxes)]
+    users: list[set[int]] = [set() for _ in range(boxes)]
+    for first, second in edges:
+        sources[second].add(first)
+        users[first].add(second)
+    rank = [0] * boxes
+    for box in range(boxes):
+        rank[box] = max((rank[source] + 1 for source in sources[box]), default=0)
+    for box in reversed(range(boxes)):
+        if users[box]:
+            rank[box] = min(rank[user] for user in users[box]) - 1
+    for box in range(boxes):
+        if sources[box]:
+            _pull(box, rank, sources, users)
+    return rank
+
+
+def _pull(box: int, rank: list[int], sources: Sequence[set[int]], users: Sequence[set[int]]) -> None:
+    """Move a box next to its last source if the lines of its sources lose more than its own line gains."""
+    nearest = max(rank[source] for source in sources[box]) + 1
+    moved = rank[box] - nearest
+    gained = moved if users[box] else 0
+    lost = 0
+    for source in sources[box]:
+        others = max((rank[user] for user in users[source] if user != box), default=rank[source])
+        lost += rank[box] - max(nearest, min(others, rank[box]))
+    if lost > gained:
+        rank[box] = nearest
+
+
+# The order of the vertices within their layers, with few crossings of segments.
+
+ROUNDS = 24  # sweeps from each starting order, in a graph that is not large
+STALLED = 10  # sweeps in a row without fewer crossings: more rarely help
+WORK = 16_000  # segments that the sweeps from one start visit, in a large graph; one with more has one start
+_PASSES = 8  # over the layers, or over the vertices of one, in one improvement
+_WIDEST = 64  # vertices of a layer that is sifted
+
+_Sides = tuple[list[int], list[int]]  # the sorted places of a vertex's neighbours, before it and after it
+
+
+# Proper graphs: each segment joins two neighbouring layers, and edges over several layers pass through dummies.
+
+
+@dataclass(frozen=True, slots=True)
+class Proper:
+    """A layered graph whose vertices are the boxes, by their numbers, and then the dummies.
+
+    All edges that leave a box share one chain of dummies, `chains[box]`, one in each layer between the box and its last
+    user. `left` and `right` hold the neighbours of each vertex in the layers before and after it, without repetition.
+    """
+
+    boxes: int
+    layers: tuple[tuple[int, ...], ...]
+    left: tuple[tuple[int, ...], ...]
+    right: tuple[tuple[int, ...], ...]
+    chains: tuple[tuple[int, ...], ...]
+    rank: tuple[int, ...]
+
+    def path(self, first: int, second: int) -> tuple[int, ...]:
+        """Return the vertices that an edge between two boxes passes, with both boxes."""
+        return first, *self.chains[first][: self.rank[second] - self.rank[first] - 1], second
+
+    def inner(self) -> Iterator[tuple[int, int]]:
+        """Yield the segments between two dummies."""
+        for chain in self.chains:
+            yield from pairwise(chain)
+
+
+def proper(rank: Sequence[int], edges: Sequence[tuple[int, int]]) -> Proper:
+    """Return the graph with dummies in all layers between a box and its last user.
+
+    Cost    linear in the number of segments, of which there may be as many as boxes times layers.
+    """
+    last = list(rank)
+    for first, second in edges:
+        last[first] = max(last[first], rank[second] - 1)
+    ranks, chains = list(rank), []
+    for box in range(len(rank)):
+        chains.append(tuple(range(len(ranks), len(ranks) + last[box] - rank[box])))
+        ranks.extend(range(rank[box] + 1, last[box] + 1))
+    segments = {(box, chain[0]): None for box, chain in enumerate(chains) if chain}
+    segments |= {pair: None for chain in chains for pair in pairwise(chain)}
+    for first, second in edges:
+        skipped = rank[second] - rank[first] - 1
+        segments[chains[first][skipped - 1] if skipped else first, second] = None
+    left: list[list[int]] = [[] for _ in ranks]
+    right: list[list[int]] = [[] for _ in ranks]
+    for first, second in segments:
+        right[first].append(second)
+        left[second].append(first)
+    layers: list[list[int]] = [[] for _ in range(max(ranks, default=-1) + 1)]
+    for vertex, layer in enumerate(ranks):
+        layers[layer].append(vertex)
+    return Proper(
+        boxes=len(rank),
+        layers=tuple(map(tuple, layers)),
+        left=tuple(map(tuple, left)),
+        right=tuple(map(tuple, right)),
+        chains=tuple(chains),
+        rank=tuple(ranks),
+    )
+
+
+def ordered(graph: Proper) -> tuple[tuple[tuple[int, ...], ...], int]:
+    """Return the layers in an order with few crossings, and the number of crossings.
+
+    Parts that no edge connects are ordered one by one, so they do not cross each other. Of an order and its mirror image, the
+    one with the lesser numbers above is returned.
+
+    Cost    sweeps times segments times the logarithm of a layer's size; the number of sweeps falls with the segments.
+    Source  Gansner, Koutsofios, North and Vo (1993), A technique for drawing directed graphs, section 3: sweeps by
+            barycentres and medians, then transpositions; the best order is kept.
+    """
+    columns: list[list[int]] = [[] for _ in graph.layers]
+    crossings = 0
+    for part in _layers_parts(graph):
+        best, fewest = _best(graph, part)
+        crossings += fewest
+        upright = _descents(best, graph.boxes) <= 0
+        for column, layer in zip(columns, best, strict=True):
+            column.extend(layer if upright else reversed(layer))
+    return tuple(map(tuple, columns)), crossings
+
+
+def _descents(layers: list[list[int]], boxes: int) -> int:
+    """Return how many more neighbours have falling than rising numbers; the mirrored order has as many crossings."""
+    numbers = ([vertex for vertex in layer if vertex < boxes] for layer in layers)
+    return sum((above > below) - (above < below) for layer in numbers for above, below in pairwise(layer))
+
+
+def _layers_parts(graph: Proper) -> Iterator[list[list[int]]]:
+    """Yield the layers of each connected part, in the order of their first boxes."""
+    seen = [False] * len(graph.rank)
+    for box in range(graph.boxes):
+        if seen[box]:
+            continue
+        layers: list[list[int]] = [[] for _ in graph.layers]
+        seen[box], found = True, [box]
+        for vertex in found:
+            layers[graph.rank[vertex]].append(vertex)
+            for other in (*graph.left[vertex], *graph.right[vertex]):
+                if not seen[other]:
+                    seen[other] = True
+                    found.append(other)
+        yield layers
+
+
+def _starts(graph: Proper, part: list[list[int]]) -> Iterator[list[list[int]]]:
+    """Yield the orders to start from: by the numbers, and as searches in depth from either end find the vertices."""
+    yield [sorted(layer) for layer in part]
+    for ahead, behind in ((graph.right, graph.left), (graph.left, graph.right)):
+        deep: list[list[int]] = [[] for _ in part]
+        seen: set[int] = set()
+        stack = sorted((v for layer in part for v in layer if not ahead[v]), reverse=True)
+        while stack:
+            vertex = stack.pop()
+            if vertex not in seen:
+                seen.add(vertex)
+                deep[graph.rank[vertex]].append(vertex)
+                stack.extend(v for v in reversed(behind[vertex]) if v not in seen)
+        yield deep
+
+
+def _best(graph: Proper, part: list[list[int]]) -> tuple[list[list[int]], int]:
+    """Return the best order found for a connected part, and its crossings."""
+    segments = 1 + sum(len(graph.right[v]) for layer in part for v in layer)
+    rounds = max(2, min(ROUNDS, WORK // segments))
+    best, fewest = part, -1
+    for start in islice(_starts(graph, part), 1 if segments > WORK else None):
+        layers, crossings = _swept(_Order(graph, start), rounds)
+        if fewest < 0 or crossings < fewest:
+            best, fewest = layers, crossings
+        if not fewest:
+            return best, 0
+    order = _Order(graph, best)
+    order.improve(order.sift_layer)
+    order.improve(order.transpose_layer)
+    return order.layers, order.crossings()
+
+
+def _swept(order: "_Order", rounds: int) -> tuple[list[list[int]], int]:
+    """Return the best order that sweeps reach from a given one, and its crossings."""
+    best: list[list[int]] = []
+    fewest, stalled = -1, 0
+    for number in range(rounds + 1):
+        if number:
+            order.sweep(number)
+        if number % 4 == 2:
+            order.exchange_ties()
+        order.improve(order.transpose_layer)
+        crossings = order.crossings()
+        stalled += 1
+        if fewest < 0 or crossings < fewest:
+            best, fewest, stalled = [list(layer) for layer in order.layers], crossings, 0
+        if not fewest or stalled > STALLED:
+            break
+    return best, fewest
+
+
+# The number of crossings of the segments between two layers.
+
+
+def crossings_between(targets: Sequence[Sequence[int]], places: int) -> int:
+    """Return how many segments cross between two layers; `targets` are the places that each vertex goes to, in order.
+
+    Cost    the number of segments times the logarithm of the number of places.
+    Source  Barth, Juenger and Mutzel (2002), Simple and efficient bilayer cross counting, section 4.
+
+    >>> crossings_between([[0, 1], [0, 1]], 2)
+    1
+    """
+    leaves = 1 << max(places - 1, 0).bit_length()
+    tree = [0] * (2 * leaves)  # each vertex of it holds the number of segments that end below it
+    crossings = 0
+    for ends in targets:
+        for end in sorted(ends):
+            index = end + leaves
+            tree[index] += 1
+            while index > 1:
+                if not index & 1:
+                    crossings += tree[index + 1]
+                index >>= 1
+                tree[index] += 1
+    return crossings
+
+
+class _Order:
+    """An order of the layers that is changed in place."""
+
+    def __init__(self, graph: Proper, layers: list[list[int]]) -> None:
+        self.graph = graph
+        self.layers = layers
+        self.place = [0] * len(graph.rank)
+        for layer in layers:
+            self._number(layer)
+
+    def crossings(self) -> int:
+        """Return the number of crossings of all segments."""
+        return sum(
+            crossings_between([[self.place[w] for w in self.graph.right[v]] for v in layer], len(after))
+            for layer, after in pairwise(self.layers)
+        )
+
+    def sweep(self, number: int) -> None:
+        """Order all layers but one by the places of their neighbours: rightwards or leftwards, by means or medians."""
+        rightwards = number % 2 == 1
+        near = self.graph.left if rightwards else self.graph.right
+        wanted = _median if number % 4 > 2 else _mean
+        for layer in self.layers if rightwards else reversed(self.layers):
+            keys = {v: wanted([self.place[w] for w in near[v]]) for v in layer if near[v]}
+            movable = iter(sorted(keys if number % 4 < 2 else reversed(keys), key=keys.__getitem__))
+            layer[:] = [next(movable) if near[v] else v for v in layer]
+            self._number(layer)
+
+    def improve(self, change: Callable[[list[int]], bool]) -> None:
+        """Change each layer, and again those next to a changed one, until no change leaves fewer crossings."""
+        waiting = set(range(len(self.layers)))
+        for _ in range(_PASSES):
+            changed = {k for k in sorted(waiting) if change(self.layers[k])}
+            waiting = {k + side for k in changed for side in (-1, 0, 1) if 0 <= k + side < len(self.layers)}
+            if not waiting:
+                break
+
+    def transpose_layer(self, layer: list[int]) -> bool:
+        """Exchange neighbours in one layer where that saves crossings; whether there were such."""
+        sides = self._sides(layer)
+        saved = False
+        for _ in range(_PASSES):
+            moved = False
+            for k in range(len(layer) - 1):
+                if _saved(sides[layer[k]], sides[layer[k + 1]]) > 0:
+                    layer[k], layer[k + 1] = layer[k + 1], layer[k]
+                    moved = True
+            saved |= moved
+            if not moved:
+                break
+        self._number(layer)
+        return saved
+
+    def exchange_ties(self) -> None:
+        """Exchange neighbours wherever that leaves as many crossings, so that later changes start from another order."""
+        for layer in self.layers:
+            sides = self._sides(layer)
+            for k in range(len(layer) - 1):
+                if _saved(sides[layer[k]], sides[layer[k + 1]]) == 0:
+                    layer[k], layer[k + 1] = layer[k + 1], layer[k]
+            self._number(layer)
+
+    def sift_layer(self, layer: list[int]) -> bool:
+        """Move each vertex of one layer to the place where it crosses least; whether that saved crossings.
+
+        Cost    the square of the layer's size, so a layer of more than `_WIDEST` vertices stays as it is.
+        Source  Matuszewski, Schoenfeld and Molitor (1999), Using sifting for k-layer straightline crossing minimization.
+        """
+        if len(layer) > _WIDEST:
+            return False
+        sides = self._sides(layer)
+        before = list(layer)
+        for vertex in before:
+            at = layer.index(vertex)
+            up = accumulate(_saved(sides[other], sides[vertex]) for other in reversed(layer[:at]))
+            down = accumulate(_saved(sides[vertex], sides[other]) for other in layer[at + 1 :])
+            moves = [*((saved, at - k) for k, saved in enumerate(up, 1)), *((s, at + k) for k, s in enumerate(down, 1))]
+            saved, place = max(moves, key=lambda move: move[0], default=(0, at))
+            if saved > 0:
+                layer.insert(place, layer.pop(at))
+        self._number(layer)
+        return layer != before
+
+    def _sides(self, layer: list[int]) -> dict[int, _Sides]:
+        """Return the sorted places of the neighbours of each vertex before it and after it."""
+        place, left, right = self.place, self.graph.left, self.graph.right
+        return {v: (sorted([place[w] for w in left[v]]), sorted([place[w] for w in right[v]])) for v in layer}
+
+    def _number(self, layer: list[int]) -> None:
+        for k, vertex in enumerate(layer):
+            self.place[vertex] = k
+
+
+def _mean(places: list[int]) -> float:
+    return sum(places) / len(places)
+
+
+def _median(places: list[int]) -> float:
+    places = sorted(places)
+    return (places[(len(places) - 1) // 2] + places[len(places) // 2]) / 2
+
+
+def _saved(above: _Sides, below: _Sides) -> int:
+    """Return how many crossings an exchange of two neighbours in a layer saves."""
+    return _saved_on_one_side(above[0], below[0]) + _saved_on_one_side(above[1], below[1])
+
+
+def _saved_on_one_side(above: list[int], below: list[int]) -> int:
+    if not above or not below:
+        return 0
+    if above[-1] < below[0]:
+        return -len(above) * len(below)
+    if below[-1] < above[0]:
+        return len(above) * len(below)
+    if len(above) > len(below):
+        return -_saved_on_one_side(below, above)
+    return sum(bisect_left(below, place) + bisect_right(below, place) - len(below) for place in above)
+
+
+# The heights at which vertices of ordered layers lie: long edges straight, and boxes amid their neighbours.
+
+Layers = Sequence[Sequence[int]]
+Separation = Callable[[int, int], int]  # the least distance of the centres of two vertices, the upper one first
+
+
+def positions(graph: Proper, columns: Layers, separation: Separation) -> list[int]:
+    """Return a whole number for each vertex: its place across the layers, which run from the least to the greatest.
+
+    Four layouts align each vertex with a median of its neighbours: of those before it or after it, and the upper or the lower
+    median. Each of the four keeps the separations and the straight chains; so does the mean of the middle two.
+
+    Cost    four times the number of segments.
+    Source  Brandes and Koepf (2001), Fast and simple horizontal coordinate assignment; the blocks of aligned vertices are
+            placed by longest paths, once from either side.
+    """
+    place = [0] * len(graph.rank)
+    for column in columns:
+        for k, vertex in enumerate(column):
+            place[vertex] = k
+    barred = _crossing_chains(graph, place)
+    found = []
+    for forwards in (True, False):
+        for upper in (True, False):
+            blocks = _aligned(graph, columns, place, barred, forwards, upper)
+            found.append(_compacted(columns, blocks, separation, upper))
+    return _balanced(found)
+
+
+def _straight(graph: Proper, forwards: bool) -> dict[int, int]:
+    """Return the dummy that each dummy continues, where its chain has one before it (or after it, if not `forwards`)."""
+    return {second: first for first, second in graph.inner()} if forwards else dict(graph.inner())
+
+
+def _crossing_chains(graph: Proper, place: Sequence[int]) -> set[tuple[int, int]]:
+    """Return the segments that cross one between two dummies: the latter stays straight, so they cannot."""
+    inner = set(graph.inner())
+    barred = set()
+    for layer in graph.layers:
+        segments = sorted((place[v], place[w], v, w) for v in layer for w in graph.right[v])
+        for ordered, sign in ((segments, 1), (segments[::-1], -1)):
+            farthest, waiting, start = None, None, None  # of the inner segments that start before the present one
+            for first, second, v, w in ordered:
+                if first != start and waiting is not None:
+                    farthest = waiting if farthest is None else max(farthest, waiting)
+                    waiting = None
+                start = first
+                if (v, w) in inner:
+                    waiting = sign * second
+                elif farthest is not None and farthest > sign * second:
+                    barred.add((v, w))
+    return barred
+
+
+def _aligned(
+    graph: Proper, columns: Layers, place: Sequence[int], barred: set[tuple[int, int]], forwards: bool, upper: bool
+) -> list[int]:
+    """Return the block of each vertex, by the number of the vertex that was its first."""
+    near = graph.left if forwards else graph.right
+    straight = _straight(graph, forwards)
+    taken = set(straight.values())  # the chain of these goes on, and what branches off does not align with them
+    sign = 1 if upper else -1
+    block = list(range(len(place)))
+    for column in columns if forwards else reversed(columns):
+        last = -1 if upper else len(place)
+        for vertex in column if upper else reversed(column):
+            for other in _candidates(vertex, near[vertex], place, straight, upper):
+                pair = (other, vertex) if forwards else (vertex, other)
+                free = vertex in straight or (other not in taken and pair not in barred)
+                if free and sign * place[other] > sign * last:
+                    block[vertex], last = block[other], place[other]
+                    break
+    return block
+
+
+def _candidates(
+    vertex: int, near: Sequence[int], place: Sequence[int], straight: dict[int, int], upper: bool
+) -> Sequence[int]:
+    """Return the neighbours that a vertex may be aligned with, the preferred one first."""
+    if vertex in straight:
+        return (straight[vertex],)
+    if not near:
+        return ()
+    ordered = sorted(near, key=place.__getitem__)
+    medians = ordered[(len(near) - 1) // 2], ordered[len(near) // 2]
+    return medians if upper else medians[::-1]
+
+
+def _compacted(columns: Layers, block: Sequence[int], separation: Separation, upper: bool) -> list[int]:
+    """Return the places of the vertices, with the blocks as near to each other as the separations allow.
+
+    The blocks are pushed to the side of the upper medians (or else of the lower ones), and then back towards the blocks that
+    follow them, so that no room is left between a block and those that it was aligned next to.
+    """
+    after: dict[int, dict[int, int]] = {first: {} for first in block}
+    for column in columns:
+        for above, below in pairwise(column):
+            first, second, room = block[above], block[below], separation(above, below)
+            if not upper:
+                first, second = second, first
+            after[first][second] = max(room, after[first].get(second, 0))
+    place = dict.fromkeys(after, 0)
+    order = list(_sorted_blocks(after))
+    for first in order:
+        for second, room in after[first].items():
+            place[second] = max(place[second], place[first] + room)
+    for first in reversed(order):
+        if after[first]:
+            place[first] = min(place[second] - room for second, room in after[first].items())
+    return [place[first] if upper else -place[first] for first in block]
+
+
+def _sorted_blocks(after: dict[int, dict[int, int]]) -> Iterator[int]:
+    """Yield the blocks, each before those that must come after it."""
+    before = dict.fromkeys(after, 0)
+    for others in after.values():
+        for other in others:
+            before[other] += 1
+    ready = [first for first in after if not before[first]]
+    for first in ready:
+        yield first
+        for other in after[first]:
+            before[other] -= 1
+            if not before[other]:
+                ready.append(other)
+
+
+def _balanced(found: Sequence[Sequence[int]]) -> list[int]:
+    """Return the mean of the two middle places of each vertex, after the layouts were moved over the narrowest one.
+
+    A layout of upper medians is moved to the same least place, and one of lower medians to the same greatest place.
+    """
+    narrowest = min(found, key=lambda places: max(places, default=0) - min(places, default=0))
+    moved = []
+    for number, places in enumerate(found):
+        side = min if number % 2 == 0 else max
+        by = side(narrowest, default=0) - side(places, default=0)
+        moved.append([place + by for place in places])
+    return [sum(sorted(four)[1:3]) // 2 for four in zip(*moved, strict=True)]
+
+
+def layered(sizes: Sequence[Spot], edges: Sequence[tuple[int, int]], *, between: float, apart: float) -> Layout:
+    """Return the layout of boxes of these sizes, with each edge running to the right.
+
+    An edge joins two boxes by their numbers, the lesser number first. Boxes of one layer lie at least `apart` from each
+    other, and at least half of that from an edge that passes them; layers lie `between` from each other. Equal input
+    gives equal output.
+
+    Units   pixels; centres and bends are multiples of half a pixel.
+    Cost    the segments of the edges from layer to layer, times a number of sweeps that falls as they grow.
+    Source  Sugiyama, Tagawa and Toda (1981), Methods for visual understanding of hierarchical system structures.
+
+    >>> layered([(40, 20), (40, 20)], [(0, 1)], between=30, apart=10).routes
+    (((40.0, 10.0), (70.0, 10.0)),)
+    """
+    graph = proper(ranks(len(sizes), edges), edges)
+    columns, crossings = ordered(graph)
+    halves = [2 * math.ceil(height) for _, height in sizes] + [0] * (len(graph.rank) - len(sizes))  # half pixels
+
+    def separation(above: int, below: int) -> int:
+        boxes = above < len(sizes) and below < len(sizes)
+        return (halves[above] + halves[below]) // 2 + math.ceil(2 * apart if boxes else apart)
+
+    places = positions(graph, columns, separation)
+    tops = (place - half // 2 for place, half in zip(places, halves, strict=True))
+    top = min(tops, default=0)
+    ys = [(place - top) / 2 for place in places]
+    height = max((y + half / 4 for y, half in zip(ys, halves, strict=True)), default=0.0)
+    sides = _sides(graph, sizes, between)
+    centers = tuple((sum(sides[graph.rank[box]]) / 2, ys[box]) for box in range(len(sizes)))
+    routes = tuple(_routes(graph, sizes, edges, centers, sides, ys))
+    return Layout(centers, routes, sides[-1][1] if sides else 0.0, height, crossings)
+
+
+def _sides(graph: Proper, sizes: Sequence[Spot], between: float) -> list[Spot]:
+    """Return where each layer begins and ends: it is as wide as its widest box."""
+    sides: list[Spot] = []
+    begin = 0.0
+    for layer in graph.layers:
+        end = begin + max((math.ceil(sizes[v][0]) for v in layer if v < graph.boxes), default=0)
+        sides.append((begin, end))
+        begin = end + math.ceil(2 * between) / 2
+    return sides
+
+
+def _routes(
+    graph: Proper,
+    sizes: Sequence[Spot],
+    edges: Sequence[tuple[int, int]],
+    centers: Sequence[Spot],
+    sides: Sequence[Spot],
+    ys: Sequence[float],
+) -> Iterator[tuple[Spot, ...]]:
+    """Yield the points of each edge; it crosses layers horizontally and changes its height in the gaps between them."""
+    shifts = _shifts(sizes, edges)
+    for (first, second), shift in zip(edges, shifts, strict=True):
+        path = graph.path(first, second)
+        heights = [ys[v] for v in path]
+        heights[-1] += shift
+        if len(path) == 2:
+            heights[0] += shift
+        points = [(centers[first][0] + sizes[first][0] / 2, heights[0])]
+        for (left, right), y in zip(sides[graph.rank[first] : graph.rank[second] + 1], heights, strict=True):
+            points += [(left, y), (right, y)]
+        del points[1], points[-1]  # the sides of the layers that lie in or behind the boxes
+        points.append((centers[second][0] - sizes[second][0] / 2, heights[-1]))
+        yield tuple(_bends(points))
+
+
+def _shifts(sizes: Sequence[Spot], edges: Sequence[tuple[int, int]]) -> list[float]:
+    """Return how far each edge ends below the middle of its box: not at all but where several join the same boxes."""
+    same: dict[tuple[int, int], list[int]] = {}
+    for number, edge in enumerate(edges):
+        same.setdefault(edge, []).append(number)
+    shifts = [0.0] * len(edges)
+    for edge, alike in same.items():
+        step = min(_PARALLEL, *(sizes[box][1] / (len(alike) + 1) for box in edge))
+        for k, number in enumerate(alike):
+            shifts[number] = math.floor(2 * step * (k - (len(alike) - 1) / 2)) / 2
+    return shifts
+
+
+def _bends(points: Sequence[Spot]) -> Iterator[Spot]:
+    """Yield the ends of a route and the points at which it bends."""
+    yield points[0]
+    last = points[0]
+    for k, (x, y) in enumerate(points[1:-1], 1):
+        if x > last[0] and x < points[-1][0] and not points[k - 1][1] == y == points[k + 1][1]:
+            last = (x, y)
+            yield last
+    yield points[-1]
 
 
 def draw(trace: TraceReport, style: str = "") -> Drawing:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gradcli.report.blocks import Chart, Series, drawable
-from gradcli.report.escape import visible
+from gradcli.report.blocks import Chart, Series, drawable, visible
 
 Ink = int | Literal["plain", "dim", "strong"]  # a number is that of a series, from 0
 Line = tuple[tuple[str, Ink], ...]

@@ -4,7 +4,7 @@ import csv
 import io
 from typing import Any
 
-from gradcli.report.escape import visible
+from gradcli.report.blocks import visible
 from gradcli.report.forms import Page
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -14,9 +14,9 @@ from gradcli.report.blocks import (
     Paragraph,
     Piece,
     Table,
+    in_markup,
     pieces_of,
 )
-from gradcli.report.escape import in_markup
 from gradcli.report.forms import chart
 
 Look = Callable[[str], str]  # the attribute, with a space before it, that gives an element the look of this name

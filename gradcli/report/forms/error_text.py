@@ -1,7 +1,7 @@
 """Errors as text. They need no layout, so that rich is not loaded for them, which takes longer than most errors do."""
 
+from gradcli.report.blocks import visible
 from gradcli.report.common import ErrorDetail
-from gradcli.report.escape import visible
 from gradcli.report.forms import Page, encodable
 
 _RED, _PLAIN = "\x1b[31m", "\x1b[0m"

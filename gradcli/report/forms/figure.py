@@ -3,6 +3,7 @@
 import io
 import itertools
 import math
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,8 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gradcli.errors import BadOption
-from gradcli.report.blocks import Bars, Picture
-from gradcli.report.forms.picture import MOST_BARS, draw, height, labelled, wrapped
+from gradcli.report.blocks import Bars, Chart, HeatMap, Picture, Series, drawable, visible
 
 Form = Literal["svg", "png", "pdf"]
 Inches = tuple[float, float]
@@ -76,6 +76,291 @@ def refuse_large(size: Inches, dpi: int | None) -> None:
         )
         fits = int(math.sqrt(_MOST_PIXELS / (size[0] * size[1])))
         raise BadOption(f"{what}, more than {_MOST_PIXELS / 1e6:,.0f}", do=f"--dpi {fits}, a smaller --size, or a .pdf")
+
+
+# Draw pictures with matplotlib: line charts, bars and matrices, each in its own part of a figure.
+
+Axes = Any  # of matplotlib, which is loaded where it draws
+Place = Any  # a part of a figure
+Spot = tuple[float, float]
+# Okabe and Ito (2008), Color universal design: distinct for every kind of colour vision; dark colours first
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_DASHES = ("--", ":", "-.")
+_LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1, 1.5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)))
+MOST_BARS = 50
+_CHART, _ROWS = 4.2, 4.5  # the height of a chart, and the largest height of the rows of a matrix, in inches
+_MOST_DECADES = 150
+_BIGGEST = 1e300  # numbers are clipped to it, so that their range does not overflow
+_BESIDE = 0.34  # the part of the width that a legend beside the axes may take; a wider one goes below
+_LETTER = 0.6  # the average width of letters, relative to their height
+_MARKED = 12  # marks on a line of many points
+
+
+def height(picture: Picture) -> float:
+    """Return the default height of a picture in inches."""
+    if isinstance(picture, Chart):
+        return _CHART
+    if isinstance(picture, Bars):
+        return 1.1 + 0.27 * min(len(picture.bars), MOST_BARS)
+    values = _matrix(picture)
+    rows, columns = values.shape
+    legend = 0.0 if np.isfinite(values).all() else 0.35
+    high: float = 1.1 + legend + min(_ROWS, max(1.0, rows * _cell(columns)))
+    return high
+
+
+def draw(place: Place, picture: Picture, scale: float, inches: tuple[float, float]) -> None:
+    """Draw a picture into its place, a part of a figure.
+
+    Units  `inches` is the size of the place; `scale` multiplies the sizes of letters and lines.
+    """
+    if isinstance(picture, Chart):
+        _chart(place, picture, scale, inches)
+    elif isinstance(picture, Bars):
+        _bars(place.subplots(), picture, scale, inches)
+    else:
+        _heat_map(place, picture, scale, inches)
+
+
+def _cell(columns: int) -> float:
+    """Return the width of a matrix entry in inches."""
+    return min(0.5, 5.5 / max(columns, 1))
+
+
+def _chart(place: Place, chart: Chart, scale: float, inches: tuple[float, float]) -> None:
+    """Draw lines on logarithmic axes; a point that cannot be drawn leaves a gap."""
+    axes = place.subplots()
+    looks = _Looks(chart.series, scale)
+    lines, named, guides = [], [], 0
+    for series in chart.series:
+        points = [
+            (_placed(x, log=True), _placed(y, log=True)) if drawable(x) and drawable(y) else (math.nan, math.nan)
+            for x, y in series.points
+        ]
+        if all(math.isnan(x) for x, _ in points):
+            continue
+        (line,) = axes.plot(
+            *np.transpose(points), **(looks.guide(guides) if series.guide else looks.of(series, points))
+        )
+        guides += series.guide
+        lines.append(line)
+        named.append((series, line))
+    if not lines:
+        _say(axes, "nothing to draw")
+        return
+    axes.set(xscale="log", yscale="log")
+    for axis, data in ((axes.xaxis, "get_xdata"), (axes.yaxis, "get_ydata")):
+        numbers = np.concatenate([getattr(line, data)() for line in lines])
+        _ticks(axis, np.nanmin(numbers), np.nanmax(numbers))
+    _name_axes(axes, chart.x, chart.y, scale, inches)
+    axes.grid(True, which="major", linewidth=0.6 * scale)
+    _legend(place, axes, looks.entries(named), scale, inches)
+
+
+class _Looks:
+    """The look of the lines of a chart: a colour for each name and, if there are several styles, dashes for each style."""
+
+    def __init__(self, series: Sequence[Series], scale: float) -> None:
+        told = [one for one in series if not one.guide]
+        self.styles = list(dict.fromkeys(one.style for one in told))
+        self.several = len(self.styles) > 1
+        self.names = list(dict.fromkeys(one.name for one in told)) if self.several else []
+        self.order = {id(one): k for k, one in enumerate(series)}
+        self.scale = scale
+
+    def of(self, series: Series, points: Sequence[Spot]) -> dict[str, Any]:
+        """Return the look of a line through these points."""
+        name = self.names.index(series.name) if self.several else self.order[id(series)]
+        look = self._styled(self.styles.index(series.style)) if self.several else self._styled(name)
+        marked = _marked(points, name, len(self.names) or len(self.order))
+        return {"color": _COLORS[name % len(_COLORS)], "markevery": marked, "zorder": 3, **look}
+
+    def _styled(self, mark: int) -> dict[str, Any]:
+        return {
+            "linewidth": 1.3 * self.scale, "marker": _MARKS[mark % len(_MARKS)], "markersize": 4.5 * self.scale,
+            "markeredgecolor": "white", "markeredgewidth": 0.4 * self.scale,
+            "linestyle": _LINES[mark % len(_LINES)] if self.several else "-",
+        }  # fmt: skip
+
+    def guide(self, number: int) -> dict[str, Any]:
+        """Return the look of a guide, such as a limit or a prediction."""
+        dashes = _DASHES[number % len(_DASHES)]
+        return {"color": "0.45", "linewidth": 0.9 * self.scale, "linestyle": dashes, "zorder": 2}
+
+    def entries(self, named: Sequence[tuple[Series, Any]]) -> list[tuple[Any, str]]:
+        """Return the entries of the legend: every line or, if there are several styles, every colour and every style."""
+        from matplotlib.lines import Line2D
+
+        if not self.several:
+            return [(line, series.name) for series, line in named]
+        names = {series.name: line.get_color() for series, line in named if not series.guide}
+        styles = dict.fromkeys(series.style for series, _ in named if not series.guide)
+        colours = [(Line2D([], [], color=c, linewidth=2.5 * self.scale), name) for name, c in names.items()]
+        dashes = [(Line2D([], [], color="0.25", **self._styled(self.styles.index(one))), one) for one in styles]
+        return [*colours, *dashes, *((line, series.name) for series, line in named if series.guide)]
+
+
+def _marked(points: Sequence[Spot], name: int, names: int) -> list[int]:
+    """Return the points with marks: different ones for each name, so that equal lines show, and all isolated points."""
+    step = max(1, len(points) // _MARKED)
+    drawn = [False, *(not math.isnan(x) for x, _ in points), False]
+    alone = {k for k in range(len(points)) if drawn[k : k + 3] == [False, True, False]}
+    return sorted({*range(name * step // max(1, names), len(points), step), *alone})
+
+
+def _legend(
+    place: Place, axes: Axes, entries: Sequence[tuple[Any, str]], scale: float, inches: tuple[float, float]
+) -> None:
+    """Draw the legend beside the axes, or below them if there is no room."""
+    handles, names = [handle for handle, _ in entries], [labelled(name, 36) for _, name in entries]
+
+    def made(parent: Any, **where: Any) -> Any:
+        legend = parent.legend(handles, ["-"] * len(handles), borderaxespad=0, **where)
+        for entry, name in zip(legend.get_texts(), names, strict=True):
+            entry.set(text=name, parse_math=False)  # matplotlib leaves out labels that begin with _
+        return legend
+
+    beside = made(axes, loc="upper left", bbox_to_anchor=(1.01, 1))
+    box = beside.get_window_extent(place.canvas.get_renderer())
+    width, high = box.width / axes.figure.dpi, box.height / axes.figure.dpi
+    if width > _BESIDE * inches[0] or high > 0.75 * inches[1]:
+        beside.remove()
+        columns = int((inches[0] - 0.2 * scale) / (width + 0.25 * scale))
+        made(place, loc="outside lower left", ncols=max(1, min(columns, len(entries))))
+
+
+def _name_axes(axes: Axes, x: str, y: str, scale: float, inches: tuple[float, float]) -> None:
+    points = 9 * scale
+    axes.set_xlabel(wrapped(labelled(x, 60), 0.75 * inches[0], points), parse_math=False)
+    axes.set_ylabel(wrapped(labelled(y, 40), 0.7 * inches[1], points), parse_math=False)
+
+
+def _bars(axes: Axes, bars: Bars, scale: float, inches: tuple[float, float]) -> None:
+    """Draw named numbers as bars with their values; on a logarithmic axis, numbers that are not positive have no bar."""
+    from matplotlib.ticker import NullFormatter
+
+    shown = bars.bars[:MOST_BARS]
+    log = bars.log and any(drawable(value) for _, value in shown)
+    lengths = [_placed(value, log) for _, value in shown]
+    known = [length for length in lengths if not math.isnan(length)]
+    base = _below(min(known)) if log else 0.0
+    if log:
+        axes.set_xscale("log")
+        top = 10.0 ** min(307.0, 1.14 * math.log10(max(known)) - 0.14 * math.log10(base))
+        axes.set_xlim(base, top)
+        _ticks(axes.xaxis, base, top)
+        axes.xaxis.set_minor_formatter(NullFormatter())  # every bar shows its value
+    rows = range(len(shown))
+    axes.barh(rows, [length - base for length in lengths], left=base, height=0.66, color=_COLORS[0], zorder=3)
+    if not log:
+        axes.margins(x=0.14)
+        if not any(known):
+            axes.set_xlim(0, 1)
+        axes.axvline(0, color="0.3", linewidth=0.8 * scale, zorder=4)
+    for row, (_, value), length in zip(rows, shown, lengths, strict=True):
+        end, side = (base if math.isnan(length) else length), -1 if length < 0 else 1
+        axes.annotate(
+            _number(value), (end, row), xytext=(4 * side * scale, 0), textcoords="offset points", va="center",
+            ha="left" if side > 0 else "right", zorder=5,
+        )  # fmt: skip
+    axes.set_yticks(rows, [labelled(name, 40) for name, _ in shown], parse_math=False)
+    axes.set_ylim(max(len(shown), 1) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(True, axis="x", linewidth=0.6 * scale)
+    _name_axes(axes, bars.unit, "", scale, inches)
+    if not shown:
+        _say(axes, "nothing to draw")
+
+
+def _ticks(axis: Any, low: float, high: float) -> None:
+    """Set the ticks of a logarithmic axis over more decades than matplotlib can tick without overflow."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    if math.log10(high) - math.log10(low) > _MOST_DECADES:
+        axis.set_view_interval(low, high, ignore=True)
+        axis.set_major_locator(FixedLocator([10.0**k for k in range(-300, 301, 100)]))
+        axis.set_minor_locator(NullLocator())
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
+
+
+def _placed(value: float, log: bool) -> float:
+    """Return the position of a number on an axis; nan if it cannot be drawn."""
+    if not (drawable(value) if log else math.isfinite(value)):
+        return math.nan
+    return min(max(value, 1 / _BIGGEST if log else -_BIGGEST), _BIGGEST)
+
+
+def _below(least: float) -> float:
+    """Return the power of ten at which logarithmic bars begin: well below the least value, so that its bar shows."""
+    power: float = 10.0 ** math.floor(math.log10(least) - 0.3)
+    return power
+
+
+def _heat_map(place: Place, heat: HeatMap, scale: float, inches: tuple[float, float]) -> None:
+    """Draw a matrix in colours, with two hues if both signs occur; entries that are not finite are hatched."""
+    from matplotlib.patches import Patch
+    from matplotlib.ticker import MaxNLocator
+
+    axes = place.subplots()
+    values = _matrix(heat)
+    finite = values[np.isfinite(values)]
+    if not values.size:
+        _say(axes, "nothing to draw")
+        return
+    both = finite.size and finite.min() < 0 < finite.max()
+    least, most = (-np.abs(finite).max(), np.abs(finite).max()) if both else (None, None)
+    image = axes.imshow(
+        np.ma.masked_invalid(values), cmap="PuOr" if both else "viridis", vmin=least, vmax=most,
+        interpolation="nearest", aspect="equal" if max(values.shape) <= 4 * min(values.shape) else "auto",
+    )  # fmt: skip
+    axes.set_anchor("W")
+    hatched: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.55", "hatch": "//////", "linewidth": 0}
+    axes.patch.set(**hatched)
+    bar = axes.figure.colorbar(image, cax=axes.inset_axes((1.02, 0, 0.03, 1)))
+    bar.set_label(wrapped(labelled(heat.unit, 40), 0.5 * inches[1], 9 * scale), parse_math=False)
+    bar.outline.set_visible(False)
+    axes.spines[:].set_visible(False)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    _name_axes(axes, "column", "row", scale, inches)
+    if finite.size < values.size:
+        place.legend([Patch(**hatched)], ["not finite"], loc="outside lower left", borderaxespad=0)
+    rows, columns = values.shape
+    cell = min(_cell(columns) * scale, 0.6 * inches[0] / columns, 0.5 * inches[1] / rows)
+    size = min(max(5.0 * scale, 0.7 * 72 * cell), 24.0 * scale)  # the size of a ring in points
+    where = [(row, column) for row, column in heat.marked if 0 <= row < rows and 0 <= column < columns]
+    for color, width in (("white", 3.0), ("black", 1.4)):
+        axes.scatter(
+            [column for _, column in where], [row for row, _ in where], s=size**2, facecolors="none",
+            edgecolors=color, linewidths=width * scale, zorder=3,
+        )  # fmt: skip
+
+
+def _matrix(heat: HeatMap) -> Any:
+    """Return the values as a float matrix; a vector is one row."""
+    values = np.asarray(heat.values, float)
+    values = values.reshape(-1, values.shape[-1]) if values.ndim > 2 else np.atleast_2d(values)
+    return np.where(np.isinf(values), np.nan, np.clip(values, -_BIGGEST, _BIGGEST))
+
+
+def _say(axes: Axes, words: str) -> None:
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, words, ha="center", va="center", transform=axes.transAxes)
+
+
+def labelled(text: str, most: int) -> str:
+    """Return text on one line of at most `most` characters, with control characters made visible."""
+    line = visible(text).replace("\n", " ").replace("\t", " ")
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def wrapped(text: str, inches: float, points: float) -> str:
+    """Return text in lines that fit into this width. Units: the width in inches, the size of letters in points."""
+    return "\n".join(textwrap.wrap(text, max(8, int(inches * 72 / (points * _LETTER)))))
 
 
 def left_out(pictures: Sequence[Picture]) -> tuple[str, ...]:

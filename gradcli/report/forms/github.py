@@ -1,7 +1,7 @@
 """Check reports as GitHub workflow commands: one annotation for each report."""
 
+from gradcli.report.blocks import workflow_data
 from gradcli.report.check import CheckReport, place_of, why_of
-from gradcli.report.escape import workflow_data
 from gradcli.report.forms import Page, in_repository
 from gradcli.report.suite import SuiteReport
 from gradcli.words import Exit, Verdict

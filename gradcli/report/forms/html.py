@@ -10,9 +10,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from gradcli.report.blocks import Bars, Block, Chart, Figure, Heading, HeatMap, Walk
+from gradcli.report.blocks import Bars, Block, Chart, Figure, Heading, HeatMap, Walk, cut, in_markup
 from gradcli.report.drawing import chart
-from gradcli.report.escape import cut, in_markup
 from gradcli.report.forms import Page
 from gradcli.report.forms.elements import elements
 from gradcli.report.forms.walk import section

@@ -4,9 +4,8 @@ import re
 from xml.sax.saxutils import escape, quoteattr
 
 from gradcli.report import numbers
-from gradcli.report.blocks import Code, Paragraph, text_of
+from gradcli.report.blocks import Code, Paragraph, text_of, visible
 from gradcli.report.check import CheckReport
-from gradcli.report.escape import visible
 from gradcli.report.forms import Page
 from gradcli.report.point_report import PointReport
 from gradcli.report.suite import CheckRow, SuiteReport

@@ -2,13 +2,10 @@
 
 from typing import Any
 
-from gradcli.report.blocks import Block, Code, Heading, Headline, Paragraph, Table, text_of
-from gradcli.report.derive import bare
-from gradcli.report.escape import visible
+from gradcli.report.blocks import Block, Code, Heading, Headline, Paragraph, Table, text_of, visible
+from gradcli.report.derive import GREEK, Lecture, bare, latex_name
 from gradcli.report.forms import Page
 from gradcli.report.forms.equations import BREAK, aligned
-from gradcli.report.lecture import Lecture
-from gradcli.report.names import GREEK, latex_name
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",

@@ -15,8 +15,8 @@ from gradcli.report.blocks import (
     Piece,
     Table,
     pieces_of,
+    visible,
 )
-from gradcli.report.escape import visible
 from gradcli.report.forms import Page, chart, writes_braille
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@]|^\s*-|-(?=-)|(?<=-)-)")

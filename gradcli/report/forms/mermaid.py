@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gradcli.report.escape import visible
+from gradcli.report.blocks import visible
 from gradcli.report.forms import Page
 
 

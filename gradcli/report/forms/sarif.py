@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from gradcli import __version__
+from gradcli.report.blocks import visible
 from gradcli.report.check import CheckReport, place_of, why_of
-from gradcli.report.escape import visible
 from gradcli.report.forms import Page, in_repository
 from gradcli.report.suite import CheckRow, SuiteReport, row_of
 

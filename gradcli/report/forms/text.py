@@ -25,8 +25,8 @@ from gradcli.report.blocks import (
     Tone,
     pieces_of,
     text_of,
+    visible,
 )
-from gradcli.report.escape import visible
 from gradcli.report.forms import Page, chart, encodable, writes_braille
 
 _SHORT = 26  # wider table columns hold text, which is wrapped

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from gradcli.report import numbers
-from gradcli.report.absent import Absent
-from gradcli.report.blocks import Cell, Piece, Table, Walk
-from gradcli.report.common import SourceLine
-from gradcli.report.drawing.cells import coarse, ends, levels
+from gradcli.report.blocks import Cell, Piece, Table, Walk, in_markup, visible
+from gradcli.report.common import Absent, SourceLine
+from gradcli.report.drawing.chart import coarse, ends, levels
 from gradcli.report.drawing.graph import Drawing, brief, draw, shaped
 from gradcli.report.encode import Values
-from gradcli.report.escape import in_markup, visible
 from gradcli.report.forms.elements import elements
 from gradcli.report.tidy import norm
 from gradcli.report.trace import Contribution, Node, Proved, TraceReport

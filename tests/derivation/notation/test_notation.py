@@ -11,8 +11,8 @@ import gradcli
 from gradcli.derivation import expression as ex
 from gradcli.derivation.expression import E, call, matmul, mul, name, neg, number, power, transpose
 from gradcli.derivation.mathematics import Writing
+from gradcli.derivation.matrices import Shapes
 from gradcli.derivation.notation import Latex, Mathml, Unicode
-from gradcli.derivation.sized import Shapes
 from tests.derivation.test_expression import array
 from tests.rows import for_rows
 

@@ -10,9 +10,8 @@ import pytest
 from scipy.optimize import minimize
 
 from gradcli.errors import BadOption
-from gradcli.project.capture.saved import read, save
+from gradcli.project.capture.saved import read, save, write_suite
 from gradcli.project.capture.session import Session, Wanted
-from gradcli.project.capture.written_suite import write_suite
 
 MODULE = """
 import numpy as np

@@ -7,8 +7,8 @@ import pytest
 
 from gradcli.errors import BadOption, GradcliError
 from gradcli.project.discovery import finder, reader
-from gradcli.project.discovery.files import python_files
 from gradcli.project.discovery.finder import find
+from gradcli.project.discovery.project import python_files
 from tests.project.discovery.reading import written
 from tests.rows import for_rows
 

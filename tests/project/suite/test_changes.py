@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gradcli.errors import BadOption
-from gradcli.project.suite.changes import changed_checks
 from gradcli.project.suite.config import find_suite
+from gradcli.project.suite.selection import changed_checks
 
 BODY = "def f(x):\n    return x**2\ndef g(x):\n    return 2*x\n"
 FILES = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gradcli.project.suite.last_run import FOLDER, read_last_run
+from gradcli.project.suite.selection import FOLDER, read_last_run
 from tests.conftest import HANG, ends, started
 from tests.project.suite.project import QUICK, SUITE, VERDICTS, written
 

@@ -4,7 +4,7 @@ import json
 import random
 from pathlib import Path
 
-from gradcli.project.suite.last_run import FOLDER, read_last_run, write_last_run
+from gradcli.project.suite.selection import FOLDER, read_last_run, write_last_run
 from gradcli.report.suite import CheckRow, row_of
 
 ROW: CheckRow = row_of("a", "x**2", {"verdict": "pass", "exit_status": 0}, 0.1)

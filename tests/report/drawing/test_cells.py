@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gradcli.report.drawing.cells import LEVELS, coarse, ends, levels
+from gradcli.report.drawing.chart import LEVELS, coarse, ends, levels
 from tests.rows import for_rows
 
 

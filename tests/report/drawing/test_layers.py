@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradcli.report.drawing.layers import Layout, crossings_between, layered, ordered, proper, ranks
+from gradcli.report.drawing.graph import Layout, crossings_between, layered, ordered, proper, ranks
 from tests.rows import for_rows
 
 BETWEEN, APART = 40.0, 12.0

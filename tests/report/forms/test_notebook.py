@@ -16,9 +16,9 @@ from rich.console import Console
 import gradcli
 from gradcli.report.blocks import Code, Heading, Headline, Mathematics, Paragraph, Piece, Table
 from gradcli.report.common import Printed, Target
+from gradcli.report.derive import Lecture
 from gradcli.report.encode import encode
 from gradcli.report.forms import notebook, reports_show_themselves
-from gradcli.report.lecture import Lecture
 from gradcli.report.suite import SuiteReport, counts_of, row_of
 from tests.rows import for_rows
 

@@ -1,6 +1,6 @@
 """The words in pictures: on one line, cut where there is no room, and wrapped to a width."""
 
-from gradcli.report.forms.picture import labelled, wrapped
+from gradcli.report.forms.figure import labelled, wrapped
 
 
 def test_a_label_is_one_line_and_is_cut_where_it_is_too_long() -> None:

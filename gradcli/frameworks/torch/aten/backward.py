@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.program import vjp
+from gradcli.frameworks.torch.aten.networks import adaptive_average, max_pool
 from gradcli.frameworks.torch.aten.rows import TABLE, Row, aten, register
-from gradcli.frameworks.torch.aten.windows import adaptive_average, max_pool
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
 

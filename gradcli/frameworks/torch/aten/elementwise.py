@@ -5,10 +5,15 @@ from typing import Any
 import numpy as np
 
 from gradcli.frameworks.ops.elementwise import by_framework_name
-from gradcli.frameworks.torch.aten.rows import aten, register, scaled
+from gradcli.frameworks.torch.aten.rows import along, aten, axes, axis, reduced, refuse, register, scaled
+from gradcli.rules import composites
+from gradcli.rules.composites import relu, sigmoid, silu, softplus
 from gradcli.rules.elementwise import pi
+from gradcli.rules.reductions import log_softmax, softmax
+from gradcli.rules.reductions import logsumexp as _logsumexp
+from gradcli.rules.shaping import GETITEM
 from gradcli.tracing.primitive import Value, named
-from gradcli.tracing.shapes import shape
+from gradcli.tracing.shapes import shape, size
 from gradcli.tracing.tracer import plain
 
 # fmt: off
@@ -113,3 +118,308 @@ def copy(x: Value, src: Value) -> Value:
     if shape(src) != shape(x):
         return np.broadcast_to(src, shape(x))
     return np.positive(src) if src.dtype != np.bool_ else np.array(src)
+
+
+# Activation functions of neural networks.
+
+SELU = (1.6732632423543772848170429916717, 1.0507009873554804934193349852946)  # Klambauer et al. (2017), equation 14
+
+
+def _exponential(x: Value, alpha: float, scale: float = 1, input_scale: float = 1) -> Value:
+    """Return scale * x right of 0, and scale * alpha * expm1(input_scale * x) left of it."""
+    left = np.expm1(input_scale * np.where(np.greater(x, 0), 0.0, x))
+    return np.where(np.greater(x, 0), scale * x, scale * alpha * left)
+
+
+# fmt: off
+register({
+    "relu": relu, "sigmoid": sigmoid, "silu": silu, "mish": lambda x: x * np.tanh(softplus(x)),
+    "gelu": lambda x, *, approximate="none": composites.gelu(x, approximate),
+    "hardtanh": lambda x, low=-1, high=1: np.clip(x, low, high), 
+    "hardsigmoid": lambda x: np.clip(x + 3, 0, 6) / 6, 
+    "log_sigmoid_forward": lambda x: (named("log_expit")(x), None), "log_sigmoid": named("log_expit"),
+    "elu": lambda x, alpha=1, scale=1, input_scale=1: _exponential(x, alpha, scale, input_scale),
+    "leaky_relu": lambda x, slope=0.01: np.where(np.greater(x, 0), x, slope * x),
+    "softshrink": lambda x, lambd=0.5: relu(x - lambd) - relu(-x - lambd),
+    "hardshrink": lambda x, lambd=0.5: np.where(np.greater(np.abs(x), lambd), x, 0.0),
+})
+# fmt: on
+
+
+@aten("softplus")
+def _softplus(x: Value, beta: float = 1, threshold: float = 20) -> Value:
+    """Return log(1 + exp(beta x)) / beta, or x where beta x is above the threshold, as torch does."""
+    z = beta * x
+    return np.where(np.greater(z, threshold), x, softplus(z) / beta)
+
+
+@aten()
+def rrelu_with_noise(
+    x: Value, noise: Value, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: Any = None
+) -> Value:
+    """Return x right of 0, and x times the mean slope left of it. Raises NoRule in training, where slopes are drawn."""
+    if training:
+        raise refuse("rrelu in training", do="model.eval()")
+    return np.where(np.greater(x, 0), x, (lower + upper) / 2 * x)
+
+
+@aten("_softmax", "softmax")
+def _softmax(x: Value, dim: int, half_to_float: Any = False) -> Value:
+    """Return exp(x) / sum(exp(x)) along an axis."""
+    return softmax(x, axis(dim, len(shape(x))) if shape(x) else None) if size(x) else x
+
+
+@aten("_log_softmax", "log_softmax")
+def _log_softmax(x: Value, dim: int, half_to_float: Any = False) -> Value:
+    """Return log(softmax(x)) along an axis."""
+    return log_softmax(x, axis(dim, len(shape(x))) if shape(x) else None) if size(x) else x
+
+
+# Loss functions. `reduction` is 0 for none, 1 for the mean and 2 for the sum.
+
+MEAN = 1
+
+
+@aten()
+def multi_margin_loss(
+    x: Value, target: Any, p: float = 1, margin: float = 1, weight: Value = None, reduction: int = MEAN
+) -> Value:
+    """Return how far the scores of the other classes come within the margin of the right class.
+
+    Shapes  x (batch, class) or (class,); target (batch,) or (), the right classes; weight (class,).
+    """
+    x = x if shape(x) else np.reshape(x, (1,))
+    rows, labels = np.reshape(x, (-1, shape(x)[-1])), np.reshape(target, -1)
+    count, classes = shape(rows)
+    right = GETITEM(rows, index=(np.arange(count), labels))
+    over = np.power(relu(margin - right[:, None] + rows), p)
+    over = over if weight is None else over * weight[labels][:, None]
+    losses = np.sum(np.where(np.arange(classes) == labels[:, None], 0.0, over), axis=-1) / classes
+    return reduced(np.reshape(losses, np.shape(target)) if len(shape(x)) > 1 else losses[0], reduction)
+
+
+@aten()
+def multilabel_margin_loss_forward(x: Value, target: Any, reduction: int = MEAN) -> tuple[Value, Any]:
+    """Return how far wrong classes come within 1 of the right ones (those before the first -1), and a mask of the latter."""
+    x = x if shape(x) else np.reshape(x, (1,))
+    rows, labels = np.reshape(x, (-1, shape(x)[-1])), np.reshape(target, (-1, shape(x)[-1]))
+    valid = np.cumprod(labels >= 0, axis=-1).astype(bool)
+    is_right = np.zeros(labels.shape, dtype=bool)
+    row, place = np.nonzero(valid)
+    is_right[row, labels[row, place]] = True
+    right = GETITEM(rows, index=(np.arange(len(labels))[:, None], np.where(valid, labels, 0)))
+    over = relu(1 - right[:, :, None] + rows[:, None, :])
+    losses = np.sum(np.where(valid[:, :, None] & ~is_right[:, None, :], over, 0.0), axis=(1, 2)) / shape(x)[-1]
+    return reduced(losses if len(shape(x)) > 1 else losses[0], reduction), np.reshape(is_right * 1.0, np.shape(target))
+
+
+@aten("_ctc_loss")
+def ctc_loss(
+    x: Value, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, zero_infinity: bool = False
+) -> tuple[Value, None]:
+    """Return the negative log-likelihood of label sequences, summed over alignments with blanks and repetitions.
+
+    Shapes  x is (time, batch, class), logarithms of probabilities; targets (batch, length) or in one row.
+    Source  Graves et al. (2006), Connectionist temporal classification, section 4.1.
+    """
+    lengths = [int(n) for n in np.ravel(target_lengths)]
+    starts = np.cumsum([0, *lengths])
+    losses = []
+    for b, (time, length) in enumerate(zip(np.ravel(input_lengths), lengths, strict=True)):
+        labels = targets[b, :length] if np.ndim(targets) == 2 else targets[starts[b] : starts[b] + length]
+        loss = _sequence(x[: int(time), b], np.asarray(labels), blank)
+        losses.append(np.where(np.isinf(plain(loss)), 0.0, loss) if zero_infinity else loss)
+    return np.stack(losses), None
+
+
+def _sequence(x: Value, labels: Any, blank: int) -> Any:
+    """Return the negative log-likelihood of one sequence, by the forward algorithm over prefixes of the labels."""
+    spread = np.full(2 * len(labels) + 1, blank)
+    spread[1::2] = labels
+    n = len(spread)
+    skips = np.zeros(n, dtype=bool)
+    skips[2:] = (spread[2:] != blank) & (spread[2:] != spread[:-2])
+    reached: list[Value] = [x[0, int(spread[k])] if k < 2 else None for k in range(n)]
+    for t in range(1, shape(x)[0]):
+        before = reached
+        reached = []
+        for k in range(n):
+            ways = [
+                before[j] for j in (k, k - 1, k - 2) if j >= 0 and (j != k - 2 or skips[k]) and before[j] is not None
+            ]
+            total: Value = ways[0] if ways else None
+            for way in ways[1:]:
+                total = np.logaddexp(total, way)
+            reached.append(None if total is None else total + x[t, int(spread[k])])
+    ends = [y for y in reached[-2:] if y is not None] if n > 1 else reached[-1:]
+    if not ends:
+        return np.float64(np.inf)
+    return -ends[0] if len(ends) == 1 else -np.logaddexp(ends[0], ends[1])
+
+
+# Reductions over axes (sums, products, extremes, norms), and running operations along an axis.
+
+
+@aten("sum")
+def sum_(x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+    """Return the sum over axes."""
+    return np.sum(x, axis=axes(dim, x), keepdims=keepdim)
+
+
+@aten()
+def mean(x: Value, dim: Any = None, keepdim: bool = False) -> Value:
+    """Return the mean over axes."""
+    return np.mean(x, axis=axes(dim, x), keepdims=keepdim)
+
+
+@aten()
+def prod(x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+    """Return the product of all entries, or along an axis."""
+    return np.prod(x, axis=axes(dim, x), keepdims=keepdim)
+
+
+@aten()
+def var(x: Value, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Value:
+    """Return the variance over axes; the divisor is the number of entries minus the correction, which is 1 if `unbiased`."""
+    over = axes(dim, x)
+    count = size(x) // max(1, int(np.prod([n for k, n in enumerate(shape(x)) if k not in over], dtype=int)))
+    free = max(0.0, count - float(int(unbiased) if correction is None else correction))
+    y = np.sum(np.square(x - np.mean(x, axis=over, keepdims=True)), axis=over, keepdims=keepdim)
+    return y / np.float64(free)
+
+
+@aten()
+def amax(x: Value, dim: Any = (), keepdim: bool = False) -> Value:
+    """Return the largest entries over axes."""
+    return np.max(x, axis=axes(dim, x), keepdims=keepdim)
+
+
+@aten()
+def amin(x: Value, dim: Any = (), keepdim: bool = False) -> Value:
+    """Return the smallest entries over axes."""
+    return np.min(x, axis=axes(dim, x), keepdims=keepdim)
+
+
+def _where(find: Any, x: Value, dim: int, keepdim: bool) -> Any:
+    return find(plain(x), axis=axis(dim, len(shape(x))), keepdims=keepdim) if shape(x) else np.int64(0)
+
+
+@aten("max")
+def max_(x: Value, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the maximum of all entries, or along an axis with its position, or of two tensors entry by entry."""
+    if dim is None:
+        return np.max(x)
+    if not isinstance(dim, int):
+        return np.maximum(x, dim)
+    return amax(x, dim, keepdim), _where(np.argmax, x, dim, keepdim)
+
+
+@aten("min")
+def min_(x: Value, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the minimum of all entries, or along an axis with its position, or of two tensors entry by entry."""
+    if dim is None:
+        return np.min(x)
+    if not isinstance(dim, int):
+        return np.minimum(x, dim)
+    return amin(x, dim, keepdim), _where(np.argmin, x, dim, keepdim)
+
+
+@aten()
+def argmax(x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Return the position of the largest entry."""
+    return np.argmax(x, axis=dim, keepdims=keepdim) if shape(x) else np.int64(0)
+
+
+@aten()
+def argmin(x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Return the position of the smallest entry."""
+    return np.argmin(x, axis=dim, keepdims=keepdim) if shape(x) else np.int64(0)
+
+
+@aten()
+def logsumexp(x: Value, dim: Any, keepdim: bool = False) -> Value:
+    """Return log(sum(exp(x))) over axes."""
+    over = axes(dim, x)
+    top = plain(x)
+    if np.all(np.isfinite(top)):
+        return _logsumexp(x, over, keepdim)
+    top = np.max(top, axis=over, keepdims=True)
+    spread = np.sum(np.exp(x - np.where(np.isfinite(top), top, 0.0)), axis=over, keepdims=keepdim)
+    return np.log(spread) + np.reshape(np.where(np.isfinite(top), top, 0.0), shape(spread))
+
+
+@aten()
+def linalg_vector_norm(x: Value, ord: Any = 2, dim: Any = None, keepdim: bool = False) -> Value:
+    """Return the vector norm of the entries over all these axes together."""
+    if not shape(x):
+        return np.abs(x) if ord else np.not_equal(x, 0) * 1.0
+    return np.linalg.vector_norm(x, ord=float(ord), axis=axes(dim, x), keepdims=keepdim)
+
+
+@aten("any")
+def any_(x: Value, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return whether any entry is not 0."""
+    return np.any(x, axis=axes(dim, x), keepdims=keepdim)
+
+
+@aten("all")
+def all_(x: Value, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return whether no entry is 0."""
+    return np.all(x, axis=axes(dim, x), keepdims=keepdim)
+
+
+@aten()
+def nonzero(x: Value) -> Any:
+    """Return the positions of the entries that are not 0, one in each row."""
+    return np.argwhere(x) if shape(x) else np.zeros((int(np.not_equal(x, 0)), 0), dtype=np.int64)
+
+
+# Running operations.
+
+
+@aten()
+@along
+def cumsum(x: Value, dim: int) -> Value:
+    """Return running sums."""
+    return np.cumsum(x, axis=dim)
+
+
+@aten()
+@along
+def cumprod(x: Value, dim: int) -> Value:
+    """Return running products."""
+    return np.cumprod(x, axis=dim)
+
+
+@aten()
+@along
+def logcumsumexp(x: Value, dim: int) -> Value:
+    """Return the logarithms of running sums of exponentials."""
+    return np.logaddexp.accumulate(x, axis=dim)
+
+
+def _record(x: Value, k: int, better: Any) -> tuple[Value, Any]:
+    """Return the best entry so far along an axis, and its last position."""
+    rows = np.moveaxis(plain(x), k, 0)
+    at = np.zeros(rows.shape, dtype=np.int64)
+    for n in range(1, len(rows)):
+        held = np.take_along_axis(rows, at[n - 1 : n], 0)[0]
+        at[n] = np.where(better(rows[n], held) | np.isnan(rows[n]), n, at[n - 1])
+    at = np.moveaxis(at, 0, k)
+    return np.take_along_axis(x, at, k), at
+
+
+@aten()
+@along
+def cummax(x: Value, dim: int) -> tuple[Value, Any]:
+    """Return the largest entry so far, and its position."""
+    _, at = _record(x, dim, np.greater_equal)
+    return np.maximum.accumulate(x, axis=dim), at
+
+
+@aten()
+@along
+def cummin(x: Value, dim: int) -> tuple[Value, Any]:
+    """Return the smallest entry so far, and its position."""
+    _, at = _record(x, dim, np.less_equal)
+    return np.minimum.accumulate(x, axis=dim), at

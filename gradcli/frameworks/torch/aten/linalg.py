@@ -1,10 +1,11 @@
 """Linear algebra: products, solutions, factors, determinants, distances, and the matrix exponential."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gradcli.frameworks.ops.elimination import triangle
+from gradcli.frameworks.ops.matrices import lu, permutation, triangle
 from gradcli.frameworks.torch.aten.rows import aten, refuse, register, scaled
 from gradcli.rules.decompositions import symmetric
 from gradcli.rules.linalg import T
@@ -211,3 +212,95 @@ def linalg_lstsq(a: Value, b: Value, rcond: Any = None, *, driver: Any = None) -
     tall = shape(a)[-2] > shape(a)[-1] and driver in ("gels", "gelsd", "gelss")
     residuals = np.sum(np.square(np.matmul(a, y) - right), axis=-2) if tall else np.zeros(0)
     return (np.reshape(y, shape(y)[:-1]) if vector else y), residuals, None, None
+
+
+# LU factors, and linear solves with them.
+
+
+def _orders(pivots: Any, rows: int) -> Any:
+    """Return the order of the rows of each matrix after all exchanges, which torch counts from 1."""
+    return permutation(np.asarray(pivots) - 1, rows)
+
+
+def _triangles(lu: Value) -> tuple[Value, Value]:
+    """Return L with ones on its diagonal, and U."""
+    rows, columns = shape(lu)[-2:]
+    n = min(rows, columns)
+    return np.tril(lu[..., :n], -1) + np.eye(rows, n), np.triu(lu[..., :n, :])
+
+
+def _permutation(orders: Any) -> Any:
+    """Return the matrices P with P @ (reordered rows) = (original rows)."""
+    return T(np.eye(orders.shape[-1])[orders])
+
+
+@aten()
+def linalg_lu_factor_ex(a: Value, *, pivot: bool = True, check_errors: bool = False) -> Any:
+    """Return the LU factors in one matrix, the row exchanges counted from 1, and zeros as error codes."""
+    factors, exchanges, _ = lu(a, pivot)
+    return factors, exchanges + 1, np.zeros(shape(a)[:-2], dtype=np.int32)
+
+
+@aten()
+def linalg_lu(a: Value, *, pivot: bool = True) -> Any:
+    """Return the permutation, L and U."""
+    lu, pivots, _ = linalg_lu_factor_ex(a, pivot=pivot)
+    p = _permutation(_orders(pivots, shape(a)[-2])) if pivot else np.zeros(0)
+    return p, *_triangles(lu)
+
+
+@aten()
+def lu_unpack(lu: Value, pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+    """Return the permutation, L and U from the LU factors in one matrix."""
+    p = _permutation(_orders(pivots, shape(lu)[-2])) if unpack_pivots else np.zeros(0)
+    return p, *(_triangles(lu) if unpack_data else (np.zeros(0), np.zeros(0)))
+
+
+@aten()
+def linalg_lu_solve(lu: Value, pivots: Any, b: Value, *, left: bool = True, adjoint: bool = False) -> Value:
+    """Return the solution of a @ y = b or y @ a = b, or of the same with a transposed, given the LU factors of a."""
+    lower, upper = _triangles(lu)
+    if not left:
+        return T(linalg_lu_solve(lu, pivots, T(b), adjoint=not adjoint))
+    p = _permutation(_orders(pivots, shape(lu)[-2]))
+    if adjoint:
+        return np.matmul(p, np.linalg.solve(T(lower), np.linalg.solve(T(upper), b)))
+    return np.linalg.solve(upper, np.linalg.solve(lower, np.matmul(T(p), b)))
+
+
+# Fourier transforms and complex numbers.
+
+FORWARD: tuple[Any, ...] = (
+    "backward",
+    "ortho",
+    "forward",
+)  # numpy's name for torch's 0 (as is), 1 (1 / sqrt(n)) and 2 (1 / n)
+BACKWARD: tuple[Any, ...] = ("forward", "ortho", "backward")
+
+
+def _real_to_complex(x: Value, dim: Sequence[int], normalization: int, onesided: bool) -> Value:
+    transform = np.fft.rfftn if onesided else np.fft.fftn
+    return transform(x, axes=tuple(dim), norm=FORWARD[normalization])
+
+
+def _complex_to_real(x: Value, dim: Sequence[int], normalization: int, last_dim_size: int) -> Value:
+    sizes = [shape(x)[k] for k in dim[:-1]] + [int(last_dim_size)]
+    return np.fft.irfftn(x, s=sizes, axes=tuple(dim), norm=BACKWARD[normalization])
+
+
+def _complex_to_complex(x: Value, dim: Sequence[int], normalization: int, forward: bool) -> Value:
+    if forward:
+        return np.fft.fftn(x, axes=tuple(dim), norm=FORWARD[normalization])
+    return np.fft.ifftn(x, axes=tuple(dim), norm=BACKWARD[normalization])
+
+
+# fmt: off
+register({
+    "_fft_r2c": _real_to_complex, "_fft_c2r": _complex_to_real, "_fft_c2c": _complex_to_complex,
+    "conj_physical": np.conj, "_conj": np.conj, "conj": np.conj, "_conj_physical": np.conj,
+    "complex": lambda re, im: re + 1j * im, "polar": lambda size, angle: size * np.cos(angle) + 1j * (size * np.sin(angle)),
+    "view_as_real": lambda x: np.stack([np.real(x), np.imag(x)], axis=-1),
+    "view_as_complex": lambda x: x[..., 0] + 1j * x[..., 1],
+    "real": np.real, "imag": np.imag,
+})
+# fmt: on

@@ -1,0 +1,687 @@
+"""The signs of formulas: a tree of what textbooks write, and the sums, products and numbers that are made of them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from fractions import Fraction
+from typing import ClassVar
+from xml.sax.saxutils import escape
+
+from gradcli.derivation.expression import Number, constant, written
+from gradcli.report.derive import GREEK, latex_name, parts_of, printed
+
+_RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_LOWERED = str.maketrans("0123456789-", "₀₁₂₃₄₅₆₇₈₉₋")
+
+
+_BESIDE = '<mo rspace="0.17em">&#8290;</mo>'  # a product of neighbours, with a thin space between them
+_SIGNS = {"+": "+", "-": "&#8722;"}
+
+
+_PLAIN_FUNCTIONS = frozenset("exp log sin cos tan tanh sinh cosh det max min arctan arcsin arccos".split())  # noqa: SIM905
+
+
+# how tightly signs bind, from comparisons to what needs no brackets
+# (LINE is a quotient with a line, which is as good as brackets)
+COMPARE, SUM, ENTRYWISE, BESIDE, LINE, RAISED, ATOM = range(7)
+
+
+class Sign(Enum):
+    """What a node of a formula is."""
+
+    NAME = auto()
+    NUMBER = auto()
+    ONES = auto()  # the vector of ones, as long as it must be
+    IDENTITY = auto()
+    UNIT = auto()  # a unit vector, `text` the place of its one
+    SUM = auto()
+    MINUS = auto()
+    BESIDE = auto()  # a number times something, or a matrix product
+    ENTRYWISE = auto()  # the product entry by entry
+    CROSS = auto()  # of two vectors
+    OVER = auto()
+    POWER = auto()
+    ENTRY_POWER = auto()  # of a matrix, entry by entry
+    TRANSPOSE = auto()
+    INVERSE = auto()
+    FUNCTION = auto()  # `text` its name, `along` what it normalises or reduces
+    NORM = auto()
+    ABSOLUTE = auto()
+    ROOT = auto()
+    TRUTH = auto()  # 1 where a comparison holds, else 0
+    AT = auto()  # entries of an array, `text` the places
+    ENTRY = auto()  # one entry, `letters` its indices
+    TOTAL = auto()  # a sum over `letters`
+    DIFFERENTIAL = auto()  # dx, of a name
+    ADJOINT = auto()  # of a name, in a reverse sweep
+    JOINED = auto()  # a vector with zeros at its ends
+
+
+@dataclass(frozen=True, slots=True)
+class M:
+    """A node of a formula."""
+
+    sign: Sign
+    args: tuple["M", ...] = ()
+    text: str = ""
+    number: Number = Fraction(0)
+    along: str = ""  # rows or columns
+    letters: tuple[str, ...] = ()
+
+
+ONES, IDENTITY, ZERO, ONE = M(Sign.ONES), M(Sign.IDENTITY), M(Sign.NUMBER), M(Sign.NUMBER, number=Fraction(1))
+_NAMES = {"trace": "tr"}
+_CONSTANTS = {
+    "pi": M(Sign.NAME, text="pi"),
+    "sqrt(pi)": M(Sign.ROOT, (M(Sign.NAME, text="pi"),)),
+    "sqrt(2)": M(Sign.ROOT, (M(Sign.NUMBER, number=Fraction(2)),)),
+    "sqrt(2*pi)": M(Sign.ROOT, (M(Sign.BESIDE, (M(Sign.NUMBER, number=Fraction(2)), M(Sign.NAME, text="pi"))),)),
+    "log(2)": M(Sign.FUNCTION, (M(Sign.NUMBER, number=Fraction(2)),), "log"),
+}
+
+
+def beside(parts: Sequence[M], brackets: Sequence[M] = ()) -> M:
+    """Return a product of neighbours, without ones and in one row; those with `brackets` stay products of their own."""
+    minus = sum(p.sign is Sign.MINUS for p in parts) % 2
+    bare = [p.args[0] if p.sign is Sign.MINUS else p for p in parts]
+    own = [id(p) for p in brackets]
+    flat = [x for p in bare for x in (p.args if p.sign is Sign.BESIDE and id(p) not in own else (p,)) if x != ONE]
+    y = ONE if not flat else flat[0] if len(flat) == 1 else M(Sign.BESIDE, tuple(flat))
+    return M(Sign.MINUS, (y,)) if minus else y
+
+
+def number_place(factor: M) -> int:
+    """Return where a number stands among the factors of a product: coefficients, then powers of names, then the rest."""
+    base = factor.args[0] if factor.sign is Sign.POWER else factor
+    return {Sign.NUMBER: 0, Sign.NAME: 1}.get(base.sign, 2)
+
+
+def _degree(term: M) -> Fraction | None:
+    """Return the degree of a monomial, a product of numbers and powers of names; None for any other term."""
+    if term.sign in (Sign.MINUS, Sign.BESIDE):
+        parts = [_degree(a) for a in term.args]
+        return None if any(d is None for d in parts) else sum((d for d in parts if d is not None), Fraction(0))
+    if term.sign is Sign.POWER and term.args[0].sign is Sign.NAME and term.args[1].sign is Sign.NUMBER:
+        return Fraction(term.args[1].number)
+    if term.sign is Sign.FUNCTION and term.text == "log" and term.args[0].sign is Sign.NAME:
+        return _SLOWER
+    return {Sign.NUMBER: Fraction(0), Sign.NAME: Fraction(1)}.get(term.sign)
+
+
+_SLOWER = Fraction(1, 100)  # the degree of a logarithm, so that 2 x log(x) is before x
+
+
+def by_degree(terms: list[M]) -> list[M]:
+    """Return the terms of a polynomial by falling degree, unless a minus would come first; other sums as they are."""
+    degrees = [_degree(t) for t in terms]
+    if any(d is None for d in degrees) or sum(bool(d) for d in degrees) < 2:
+        return terms
+    order = sorted(range(len(terms)), key=lambda k: -(degrees[k] or 0))
+    return terms if terms[order[0]].sign is Sign.MINUS else [terms[k] for k in order]
+
+
+def transposed(x: M) -> M:
+    """Return a transpose."""
+    return x.args[0] if x.sign is Sign.TRANSPOSE else M(Sign.TRANSPOSE, (x,))
+
+
+def entrywise(parts: Sequence[M]) -> M:
+    """Return a product entry by entry."""
+    kept = [p for p in parts if p != ONES] or [ONES]
+    return kept[0] if len(kept) == 1 else M(Sign.ENTRYWISE, tuple(kept))
+
+
+def function(name: str, *args: M, along: str = "") -> M:
+    """Return the value of a function by its usual name; `along` says whether it is taken in rows or in columns."""
+    return M(Sign.FUNCTION, args, _NAMES.get(name, name), along=along)
+
+
+def density_at(u: M) -> M:
+    """Return the density of the normal distribution where the letter phi is an input's."""
+    square = M(Sign.POWER, (u, constant_of(Fraction(2))))
+    bell = function("exp", M(Sign.MINUS, (beside([constant_of(Fraction(1, 2)), square]),)))
+    return M(Sign.OVER, (bell, _CONSTANTS["sqrt(2*pi)"]))
+
+
+def constant_of(x: Number) -> M:
+    """Return a number; a multiple of a known constant, such as pi, as a product or a quotient."""
+    if x < 0:
+        return M(Sign.MINUS, (constant_of(-x),))
+    found = None if isinstance(x, Fraction) else constant(x)
+    if found is None:
+        return M(Sign.NUMBER, number=x)
+    ratio, name, below = found
+    value = _CONSTANTS[name]
+    if not below:
+        return beside([M(Sign.NUMBER, number=ratio), value])
+    return M(Sign.OVER, (M(Sign.NUMBER, number=ratio), value))
+
+
+# What every notation of formulas shares: the brackets, and which sign is written by what.
+
+
+_LEVELS = {
+    Sign.SUM: SUM, Sign.MINUS: SUM, Sign.TOTAL: ENTRYWISE, Sign.ENTRYWISE: ENTRYWISE, Sign.CROSS: ENTRYWISE,
+    Sign.BESIDE: BESIDE, Sign.POWER: RAISED, Sign.ENTRY_POWER: RAISED, Sign.TRANSPOSE: RAISED, Sign.INVERSE: RAISED,
+}  # fmt: skip
+
+Letters = Sequence[str]
+
+
+class Notation(ABC):
+    """A way to write formulas. `names` are those of inputs, sizes and parts, which no other sign may look like."""
+
+    line: int  # how tightly a quotient binds
+    root: int  # how tightly a root binds
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self.names = frozenset(names)
+
+    def write(self, m: M, within: int = COMPARE) -> str:
+        """Return a formula, in brackets if it binds less than what is around it."""
+        shown = self.sign(m)
+        return self.bracketed(shown) if self.level(m) < within else shown
+
+    def level(self, m: M) -> int:
+        """Return how tightly a formula binds."""
+        if m.sign is Sign.OVER:
+            return self.line
+        if m.sign is Sign.ROOT:
+            return self.root
+        if m.sign is Sign.NUMBER:
+            return self.number_level(m)
+        return _LEVELS.get(m.sign, ATOM)
+
+    def number_level(self, m: M) -> int:
+        """Return how tightly a number binds: a fraction as a quotient, one with a power of ten as a product."""
+        shown = written(m.number)
+        if "/" in shown:
+            return self.line
+        if "e" not in shown:
+            return ATOM
+        return RAISED if shown.startswith("1e") else ENTRYWISE
+
+    @property
+    def identity(self) -> str:
+        return next(sign for sign in ("I", "Id", "Eye") if sign not in self.names or sign == "Eye")
+
+    def sign(self, m: M) -> str:
+        """Return a formula without brackets around it."""
+        s = m.sign
+        if s is Sign.NAME:
+            return self.name(m.text)
+        if s is Sign.NUMBER:
+            return self.number(written(m.number))
+        if s is Sign.SUM:
+            return self.sum([(("-", a.args[0]) if a.sign is Sign.MINUS else ("+", a)) for a in m.args])
+        if s is Sign.MINUS:
+            return self.minus(self.write(m.args[0], ENTRYWISE))
+        if s is Sign.ENTRYWISE:
+            return self.entrywise([self.write(a, self.entrywise_level(a)) for a in m.args])
+        if s is Sign.CROSS:
+            return self.cross([self.write(a, LINE) for a in m.args])
+        if s is Sign.BESIDE:
+            return self.beside([self.write(a, LINE) for a in m.args])
+        if s is Sign.TRANSPOSE:
+            inner = m.args[0]
+            return self.raised(inner.args[0], "-T") if inner.sign is Sign.INVERSE else self.raised(inner, "T")
+        if s is Sign.INVERSE:
+            return self.raised(m.args[0], "-1")
+        if s is Sign.TOTAL:
+            return self.total(m.text or "sum", m.letters, self.write(m.args[0], ENTRYWISE))
+        return self.other(m)
+
+    @staticmethod
+    def entrywise_level(a: M) -> int:
+        """Return how tightly a factor of an elementwise product must bind: a product of matrices is put in brackets."""
+        arrays = [x for x in a.args if x.sign is not Sign.NUMBER] if a.sign is Sign.BESIDE else []
+        return LINE if len(arrays) > 1 else BESIDE
+
+    def exponent(self, m: M) -> str:
+        """Return an exponent; 1.5 as 3/2."""
+        if m.sign is Sign.MINUS:
+            return self.minus(self.exponent(m.args[0]))
+        x = m.number
+        if m.sign is Sign.NUMBER and isinstance(x, Fraction) and x.denominator != 1:
+            return self.ratio(str(x.numerator), str(x.denominator))
+        return self.write(m)
+
+    def ratio(self, above: str, below: str) -> str:
+        """Return a quotient of whole numbers on one line."""
+        return f"{above}/{below}"
+
+    @abstractmethod
+    def bracketed(self, shown: str) -> str: ...
+    @abstractmethod
+    def name(self, text: str) -> str: ...
+    @abstractmethod
+    def number(self, text: str) -> str: ...
+
+    def sum(self, terms: Sequence[tuple[str, M]]) -> str:
+        """Return a sum of terms, each with its sign."""
+        shown = ""
+        for sign, m in terms:
+            part = self.write(m, ENTRYWISE if shown or sign == "-" else SUM)
+            shown += f" {sign} {part}" if shown else f"-{part}" if sign == "-" else part
+        return shown
+
+    def minus(self, shown: str) -> str:
+        """Return a formula with a minus before it."""
+        return f"-{shown}"
+
+    @abstractmethod
+    def entrywise(self, parts: Sequence[str]) -> str: ...
+    @abstractmethod
+    def cross(self, parts: Sequence[str]) -> str: ...
+    @abstractmethod
+    def beside(self, parts: Sequence[str]) -> str: ...
+    @abstractmethod
+    def raised(self, base: M, what: str) -> str: ...
+    @abstractmethod
+    def total(self, what: str, letters: Letters, body: str) -> str:
+        """Return a sum, or a product (`prod`), over indices."""
+
+    @abstractmethod
+    def other(self, m: M) -> str:
+        """Return a quotient, a power, a function or a part of an array."""
+
+    @abstractmethod
+    def statements(self, lines: Sequence[tuple[str, str]]) -> str:
+        """Return several formulas, each with its left side."""
+
+    @abstractmethod
+    def derivative(self, wrt: str, order: int, above: Letters = (), below: Letters = ()) -> str:
+        """Return the left side of a derivative, df/dx; with the indices of an entry of f and of the input, if there are any."""
+
+    @abstractmethod
+    def indexed(self, name: str, letters: Letters) -> str:
+        """Return a name with the indices of an entry."""
+
+    @abstractmethod
+    def product(self, name: str, direction: str, letters: Letters) -> str:
+        """Return the left side of the product of a Hessian and a direction, H[V], with the indices of an entry."""
+
+
+# Formulas in LaTeX.
+
+
+class Latex(Notation):
+    """LaTeX with amsmath; names are escaped."""
+
+    line, root = LINE, ATOM
+    _marks: ClassVar = {"T": r"\top", "-T": r"-\top", "-1": "-1"}
+    _comparisons: ClassVar = {">=": r"\geq", "<=": r"\leq", "==": "=", "!=": r"\neq"}
+    _words: ClassVar = {"sigmoid": r"\sigma", "Φ": r"\Phi", "φ": r"\phi", "tr": r"\operatorname{tr}"}
+
+    def bracketed(self, shown: str) -> str:
+        return rf"\left({shown}\right)"
+
+    def name(self, text: str) -> str:
+        return latex_name(text)
+
+    def number(self, text: str) -> str:
+        if "/" in text:
+            above, below = text.split("/")
+            return rf"\tfrac{{{above}}}{{{below}}}"
+        mantissa, e, exponent = text.partition("e")
+        ten = f"10^{{{int(exponent)}}}" if e else ""
+        return text if not e else ten if mantissa == "1" else rf"{mantissa} \cdot {ten}"
+
+    def entrywise(self, parts: Sequence[str]) -> str:
+        return r" \circ ".join(parts)
+
+    def cross(self, parts: Sequence[str]) -> str:
+        return r" \times ".join(parts)
+
+    def beside(self, parts: Sequence[str]) -> str:
+        first, *rest = parts
+        return f"{first} {self.beside(rest)}" if first[0].isdigit() and rest else r" \, ".join(parts)
+
+    def raised(self, base: M, what: str) -> str:
+        return rf"{self.write(base, ATOM)}^{{{self._marks[what]}}}"
+
+    def total(self, what: str, letters: Letters, body: str) -> str:
+        return rf"\{what}_{{{self._letters(letters)}}} {body}"
+
+    def other(self, m: M) -> str:
+        args = [self.write(a) for a in m.args]
+        inside = ", ".join(args)
+        match m.sign:
+            case Sign.ONES:
+                return r"\mathbf{1}"
+            case Sign.IDENTITY:
+                return "I" if self.identity == "I" else r"\mathrm{Id}"
+            case Sign.UNIT:
+                return rf"e_{{{inside or m.text}}}"
+            case Sign.DIFFERENTIAL:
+                return rf"\mathrm{{d}}{inside}"
+            case Sign.ADJOINT:
+                return rf"\bar{{{inside}}}"
+            case Sign.OVER:
+                return rf"\frac{{{args[0]}}}{{{args[1]}}}"
+            case Sign.POWER | Sign.ENTRY_POWER:
+                by_entry = r"\circ " if m.sign is Sign.ENTRY_POWER else ""
+                return rf"{self.write(m.args[0], ATOM)}^{{{by_entry}{self.exponent(m.args[1])}}}"
+            case Sign.NORM:
+                return rf"\left\lVert {inside} \right\rVert"
+            case Sign.ABSOLUTE:
+                return rf"\left|{inside}\right|"
+            case Sign.ROOT:
+                return rf"\sqrt{{{inside}}}"
+            case Sign.TRUTH:
+                sign = self._comparisons.get(m.text, m.text)
+                return rf"\mathbf{{1}}\left[{self.write(m.args[0], SUM)} {sign} {self.write(m.args[1], SUM)}\right]"
+            case Sign.AT:
+                base = self.write(m.args[0], ATOM)
+                return rf"{{{base}}}_{{{m.text}}}" if "_" in base else rf"{base}_{{{m.text}}}"
+            case Sign.ENTRY:
+                base = self.write(m.args[0], ATOM)
+                return rf"{{{base}}}_{{{self._letters(m.letters)}}}" if m.letters else base
+            case Sign.JOINED:
+                before, after = m.text.split("|")
+                return rf"\left[{', '.join(filter(None, [before, inside, after]))}\right]"
+        escaped = m.text.replace("_", r"\_")
+        usual = rf"\operatorname{{{escaped}}}" if m.text == "sigmoid" and self._has_sigma else self._words.get(m.text)
+        head = f"\\{m.text}" if m.text in _PLAIN_FUNCTIONS else usual or rf"\operatorname{{{escaped}}}"
+        along = rf"_{{\mathrm{{{m.along}}}}}" if m.along else f"_{{{self._letters(m.letters)}}}" if m.letters else ""
+        return rf"{head}{along}\left({inside}\right)"
+
+    @property
+    def _has_sigma(self) -> bool:
+        """Whether an input has the letter of the sigmoid, also with a number as in sigma1."""
+        return any(parts_of(name)[0] in ("sigma", "σ") for name in self.names)
+
+    def _letters(self, letters: Letters) -> str:
+        return ", ".join(map(self.name, letters))
+
+    def statements(self, lines: Sequence[tuple[str, str]]) -> str:
+        return r" \\ ".join(f"{left} = {right}" for left, right in lines)
+
+    def derivative(self, wrt: str, order: int, above: Letters = (), below: Letters = ()) -> str:
+        if order == 1:
+            return rf"\frac{{\partial {self.indexed('f', above)}}}{{\partial {self.indexed(wrt, below)}}}"
+        half = len(below) // 2
+        twice = rf"{self.indexed(wrt, below[:half])} \, \partial {self.indexed(wrt, below[half:])}"
+        return rf"\frac{{\partial^{{2}} f}}{{\partial {twice if below else self.name(wrt) + '^{2}'}}}"
+
+    def indexed(self, name: str, letters: Letters) -> str:
+        shown = self.name(name)
+        return f"{{{shown}}}_{{{self._letters(letters)}}}" if letters else shown
+
+    def product(self, name: str, direction: str, letters: Letters) -> str:
+        return f"{self.name(name)}[{self.name(direction)}]" + (f"_{{{self._letters(letters)}}}" if letters else "")
+
+
+# Formulas in presentation MathML.
+
+
+class Mathml(Notation):
+    """Presentation MathML."""
+
+    line, root = LINE, ATOM
+    _marks: ClassVar = {
+        "T": "<mo>&#8868;</mo>",
+        "-T": "<mrow><mo>&#8722;</mo><mo>&#8868;</mo></mrow>",
+        "-1": "<mrow><mo>&#8722;</mo><mn>1</mn></mrow>",
+    }
+    _comparisons: ClassVar = {">=": "≥", "<=": "≤", "==": "=", "!=": "≠"}
+
+    def number_level(self, m: M) -> int:
+        return LINE if "/" in written(m.number) else super().number_level(m)
+
+    def bracketed(self, shown: str) -> str:
+        return f"<mrow><mo>(</mo>{shown}<mo>)</mo></mrow>"
+
+    def name(self, text: str) -> str:
+        stem, digits = parts_of(text)
+        shown = f"<mi>{escape(GREEK.get(stem, stem))}</mi>"
+        return f"<msub>{shown}<mn>{digits}</mn></msub>" if digits else shown
+
+    def number(self, text: str) -> str:
+        if "/" in text:
+            above, below = text.split("/")
+            return f"<mfrac><mn>{above}</mn><mn>{below}</mn></mfrac>"
+        mantissa, e, exponent = text.partition("e")
+        if not e:
+            return f"<mn>{text}</mn>"
+        power = int(exponent)
+        shown = f"<mn>{power}</mn>" if power >= 0 else f"<mrow><mo>&#8722;</mo><mn>{-power}</mn></mrow>"
+        ten = f"<msup><mn>10</mn>{shown}</msup>"
+        return ten if mantissa == "1" else f"<mrow><mn>{mantissa}</mn><mo>&#8901;</mo>{ten}</mrow>"
+
+    def ratio(self, above: str, below: str) -> str:
+        return f"<mrow><mn>{above}</mn><mo>/</mo><mn>{below}</mn></mrow>"
+
+    def sum(self, terms: Sequence[tuple[str, M]]) -> str:
+        shown = ""
+        for sign, m in terms:
+            part = self.write(m, ENTRYWISE if shown or sign == "-" else SUM)
+            shown += f"<mo>{_SIGNS[sign]}</mo>{part}" if shown or sign == "-" else part
+        return f"<mrow>{shown}</mrow>"
+
+    def minus(self, shown: str) -> str:
+        return f"<mrow><mo>&#8722;</mo>{shown}</mrow>"
+
+    def entrywise(self, parts: Sequence[str]) -> str:
+        return f"<mrow>{'<mo>&#8728;</mo>'.join(parts)}</mrow>"
+
+    def cross(self, parts: Sequence[str]) -> str:
+        return f"<mrow>{'<mo>&#215;</mo>'.join(parts)}</mrow>"
+
+    def beside(self, parts: Sequence[str]) -> str:
+        return f"<mrow>{_BESIDE.join(parts)}</mrow>"
+
+    def raised(self, base: M, what: str) -> str:
+        return f"<msup>{self.write(base, ATOM)}{self._marks[what]}</msup>"
+
+    def total(self, what: str, letters: Letters, body: str) -> str:
+        sign = "&#8721;" if what == "sum" else "&#8719;"
+        return f"<mrow><munder><mo>{sign}</mo>{self._letters(letters, '<mo>,</mo>')}</munder>{body}</mrow>"
+
+    def _letters(self, letters: Sequence[str], between: str = "") -> str:
+        return f"<mrow>{between.join(f'<mi>{escape(GREEK.get(c, c))}</mi>' for c in letters)}</mrow>"
+
+    def other(self, m: M) -> str:
+        args = [self.write(a) for a in m.args]
+        inside = "<mo>,</mo>".join(args)
+        match m.sign:
+            case Sign.ONES:
+                return "<mi>𝟏</mi>"
+            case Sign.IDENTITY:
+                return f"<mi>{self.identity}</mi>"
+            case Sign.UNIT:
+                return f"<msub><mi>e</mi>{inside or f'<mn>{escape(m.text)}</mn>'}</msub>"
+            case Sign.DIFFERENTIAL:
+                return f'<mrow><mi mathvariant="normal">d</mi>{inside}</mrow>'
+            case Sign.ADJOINT:
+                return f"<mover>{inside}<mo>&#175;</mo></mover>"
+            case Sign.OVER:
+                return f"<mfrac>{args[0]}{args[1]}</mfrac>"
+            case Sign.POWER | Sign.ENTRY_POWER:
+                power = self.exponent(m.args[1])
+                power = f"<mrow><mo>&#8728;</mo>{power}</mrow>" if m.sign is Sign.ENTRY_POWER else power
+                return f"<msup>{self.write(m.args[0], ATOM)}{power}</msup>"
+            case Sign.NORM:
+                return f"<mrow><mo>‖</mo>{inside}<mo>‖</mo></mrow>"
+            case Sign.ABSOLUTE:
+                return f"<mrow><mo>|</mo>{inside}<mo>|</mo></mrow>"
+            case Sign.ROOT:
+                return f"<msqrt>{inside}</msqrt>"
+            case Sign.TRUTH:
+                sign = escape(self._comparisons.get(m.text, m.text))
+                left, right = self.write(m.args[0], SUM), self.write(m.args[1], SUM)
+                return f"<mrow><mi>𝟏</mi><mo>[</mo>{left}<mo>{sign}</mo>{right}<mo>]</mo></mrow>"
+            case Sign.AT:
+                return f"<msub>{self.write(m.args[0], ATOM)}<mi>{escape(m.text)}</mi></msub>"
+            case Sign.ENTRY:
+                base = self.write(m.args[0], ATOM)
+                return f"<msub>{base}{self._letters(m.letters, '<mo>,</mo>')}</msub>" if m.letters else base
+            case Sign.JOINED:
+                ends = [f"<mn>{escape(x)}</mn>" if x else "" for x in m.text.split("|")]
+                return f"<mrow><mo>[</mo>{'<mo>,</mo>'.join(filter(None, [ends[0], inside, ends[1]]))}<mo>]</mo></mrow>"
+        head = f"<mi>{escape(m.text)}</mi>"
+        low = f"<mtext>{m.along}</mtext>" if m.along else self._letters(m.letters, "<mo>,</mo>") if m.letters else ""
+        head = f"<msub>{head}{low}</msub>" if low else head
+        return f"<mrow>{head}<mo>(</mo>{inside}<mo>)</mo></mrow>"
+
+    def statements(self, lines: Sequence[tuple[str, str]]) -> str:
+        shown = [f"{left}<mo>=</mo>{right}" for left, right in lines]
+        body = (
+            shown[0] if len(shown) == 1 else f"<mtable>{''.join(f'<mtr><mtd>{x}</mtd></mtr>' for x in shown)}</mtable>"
+        )
+        return f'<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">{body}</math>'
+
+    def derivative(self, wrt: str, order: int, above: Letters = (), below: Letters = ()) -> str:
+        d = "<mo>&#8706;</mo>"
+        if order == 1:
+            return (
+                f"<mfrac><mrow>{d}{self.indexed('f', above)}</mrow><mrow>{d}{self.indexed(wrt, below)}</mrow></mfrac>"
+            )
+        half = len(below) // 2
+        twice = f"{d}{self.indexed(wrt, below[:half])}{d}{self.indexed(wrt, below[half:])}"
+        once = f"{d}<msup>{self.name(wrt)}<mn>2</mn></msup>"
+        return (
+            f"<mfrac><mrow><msup>{d}<mn>2</mn></msup><mi>f</mi></mrow><mrow>{twice if below else once}</mrow></mfrac>"
+        )
+
+    def indexed(self, name: str, letters: Letters) -> str:
+        return f"<msub>{self.name(name)}{self._letters(letters, '<mo>,</mo>')}</msub>" if letters else self.name(name)
+
+    def product(self, name: str, direction: str, letters: Letters) -> str:
+        shown = f"<mrow>{self.name(name)}<mo>[</mo>{self.name(direction)}<mo>]</mo></mrow>"
+        return f"<msub>{shown}{self._letters(letters, '<mo>,</mo>')}</msub>" if letters else shown
+
+
+# Formulas in Unicode for a terminal, and on a line of plain text.
+
+
+def _at(letters: Letters) -> str:
+    """Return indices in brackets; nothing for a number, which has none."""
+    return f"[{','.join(letters)}]" if letters else ""
+
+
+class Unicode(Notation):
+    """Superscripts for transposes, inverses and powers: `A.T @ (A @ x - b)` as `Aᵀ (A x - b)`."""
+
+    line, root = ENTRYWISE, RAISED
+    _marks: ClassVar = {"T": "ᵀ", "-T": "⁻ᵀ", "-1": "⁻¹"}
+
+    def bracketed(self, shown: str) -> str:
+        return f"({shown})"
+
+    def name(self, text: str) -> str:
+        return printed(text)
+
+    def number(self, text: str) -> str:
+        mantissa, e, exponent = text.partition("e")
+        ten = f"10{str(int(exponent)).translate(_RAISED)}" if e else ""
+        return text if not e else ten if mantissa == "1" else f"{mantissa}·{ten}"
+
+    def entrywise(self, parts: Sequence[str]) -> str:
+        return " ∘ ".join(parts)
+
+    def cross(self, parts: Sequence[str]) -> str:
+        return " × ".join(parts)
+
+    def beside(self, parts: Sequence[str]) -> str:
+        return " ".join(parts)
+
+    def raised(self, base: M, what: str) -> str:
+        return f"{self.write(base, ATOM)}{self._marks[what]}"
+
+    def total(self, what: str, letters: Letters, body: str) -> str:
+        return f"{what}_{','.join(letters)} {body}"
+
+    def other(self, m: M) -> str:
+        args = [self.write(a) for a in m.args]
+        inside = ", ".join(args)
+        match m.sign:
+            case Sign.ONES:
+                return "𝟏"
+            case Sign.IDENTITY:
+                return self.identity
+            case Sign.UNIT:
+                return f"e_{inside}" if args else f"e{m.text.translate(_LOWERED)}"
+            case Sign.DIFFERENTIAL:
+                return f"d{inside}"
+            case Sign.ADJOINT:
+                return f"{inside}_bar"
+            case Sign.OVER:
+                return f"{self.write(m.args[0], BESIDE)} / {self.write(m.args[1], RAISED)}"
+            case Sign.POWER | Sign.ENTRY_POWER:
+                return self._power(m)
+            case Sign.NORM:
+                return f"‖{inside}‖"
+            case Sign.ABSOLUTE:
+                return f"|{inside}|"
+            case Sign.ROOT:
+                return f"√{self.write(m.args[0], ATOM)}"
+            case Sign.TRUTH:
+                return f"𝟏[{self.write(m.args[0], SUM)} {m.text} {self.write(m.args[1], SUM)}]"
+            case Sign.AT:
+                return f"{self.write(m.args[0], ATOM)}[{m.text}]"
+            case Sign.ENTRY:
+                return f"{self.write(m.args[0], ATOM)}{_at(m.letters)}"
+            case Sign.JOINED:
+                before, after = m.text.split("|")
+                return f"[{', '.join(filter(None, [before, inside, after]))}]"
+        low = m.along or ",".join(m.letters)
+        return f"{m.text}{f'_{low}' if low else ''}({inside})"
+
+    def _power(self, m: M) -> str:
+        base, p = m.args
+        by_entry = "∘" if m.sign is Sign.ENTRY_POWER else ""
+        shown = self.exponent(p)
+        if shown.isdigit() and not by_entry:
+            return f"{self.write(base, ATOM)}{shown.translate(_RAISED)}"
+        return f"{self.write(base, ATOM)}^{by_entry}{shown if shown.isalnum() else f'({shown})'}"
+
+    def statements(self, lines: Sequence[tuple[str, str]]) -> str:
+        return "; ".join(f"{left} = {right}" for left, right in lines)
+
+    def derivative(self, wrt: str, order: int, above: Letters = (), below: Letters = ()) -> str:
+        if order == 1:
+            return f"∂{self.indexed('f', above)}/∂{self.indexed(wrt, below)}"
+        half = len(below) // 2
+        return (
+            f"∂²f/∂{self.indexed(wrt, below[:half])}∂{self.indexed(wrt, below[half:])}"
+            if below
+            else f"∂²f/∂{self.name(wrt)}²"
+        )
+
+    def indexed(self, name: str, letters: Letters) -> str:
+        return self.name(name) + (f"[{','.join(letters)}]" if letters else "")
+
+    def product(self, name: str, direction: str, letters: Letters) -> str:
+        return f"{self.name(name)}[{self.name(direction)}]" + (f"[{','.join(letters)}]" if letters else "")
+
+
+class Plain(Unicode):
+    """Formulas with indices on a line of ASCII: sum_k A[i,k]*B[k,j]."""
+
+    def name(self, text: str) -> str:
+        return text
+
+    def number(self, text: str) -> str:
+        mantissa, e, exponent = text.partition("e")
+        ten = f"10^{int(exponent)}" if e else ""
+        return text if not e else ten if mantissa == "1" else f"{mantissa}*{ten}"
+
+    def beside(self, parts: Sequence[str]) -> str:
+        return "*".join(parts)
+
+    def other(self, m: M) -> str:
+        if m.sign is Sign.TRUTH:
+            return super().other(m)[1:]
+        if m.sign is Sign.ENTRY and m.args[0].sign is Sign.NAME:
+            return f"{m.args[0].text}{_at(m.letters)}"
+        if m.sign is Sign.ENTRY:
+            return f"{Unicode([*self.names]).write(m.args[0], ATOM)}{_at(m.letters)}"
+        if m.sign is Sign.POWER:
+            shown = self.exponent(m.args[1])
+            return f"{self.write(m.args[0], ATOM)}^{shown if shown.lstrip('-').isalnum() else f'({shown})'}"
+        return super().other(m)
+
+
+NOTATIONS: dict[str, type[Notation]] = {"unicode": Unicode, "latex": Latex, "mathml": Mathml}
