@@ -12,7 +12,7 @@ import os
 import time
 from pathlib import Path
 
-from gradcli.project.discovery.finder import find
+from gradcli.project.discovery.reader import find
 
 LISTS = Path(__file__).resolve().parent / "find"
 

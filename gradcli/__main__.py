@@ -37,7 +37,7 @@ def run_program(argv: Sequence[str]) -> int:
     """Run `gradcli run`: the program that it names runs in this process, whose settings stay as they are."""
     from gradcli.cli.main import run_once, stop_workers
     from gradcli.cli.world import World
-    from gradcli.process.bytecode import compile_from_source
+    from gradcli.process.threads import compile_from_source
 
     compile_from_source()
     world = World()

@@ -123,11 +123,11 @@ def _row_of(suite: Any, check: Any) -> Any:
 
     Raises  GradcliError if the baseline cannot be read.
     """
-    from gradcli.project.suite import baseline
+    from gradcli.project.suite import selection
     from gradcli.project.suite.executors import checked
 
     row, listed = checked(suite, check), suite.options.baseline
-    return row if listed is None else replace(row, known=baseline.read(suite.folder / listed).covers(row))
+    return row if listed is None else replace(row, known=selection.read(suite.folder / listed).covers(row))
 
 
 # One check in a test

@@ -116,7 +116,7 @@ class HullDistance:
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class PiecesAtKink:
     """The convex hull of the gradients of the pieces that meet at a kink; None if they could not be computed."""
 
     hull: HullDistance | None = None
@@ -347,7 +347,7 @@ class Evidence:
     direction: DirectionalCheck | None = None
     blame: Cause | None = None
     claim_again: RepeatedCall | None = None
-    pieces: Pieces | None = None
+    pieces: PiecesAtKink | None = None
     function_again: RepeatedCall | None = None
     mutants: MutationResult | None = None
     projections: Projections | None = None

@@ -1,6 +1,6 @@
 """Gather the findings at a point from the recorded run, from the claim, and from comparing the modes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -15,6 +15,7 @@ from gradcli.checks.evidence import (
     DOUBT,
     USEFUL,
     USEFUL_SOLVER,
+    DirectionalCheck,
     Outcome,
     entrywise,
     scale_of,
@@ -22,22 +23,23 @@ from gradcli.checks.evidence import (
 from gradcli.checks.gradient_slips import not_reduced
 from gradcli.checks.run_modes import PointCheck
 from gradcli.checks.structure import ClaimOnSurfaces
-from gradcli.checks.witness import kink_along, kink_at, one_sided, slopes_in_words
-from gradcli.checks.zero_slopes import at_rest, settled_zeros
 from gradcli.errors import GradcliError, Place, SlopeNotFinite, Span
-from gradcli.frameworks.framework import EPS
+from gradcli.frameworks.framework import EPS as FORMATS
 from gradcli.frameworks.native import native_of
-from gradcli.modes.certified import FLOAT_CONSTANTS
+from gradcli.modes.certified import FLOAT_CONSTANTS, certified_difference
 from gradcli.modes.claim import GRANT_SOLVER, Claim, Claimed, ClaimedExpressions, WrongShape, allow_for_inputs, shaped
 from gradcli.modes.kinks import TO_FINITE, Mark
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import MANY
+from gradcli.modes.rounding import EPS
+from gradcli.modes.stairs import WIDTHS
+from gradcli.modes.steps import QUICK, Line, derivative, quick_derivative
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Diagnosis
-from gradcli.request.point import Estimate, Slopes
-from gradcli.targets.derived import gradient_in, root_of
+from gradcli.request.point import Array, Estimate, Slopes
+from gradcli.targets.derived import either_way, gradient_in, root_of
 from gradcli.tracing.provenance import place
-from gradcli.tracing.shapes import shape
+from gradcli.tracing.shapes import all_finite, blocks, part_of, shape, size
 from gradcli.tracing.tracer import plain
 from gradcli.words import DiagnosisKind, Kind, Severity
 
@@ -98,6 +100,135 @@ def place_findings(case: PointCheck) -> None:
         case.inconclusive(
             Kind.STAIRCASE, mark.says, at=_span(mark), operation=_operation(mark), hint="accept it: --allow staircase"
         )
+
+
+# Compare a gradient with differences of the untouched function, which need no rules and no trace.
+
+_DIRECTIONS = 4  # along which a gradient is compared with one-sided slopes
+_JUMP = 1e-2  # relative to the slopes: a smaller difference of the one-sided slopes is no kink
+_SHRINKING = (1e-6, 1e-9, 1e-12)  # steps over which a slope that is infinite keeps growing
+_SHARP = 1e-7  # relative to the slope: a bound this small is good enough
+_SUMMED = 1e-14  # of the sum of all contributions: the rounding of the sum <g, v>
+_SHARP_FOR_RULES = 1e-3  # relative to all contributions: the same if the trace was tested, and only rules can be wrong
+
+
+def directional(q: Question, gradient: Estimate, balls: bool = False) -> DirectionalCheck:
+    """Compare a gradient with function values along one random direction, in proportion to the entries.
+
+    With `balls`, it is also compared with a difference of the recorded program in balls, where that can be run in blocks.
+
+    Cost  6 evaluations of the untouched function if it is smooth or its trace was tested, else 35 more; none beyond the
+          budget. In balls 2 evaluations.
+    """
+    most = (q.stepping.budget or np.inf) - 2 * len(QUICK)
+    if most < 0:
+        return DirectionalCheck(None, 0.0, 0)
+    weights = either_way(np.random.default_rng([q.seed, 0xD1EC]), shape(q.value))
+    moved = [w * np.maximum(np.abs(x), 1e-3) for w, x in zip(q.weights, q.xs, strict=True)]
+    vs = [np.where(mask, 0.0, v) if np.any(mask) else v for v, mask in zip(moved, q.undecided, strict=True)]
+
+    def phi(t: float) -> float:
+        return float(np.sum(weights * q.near(*[x + t * v for x, v in zip(q.xs, vs, strict=True)])))
+
+    with np.errstate(all="ignore"):
+        along, scale, rounding = _along(q, gradient, weights, vs)
+        found = quick_derivative(phi, q.noise_floor)
+        confirmed = q.trace_test.agrees and abs(float(found.value) - along) <= float(found.bound) + rounding
+        if not found.bound <= (_SHARP_FOR_RULES * scale if confirmed else _SHARP * abs(found.value)):
+            found = derivative(Line(phi, at=np.sum(weights * q.value), most=most))
+        bound = float(found.bound) + rounding
+        distance = abs(float(found.value) - along)
+    relative_bound = bound / scale if scale else 0.0
+    if not np.isfinite(distance) or not np.isfinite(bound) or relative_bound > 1e-2:
+        return DirectionalCheck(None, relative_bound, found.calls)
+    displacements = dict(zip(q.wrt, vs, strict=True)) if shape(q.value) == () else {}
+    seen = DirectionalCheck(distance <= 3 * bound, relative_bound, found.calls, bound, displacements)
+    exact = certified_difference(q, vs, scale) if balls and seen.agrees and scale > 0 else None
+    if exact is None:
+        return seen
+    finer = abs(float(weights)) * float(exact.bound) + rounding + _SUMMED * scale
+    if not finer < bound:  # the values of f meet each other in it again and again: its balls are wide
+        return seen
+    agrees = abs(float(weights * exact.value) - along) <= 3 * finer
+    return replace(seen, agrees=agrees, relative_bound=finer / scale, in_balls=True)
+
+
+def _along(q: Question, gradient: Estimate, weights: Array, vs: Sequence[Array]) -> tuple[float, float, float]:
+    """Return <g, v>, the sum of the sizes of its terms, and how far rounding may move it, in g and in f."""
+    along, scale, rounding = 0.0, 0.0, 0.0
+    knows_f = q.untraced is None and q.affords_slopes
+    for name, v in zip(q.wrt, vs, strict=True):
+        step = weights * v if shape(q.value) == () else np.reshape(weights, shape(q.value) + (1,) * np.ndim(v)) * v
+        g, bound = (np.broadcast_to(x, shape(step)) for x in (gradient.value[name], gradient.bound[name]))
+        own = q.rounding[name] if knows_f else 0.0  # rounding of f, in addition to the bound of the gradient
+        for part in blocks(size(step)):
+            g_, step_, bound_, own_ = (part_of(x, part) for x in (g, step, bound, own))
+            terms = (g_ if all_finite(g_) else np.where(np.isfinite(g_), g_, 0.0)) * step_
+            along += float(np.sum(terms))
+            scale += float(np.sum(np.abs(terms)))
+            rounding += float(np.sum(np.abs((bound_ + own_) * step_)))
+    return along, scale, rounding
+
+
+def kink_at(q: Question, name: str, at: tuple[int, ...]) -> str | None:
+    """Return in words the kink that function values show at one entry; None if the one-sided slopes meet as steps shrink."""
+    wide, fine = (one_sided(q, name, at, step) for step in (1e-4, 1e-6))
+    jump, before = abs(fine[1] - fine[0]), abs(wide[1] - wide[0])
+    size = max(abs(fine[0]), abs(fine[1]))
+    if not jump > _JUMP * size or not 0.5 * before < jump < 2 * before or not np.isfinite(jump):
+        return None
+    entry = f"{name}[{','.join(map(str, at))}]" if at else name
+    return f"f has a kink at {entry}: its slope is {slopes_in_words(q, name, at)}"
+
+
+def slopes_in_words(q: Question, name: str, at: tuple[int, ...]) -> str:
+    """Return the slopes on both sides of one entry; one that grows without bound as the steps shrink is infinite."""
+    slopes = [one_sided(q, name, at, step) for step in _SHRINKING]
+    noise = 10 * EPS * abs(float(q.value)) / _SHRINKING[-1]
+    found = []
+    for side, word in ((0, "left"), (1, "right")):
+        wide, middle, fine = (pair[side] for pair in slopes)
+        more = abs(fine - middle) > max(abs(middle - wide) / 2, _JUMP * abs(fine), noise)
+        infinite = more and abs(fine) > abs(middle) > abs(wide)
+        found.append(f"{'infinite' if infinite else f'{wide:.5g}'} from the {word}")
+    return " and ".join(found)
+
+
+def kink_along(q: Question, gradient: Estimate) -> str | None:
+    """Return in words a kink: a direction whose slope, even over short steps, is not what the gradient says; else None.
+
+    Partial derivatives can exist where f has no gradient, for example those of `sqrt(abs(x*y))` at the origin.
+
+    Cost  16 evaluations of f, 4 for each of 4 directions.
+    """
+    rng = np.random.default_rng([q.seed, 0xD1A6])
+    for _ in range(_DIRECTIONS):
+        vs = [either_way(rng, shape(x)) * np.maximum(1.0, np.abs(x)) for x in q.xs]
+        terms = [gradient.value[name] * v for name, v in zip(q.wrt, vs, strict=True)]
+        along, largest = (sum(float(np.sum(part(t))) for t in terms) for part in (np.positive, np.abs))
+        apart = []
+        for h in (1e-4, -1e-4, 1e-6, -1e-6):
+            slope = (float(q.near(*(x + h * v for x, v in zip(q.xs, vs, strict=True)))) - float(q.value)) / h
+            apart.append(abs(slope - along))
+            largest = max(largest, abs(slope))
+        wide, fine = max(apart[:2]), max(apart[2:])
+        if np.isfinite(fine) and fine > max(wide / 2, _JUMP * largest):
+            return (
+                f"f has a kink: along a direction its slope differs from that of its partial derivatives by {fine:.2g}"
+            )
+    return None
+
+
+def one_sided(q: Question, name: str, at: tuple[int, ...], step: float = 1e-6) -> tuple[float, float]:
+    """Return the slopes of a scalar f to the left and to the right of one entry, by differences without an error bound."""
+    k = q.wrt.index(name)
+    h = step * max(1.0, abs(float(np.asarray(q.xs[k])[at])))
+    values = []
+    for t in (-h, 0.0, h):
+        moved = np.array(q.xs[k])
+        moved[at] += t
+        values.append(float(q.near(*q.xs[:k], moved[()], *q.xs[k + 1 :])))
+    return (values[1] - values[0]) / h, (values[2] - values[1]) / h
 
 
 def _kinks_by_values(case: PointCheck) -> None:
@@ -315,6 +446,129 @@ _MOST = 10  # entries that get a finding
 _CLEAR = 10.0  # times the bounds: a claim must differ by this much where the bounds are wide compared with the slope
 
 
+# Check claims of a zero slope for functions that can only be called, where finite differences may mislead.
+#
+# A central difference is zero wherever f is even about the point, even if f has a kink there. A function that rounds
+# internally has the slope 0 almost everywhere, although its differences over wider steps are not 0.
+
+_ZERO_SLOPES_MOST = 50  # entries that are examined
+_STEPS = 10.0 ** -np.array(
+    [2.0, 2.5, 5.0, 5.5, 6.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0]
+)  # relative to the size of the entry
+_WIDE, _SMALLEST = 2, 2  # the number of steps that count as wide, and of the smallest steps that are compared with them
+_BESIDE = 1e-6  # relative to a step: the distance of a second value from the first
+_ZERO_SLOPES_SHRINKS = (
+    0.1  # times the slopes over wide steps: if f is smooth and even, slopes over small steps are smaller
+)
+_SEEN = 8.0  # roundings of f: a smaller change of f shows nothing
+
+
+def settled_zeros(case: PointCheck, name: str, word: Any) -> Any:
+    """Return the verdicts of a claim for one input; undecided where the evidence for or against a zero is too weak.
+
+    Shapes  `word` and the result have the shape of the input.
+    Cost    up to 40 evaluations of f for each entry that is claimed to be zero.
+    """
+    claim, right = case.estimate("claim").value[name], case.estimate(str(case.reference)).value[name]
+    if case.q.untraced is None or shape(case.q.value) != ():
+        return word
+    word = np.array(word)
+    for at in map(tuple, np.argwhere(np.asarray(claim) == 0)[:_ZERO_SLOPES_MOST]):
+        slopes = _one_sided(case, name, at)
+        entry = f"{name}[{','.join(map(str, at))}]" if at else name
+        if word[at] == AGREE and _by_symmetry(case, slopes, _size(case, name, at)):
+            word[at] = CANNOT_TELL
+            says = f"f is symmetric about {entry}, but its slopes do not tend to 0 as the steps shrink: it may have a kink there"
+            case.inconclusive(Kind.KINK, says, hint="move the point, or accept it: --allow kink")
+        if word[at] == AGREE and not np.any(slopes) and _moves_in_steps(case, name, at):
+            word[at] = CANNOT_TELL
+            says = f"f changes with {entry} in steps alone: its slope is 0 although its value changes"
+            case.inconclusive(Kind.STAIRCASE, says, hint="accept it: --allow staircase")
+        if word[at] == DISAGREE and _is_level(case, slopes, float(np.asarray(right)[at]), name, at):
+            word[at] = CANNOT_TELL
+            says = f"f is a step function at {entry}: it is constant over small steps and changes over wider ones"
+            case.inconclusive(Kind.STAIRCASE, says, hint="accept it: --allow staircase")
+    return word[()]
+
+
+def at_rest(case: PointCheck, name: str, claimed: Any) -> Any:
+    """Return a mask of the entries where f changes, but over small steps much less than claimed: the slope there is 0.
+
+    Shapes  the mask has the shape of `claimed`.
+    Cost    up to 24 evaluations of f for each entry.
+    """
+    found = np.zeros(shape(claimed), dtype=bool)
+    if shape(case.q.value) != ():
+        return found
+    for at in map(tuple, np.argwhere(np.asarray(claimed) != 0)[:_ZERO_SLOPES_MOST]):
+        slopes = _one_sided(case, name, at)
+        largest = np.max(np.abs(slopes), axis=1)
+        wide, most = float(np.max(largest[:_WIDE])), _ZERO_SLOPES_SHRINKS * abs(float(np.asarray(claimed)[at]))
+        fine = largest[_visible(case, wide, _size(case, name, at))][_WIDE:]
+        shrinks = bool(fine.size) and float(np.max(fine)) <= _ZERO_SLOPES_SHRINKS * wide
+        moves = np.all(np.isfinite(slopes)) and np.all(slopes[:_WIDE] != 0)
+        found[at] = bool(moves) and shrinks and not float(np.min(fine[fine > 0], initial=wide)) > most
+    return found
+
+
+def _one_sided(case: PointCheck, name: str, at: tuple[int, ...]) -> Any:
+    """Return the difference quotients of f to the right and to the left, one row for each step."""
+    q = case.q
+    k = q.wrt.index(name)
+    found = []
+    for h in _size(case, name, at) * _STEPS:
+        sides = []
+        for sign in (1.0, -1.0):
+            moved = np.array(q.xs[k])
+            moved[at] += sign * h
+            sides.append((float(q.near(*q.xs[:k], moved[()], *q.xs[k + 1 :])) - float(q.value)) / h)
+        found.append(sides)
+    return np.array(found)
+
+
+def _moves_in_steps(case: PointCheck, name: str, at: tuple[int, ...]) -> bool:
+    """Whether f has other values further away, but is locally constant there too."""
+    q = case.q
+    k, levels = q.wrt.index(name), []
+    for step in _size(case, name, at) * np.outer(WIDTHS, (1.0, -1.0)).ravel():
+        there = []
+        for t in (step, step * (1 + _BESIDE)):
+            moved = np.array(q.xs[k])
+            moved[at] += t
+            there.append(float(q.near(*q.xs[:k], moved[()], *q.xs[k + 1 :])))
+        if np.all(np.isfinite(there)) and there[0] != float(q.value):
+            levels.append(there[0] == there[1])
+    return bool(levels) and all(levels)
+
+
+def _by_symmetry(case: PointCheck, slopes: Any, size: float) -> bool:
+    """Whether f is even about the point, and its slopes do not shrink with the steps, as at a kink."""
+    if not np.all(np.isfinite(slopes)) or not np.any(slopes):
+        return False
+    even = np.all(np.abs(slopes[:, 0] - slopes[:, 1]) <= _ZERO_SLOPES_SHRINKS * np.max(np.abs(slopes), axis=1))
+    wide = float(np.max(np.abs(slopes[:_WIDE])))
+    smallest = np.abs(slopes[_visible(case, wide, size)])[_WIDE:][-_SMALLEST:]
+    return bool(even and smallest.size and np.max(smallest) > _ZERO_SLOPES_SHRINKS * wide)
+
+
+def _visible(case: PointCheck, slope: float, size: float) -> Any:
+    """Return a mask of the steps over which a slope would show above the rounding of f and of its inputs."""
+    native = native_of(root_of(case.q.f))
+    eps = EPS * (1.0 if native is None else native.coarseness)
+    return slope * size * _STEPS > _SEEN * eps * max(abs(float(case.q.value)), slope * size, np.finfo(float).tiny)
+
+
+def _size(case: PointCheck, name: str, at: Sequence[int]) -> float:
+    x = case.q.xs[case.q.wrt.index(name)]
+    return float(np.asarray(case.q.stepping.sizes(name, x))[tuple(at)])
+
+
+def _is_level(case: PointCheck, slopes: Any, slope: float, name: str, at: Sequence[int]) -> bool:
+    """Whether f does not change at all over some step over which the slope would show."""
+    level = np.all(slopes == 0, axis=1)
+    return bool(np.any(level & _visible(case, abs(slope), _size(case, name, at))))
+
+
 def by_scales(case: PointCheck, mode: str, name: str, word: Any) -> Any:
     """Return the verdicts of one input's entries if differences are one of the two compared modes.
 
@@ -451,5 +705,5 @@ def _too_coarse(case: PointCheck, claim: Outcome) -> bool:
     """Whether function values are in a format so narrow that they form a staircase, whose differences contradict nothing."""
     native = native_of(root_of(case.q.f))
     if native is not None:  # its values may be taken in a wider format than the claim
-        return EPS[native.values_format] / EPS["float64"] > _STAIRCASE
+        return FORMATS[native.values_format] / FORMATS["float64"] > _STAIRCASE
     return isinstance(claim.mode, Claim) and claim.mode.claimed.precision.coarseness() > _STAIRCASE

@@ -7,25 +7,33 @@ import numpy as np
 
 from gradcli.arithmetic.ball import Ball, nearest, precision, radius
 from gradcli.arithmetic.tape import CONSTANT, Line
-from gradcli.checks.evidence import Cause, Evidence, EvidenceKind, Pieces, RepeatedCall, TraceComparison
-from gradcli.checks.findings_at_point import claim_again, scale_findings
+from gradcli.checks.causes import applies, projections
+from gradcli.checks.evidence import (
+    Cause,
+    Evidence,
+    EvidenceKind,
+    HullDistance,
+    PiecesAtKink,
+    RepeatedCall,
+    TraceComparison,
+)
+from gradcli.checks.findings_at_point import claim_again, directional, scale_findings
 from gradcli.checks.mutate import plant_mistakes
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import PointCheck
-from gradcli.checks.screened import applies, projections
 from gradcli.checks.structure import sets_left
-from gradcli.checks.subgradient import hull
-from gradcli.checks.witness import directional
 from gradcli.errors import GradcliError, TraceEnded
 from gradcli.modes import steps
 from gradcli.modes.mode import Question
+from gradcli.modes.pieces import CLOSE, Pieces
 from gradcli.modes.problem import Effort, work
 from gradcli.modes.rounding import EPS
 from gradcli.modes.solver_changes import solvers_of
 from gradcli.report.common import finding
+from gradcli.request.point import Estimate
 from gradcli.tracing.primitive import Params, Primitive, Value
 from gradcli.tracing.provenance import WRITTEN, place
-from gradcli.tracing.shapes import is_plain, shape
+from gradcli.tracing.shapes import end_to_end, is_plain, shape
 from gradcli.words import Kind, Severity
 
 ALONE = "let it depend on its arguments alone"
@@ -204,13 +212,50 @@ def _function_again(case: PointCheck, seen: Evidence) -> RepeatedCall:
     return RepeatedCall(finding(Kind.EARLIER_CALLS, Severity.INCONCLUSIVE, says, hint=ALONE))
 
 
+# Decide whether a claim at a kink is a subgradient: a convex combination of the gradients of the pieces that meet there.
+#
+# The pieces are found by stepping off the kink: f is smooth along almost every direction. The convex hull of the limits of
+# its gradients is the set of all subgradients (Clarke 1983, Optimization and Nonsmooth Analysis, theorem 2.5.1).
+
+
+def hull(q: Question, claim: Estimate) -> HullDistance | None:
+    """Return the distance of a claim from the convex hull of the pieces' gradients at a kink; None if it is unknown.
+
+    It is unknown if f has no trace or is no scalar, if the claim leaves out inputs, or if no piece is found. Only the
+    entries that reach the kink are compared, each relative to its own largest slope, so that no entry hides behind a
+    larger one.
+
+    Cost  two reverse sweeps and three evaluations of f for each direction; at most 64 pieces are collected.
+    """
+    names = [name for name in q.wrt if name in claim.value]
+    if q.untraced is not None or shape(q.value) != () or len(names) < len(q.wrt):
+        return None
+    reached = np.flatnonzero(end_to_end(q.undecided))
+    wanted = end_to_end([claim.value[name] for name in q.wrt])[reached]
+    room = end_to_end([claim.bound[name] for name in q.wrt])[reached]
+    pieces = Pieces(q, reached)
+    with np.errstate(all="ignore"):
+        pieces.look_around()
+        if not pieces.found:
+            return None
+        nearest = pieces.look_towards(wanted)
+        slopes = pieces.slopes()
+        allowed = CLOSE * slopes + room
+        apart = np.abs(wanted - nearest)
+        unit = np.where(slopes > 0, slopes, np.maximum(np.abs(wanted), np.finfo(float).tiny))  # without a slope
+        limits = np.where(slopes > 0, allowed / unit, CLOSE)
+        worst = int(np.argmax(np.where(apart <= allowed, 0.0, apart / unit)))
+    distance = 0.0 if np.all(apart <= allowed) else float(apart[worst] / unit[worst])
+    return HullDistance(distance, len(pieces.found), float(np.max(limits, initial=CLOSE)), pieces.contradicted)
+
+
 _GATHER: dict[EvidenceKind, Callable[[PointCheck, Evidence], Any]] = {
     EvidenceKind.DIRECTION: lambda case, seen: directional(
         case.q, seen.estimate(str(seen.reference)), _wants_balls(case)
     ),
     EvidenceKind.BLAME: _blame,
     EvidenceKind.CLAIM_AGAIN: lambda case, seen: RepeatedCall(claim_again(case)),
-    EvidenceKind.PIECES: lambda case, seen: Pieces(hull(case.q, seen.estimate("claim"))),
+    EvidenceKind.PIECES: lambda case, seen: PiecesAtKink(hull(case.q, seen.estimate("claim"))),
     EvidenceKind.FUNCTION_AGAIN: _function_again,
     EvidenceKind.MUTANTS: plant_mistakes,
     EvidenceKind.PROJECTIONS: lambda case, seen: projections(case),

@@ -14,8 +14,7 @@ from gradcli.checks.request import Request, Verify, without_wider
 from gradcli.checks.run_modes import PointCheck
 from gradcli.errors import GradcliError
 from gradcli.frameworks.framework import EPS
-from gradcli.frameworks.native import native_of
-from gradcli.frameworks.rounding import TINY
+from gradcli.frameworks.native import TINY, native_of
 from gradcli.modes.claim import Claim, Claimed
 from gradcli.modes.mode import Question
 from gradcli.modes.rounding import errors_change, loses_as_many_digits

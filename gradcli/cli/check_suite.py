@@ -17,8 +17,9 @@ from gradcli.cli.target_requests import own_values, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError, ProcessEnded
 from gradcli.project.discovery import proposal
-from gradcli.project.discovery.finder import find
-from gradcli.project.suite import baseline, selection
+from gradcli.project.discovery.reader import find
+from gradcli.project.suite import selection
+from gradcli.project.suite import selection as baseline
 from gradcli.project.suite.config import (
     KEYS,
     Check,
@@ -40,7 +41,7 @@ from gradcli.request.target_text import is_folder, is_python
 from gradcli.words import Exit, worst
 
 if TYPE_CHECKING:
-    from gradcli.project.suite.baseline import Baseline
+    from gradcli.project.suite.selection import Baseline
 
 _OF_A_PROJECT = ("last_failed", "changed", "changed_since", "profile")  # options that need declared checks
 _OF_A_LIST = (

@@ -8,9 +8,8 @@ from typing import NoReturn
 from gradcli.cli.link import Documents, Lines, Link
 from gradcli.cli.world import World
 from gradcli.process.apart import status_of
-from gradcli.process.bytecode import compile_from_source
 from gradcli.process.process import adopt_orphans, die_with, inherited, leave_stacks_in
-from gradcli.process.threads import set_threads
+from gradcli.process.threads import compile_from_source, set_threads
 
 _exit = os._exit
 

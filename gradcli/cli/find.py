@@ -13,7 +13,7 @@ from gradcli.request.options import CLAIM_KINDS, Options
 from gradcli.words import Exit
 
 if TYPE_CHECKING:
-    from gradcli.project.discovery.found import Declared
+    from gradcli.project.discovery.project import Declared
     from gradcli.project.suite.config import Suite
     from gradcli.report.find import FindReport
 
@@ -61,7 +61,7 @@ def find(world: World, paths: list[str] | None, options: Options) -> int:
 def found(paths: Sequence[str], declared: Sequence["Declared"], least: float | None = None) -> "FindReport":
     """Return the report on these paths; its status is 2 where less than `least` percent is checked. Raises BadOption."""
     from gradcli.checks.implementation import environment
-    from gradcli.project.discovery.finder import find as read
+    from gradcli.project.discovery.reader import find as read
     from gradcli.report.find import FindCounts, FindReport, FoundGradient, UnreadableFile
 
     findings = read(paths, declared)
@@ -76,7 +76,7 @@ def found(paths: Sequence[str], declared: Sequence["Declared"], least: float | N
 
 def declared_checks(suite: "Suite | None") -> "tuple[Declared, ...]":
     """Return the checks of a suite, as far as it matters for what they cover."""
-    from gradcli.project.discovery.found import Declared
+    from gradcli.project.discovery.project import Declared
 
     if suite is None:
         return ()

@@ -9,7 +9,7 @@ from gradcli.errors import BadOption
 from gradcli.request.options import Options
 
 if TYPE_CHECKING:
-    from gradcli.project.discovery.found import Found
+    from gradcli.project.discovery.project import Found
 
 EXAMPLES = """Examples:
 
@@ -31,7 +31,7 @@ def init(world: World, options: Options) -> int:
     written to gradcli.toml. A suite or workflow that is there is never changed. Where no point is known, a check is written
     as a comment that says what to fill in.
     """
-    from gradcli.project.discovery.finder import find
+    from gradcli.project.discovery.reader import find
 
     folder = Path()
     if options.github and (folder / WORKFLOW).exists():

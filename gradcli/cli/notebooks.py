@@ -21,9 +21,8 @@ from gradcli.cli.world import World
 from gradcli.derivation.right_answer import right_answer
 from gradcli.errors import BadOption, BadTarget, GradcliError, nearest
 from gradcli.project.discovery import proposal
-from gradcli.project.discovery.found import Found
 from gradcli.project.discovery.gather import gathered
-from gradcli.project.discovery.project import Project
+from gradcli.project.discovery.project import Found, Project
 from gradcli.project.discovery.source import collected
 from gradcli.repair.full_check import full_check
 from gradcli.report.check import CheckReport

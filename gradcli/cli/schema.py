@@ -38,7 +38,7 @@ def schema(
     """Print the JSON Schema of a document, generated from the report's type."""
     import importlib
 
-    from gradcli.report.schema import schema_of
+    from gradcli.report.decode import schema_of
 
     world: World = context.obj
     if name == "config":

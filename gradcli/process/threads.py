@@ -2,7 +2,10 @@
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from typing import Any
 
 _VARIABLES = (
     "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS",
@@ -29,3 +32,31 @@ def _named(argv: Sequence[str]) -> int:
     texts += [word.removeprefix(f"{OPTION}=") for word in words if word.startswith(f"{OPTION}=")]
     known = [int(text) for text in texts if text.isdecimal() and 0 < len(text) < 5]
     return max(1, known[-1]) if known else 1
+
+
+# Compile the user's modules from their source each time, regardless of any bytecode that is cached for them.
+#
+# Python trusts cached bytecode if the source's size and modification time, in whole seconds, are those stored with it. A file
+# that is changed twice within a second may then run as it was before the second change, and a wrong gradient could pass.
+
+# The folders of the standard library and of gradcli, and the names of those in which an installer writes source and bytecode.
+_TRUSTED = tuple(f"{folder}{os.sep}" for folder in (Path(os.__file__).parent, Path(__file__).parents[1]))
+_INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
+
+
+def is_trusted(path: str) -> bool:
+    """Return whether the bytecode of a source may be used: that of Python, of gradcli and of installed packages."""
+    return path.startswith(_TRUSTED) or any(name in path for name in _INSTALLED)
+
+
+def compile_from_source() -> None:
+    """Neither read nor write bytecode in this process, except of Python, of gradcli and of installed packages."""
+    known = SourceFileLoader.path_stats
+
+    def path_stats(self: SourceFileLoader, path: str) -> Mapping[str, Any]:
+        """Raise OSError for the user's files: the loader then compiles the source."""
+        if not is_trusted(path):
+            raise OSError(f"bytecode of {path} is not used")
+        return known(self, path)
+
+    SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign]

@@ -20,7 +20,6 @@ from gradcli.errors import GradcliError
 from gradcli.modes.claim import ClaimedExpressions, ClaimedFunction, in_shape
 from gradcli.process.workers import Late, Worker
 from gradcli.repair.edits import edits_of, lacking
-from gradcli.repair.points import further_points_of, points_of
 from gradcli.repair.scope import (
     Change,
     Edit,
@@ -34,7 +33,7 @@ from gradcli.repair.scope import (
     lines_of,
     texts_of,
 )
-from gradcli.repair.search import Repair, Search
+from gradcli.repair.search import Repair, Search, further_points_of, points_of
 from gradcli.repair.worker import Found, Otherwise, Wanted
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT

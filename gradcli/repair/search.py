@@ -1,14 +1,26 @@
 """The search for the smallest edit that makes a claim right: one edit, then two, within a counted number of evaluations."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
+from gradcli.checks.causes import REDRAWN, confirmed_gradient
+from gradcli.checks.request import Request
 from gradcli.checks.wrong import MOST, BudgetSpent, CauseBudget
+from gradcli.errors import GradcliError
+from gradcli.modes.claim import GRANT, GRANT_SOLVER, WrongShape, in_shape
+from gradcli.modes.mode import Question
+from gradcli.modes.redraw import redraw_inputs, resize_inputs
+from gradcli.modes.registry import MODES
+from gradcli.modes.rounding import EPS
+from gradcli.modes.solver_changes import smaller_tolerances
 from gradcli.repair.scope import Change, Edit, Gradient, Right, changed
+from gradcli.request.point import Array, Estimate, Point
+from gradcli.targets.derived import STEP
+from gradcli.tracing.shapes import shape, size
 
 _RIVALS = 250  # further evaluations after the first edit that holds, for others that hold too
 _DEARER = 0.35  # how much more a rival may cost
@@ -180,3 +192,232 @@ def _differs(a: Any, b: Any) -> Any:
         return np.ones(a.shape, dtype=bool)
     with np.errstate(all="ignore"):
         return ~(np.abs(a - b) <= 1e-9 * np.abs(a))
+
+
+# The points of a repair: the given one, drawn ones near it, and further ones with all inputs drawn anew, or of another size.
+
+DRAWN, SIZES = 3, 3  # points near the given one; other sizes
+_ATTEMPTS = 8
+_REDRAWS = 4  # until the inputs that cannot be redrawn are looked for
+_MOST_ENTRIES = 20_000  # of a gradient or Jacobian
+_ANSWERS = ("certified", "reverse", "finite-difference")
+_SPREAD = 0.3  # relative, of the inputs that are moved; halved after each point that is not smooth
+_ROOM = 1e-9  # relative to the largest entry: a slip is never so small
+_ROUNDINGS = 64  # of the claim's own format, where that is coarser than float64
+_COARSEST = 1e-4  # relative to the largest entry: what two edits differ by must be larger
+
+
+AtOtherSizes = Callable[[Mapping[str, Any]], Request]  # the request at values of other sizes, which raises GradcliError
+
+
+def points_of(request: Request, point: Point, names: tuple[str, ...]) -> list[Right]:
+    """Return the right gradients of some inputs at the given point and at three drawn ones.
+
+    Only the inputs that are differentiated are moved. Where the claim is wrong at a hard point, the point that the user gave
+    and three near it are among the drawn ones.
+    """
+    first = _right(request, point, names)
+    if first is None:
+        return []
+    moved = _moved_inputs(request, point.values)
+    drawn = list(_near(request, point, names, moved, DRAWN, 0))
+    if all(point is not other for other in request.points):
+        given = request.points[0]
+        right = _right(request, given, names)
+        drawn += [*([right] if right is not None else []), *_near(request, given, names, moved, DRAWN, 2)]
+    return [first, *drawn]
+
+
+def further_points_of(request: Request, points: Sequence[Right], resized: AtOtherSizes) -> list[Right]:
+    """Return the right gradients where all inputs are drawn anew, and at other sizes that f and the claim accept.
+
+    An edit that holds at `points` alone, the first of which is the given one, is right by accident. `resized` makes the
+    request at values of other sizes.
+    """
+    first = points[0]
+    names, moved = tuple(first.gradient), _moved_inputs(request, first.at)
+    held = tuple(name for name in names if all(_accepts(request, right, (name,)) for right in points))
+    asked = held if _accepts(request, first, ()) else None
+    return [
+        *_redrawn(request, first, names, asked, moved),
+        *_of_other_sizes(request, first, names, asked, moved, resized),
+    ]
+
+
+def _moved_inputs(request: Request, values: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(name for name in request.wrt if name != STEP) or tuple(_floats(values))
+
+
+def _redrawn(
+    request: Request, first: Right, names: tuple[str, ...], held: tuple[str, ...] | None, moved: tuple[str, ...]
+) -> Iterator[Right]:
+    """Yield the right gradients at points with all inputs drawn anew, the last with other signs.
+
+    Inputs that f or the claim does not take with other values, so that a gradient in `held` is right no more, are kept.
+    """
+    rng = np.random.default_rng([request.seed, 0x9E9A2])
+    kept: set[str] = {STEP, *getattr(request.claim, "sizes", {})}
+    searched = False
+
+    def draw(still: set[str], signs: bool = False) -> Right | None:
+        moving = {name: x for name, x in first.at.items() if name not in still}
+        values = {**first.at, **redraw_inputs(moving, moved, rng, signs=signs)}
+        values = {
+            n: request.stepping.moved_inside(n, x) if n in request.stepping.edges else x for n, x in values.items()
+        }
+        right = _right(request, Point(values), names, quick=True)
+        return right if right is not None and _accepts(request, right, held) else None
+
+    for _ in range(REDRAWN):
+        right = next(filter(None, (draw(kept) for _ in range(_REDRAWS))), None)
+        if right is None and not searched:
+            searched = True
+            others = [name for name in first.at if name not in moved and name not in kept]
+            kept |= {name for name in others if draw({*first.at} - {name}) is None}
+            right = next(filter(None, (draw(kept) for _ in range(_REDRAWS))), None)
+        if right is None:
+            right = draw({*first.at} - {*moved})
+        if right is not None:
+            yield right
+    right = next(filter(None, (draw(kept, signs=True) for _ in range(_REDRAWS))), None)
+    if right is not None:
+        yield replace(right, other_signs=True)
+
+
+def _of_other_sizes(
+    request: Request,
+    first: Right,
+    names: tuple[str, ...],
+    held: tuple[str, ...] | None,
+    moved: tuple[str, ...],
+    resized: AtOtherSizes,
+) -> Iterator[Right]:
+    """Yield the right gradients at points of other sizes that f and the claim accept."""
+    rng = np.random.default_rng([request.seed, 0x9E9A3])
+    count = 0
+    for ways in resize_inputs(first.at, moved, rng):
+        for values in ways:
+            right = _at_another_size(values, names, held, resized)
+            if right is not None:
+                count += 1
+                yield right
+                break
+        if count == SIZES:
+            break
+
+
+def _at_another_size(
+    values: Mapping[str, Any], names: tuple[str, ...], held: tuple[str, ...] | None, resized: AtOtherSizes
+) -> Right | None:
+    try:
+        with np.errstate(all="ignore"):
+            other = resized(values)
+    except (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, np.linalg.LinAlgError):
+        return None
+    if not {*names} <= {*other.wrt}:
+        return None
+    right = _right(other, other.points[0], names, quick=True)
+    if right is None or not _accepts(other, right, held):
+        return None
+    return replace(right, resized=True, sizes=getattr(other.claim, "sizes", {}))
+
+
+def _accepts(request: Request, right: Right, held: tuple[str, ...] | None) -> bool:
+    """Whether the claim gives a gradient at a point, and a right one for the inputs in `held`.
+
+    None stands for a claim that has the wrong shape at the given point: it may have it here, too.
+    """
+    claim = request.claim
+    if claim is None:
+        return not held
+    try:
+        made = in_shapes_of(
+            right, claim({n: np.array(x) if isinstance(x, np.ndarray) else x for n, x in right.at.items()})
+        )
+    except WrongShape:
+        return held is None
+    except (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, np.linalg.LinAlgError):
+        return False
+    return right.holds(made, held or ())
+
+
+def in_shapes_of(right: Right, made: Gradient) -> dict[str, Array]:
+    """Return a claimed gradient in the shapes of the right one. Raises WrongShape."""
+    return {n: in_shape(n, x, right.outputs, shape(right.at[n])) for n, x in made.items() if n in right.gradient}
+
+
+def _floats(values: Mapping[str, Any]) -> Iterator[str]:
+    for name, x in values.items():
+        if name != STEP and isinstance(x, np.ndarray | np.floating | float) and np.asarray(x).dtype.kind == "f":
+            yield name
+
+
+def _near(
+    request: Request, point: Point, names: tuple[str, ...], moved: tuple[str, ...], count: int, stream: int
+) -> Iterator[Right]:
+    rng = np.random.default_rng([request.seed, 0x9E9A1, stream])
+    for _ in range(count):
+        spread = _SPREAD
+        for _ in range(_ATTEMPTS):
+            values = {n: _moved(request, n, x, rng, spread) if n in moved else x for n, x in point.values.items()}
+            found = _right(request, Point(values, number=point.number), names)
+            if found is not None:
+                yield found
+                break
+            spread /= 2
+
+
+def _moved(request: Request, name: str, x: Any, rng: np.random.Generator, spread: float) -> Any:
+    """Return the values moved at random: what is symmetric stays so, and what is 0 moves by the size of the others."""
+    x = np.asarray(x, dtype=float)
+    scale = np.abs(x) + 0.3 * float(np.median(np.abs(x))) if x.size else x
+    step = spread * np.where(scale > 0, scale, 1.0) * rng.uniform(-1, 1, x.shape)
+    if x.ndim == 2 and x.shape[0] == x.shape[1] and np.array_equal(x, x.T):
+        step = (step + step.T) / 2
+    return request.stepping.moved_inside(name, x + step)[()]
+
+
+def _right(request: Request, point: Point, names: tuple[str, ...], quick: bool = False) -> Right | None:
+    """Return the right gradient at a point; None if f is not smooth there, or nothing can say what it is.
+
+    A `quick` one is that of the reverse mode, confirmed by a difference along a random direction.
+    """
+    q = Question(request.f, replace(point, value=None), request.wrt, request.seed, request.budget, request.stepping)
+    try:
+        with np.errstate(all="ignore"), smaller_tolerances(request.f):
+            if not np.all(np.isfinite(q.value)) or size(q.value) * q.entries > _MOST_ENTRIES:
+                return None
+            if q.untraced is None and (q.ties or q.not_finite is not None):
+                return None
+            estimate, changes = _answer(q, quick), q.solver_changes
+    except (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, np.linalg.LinAlgError):
+        return None
+    if estimate is None:
+        return None
+    gradient = {name: np.asarray(estimate.value[name]) for name in names}
+    if not all(np.all(np.isfinite(g)) for g in gradient.values()):
+        return None
+    coarseness = request.claim.precision.coarseness() if request.claim is not None else 1.0
+    room = {name: _room(q, estimate, name, gradient[name], coarseness) for name in names}
+    if changes is not None:
+        room = {name: x + GRANT_SOLVER * changes.of(name, gradient[name]) for name, x in room.items()}
+    return Right(dict(point.values), gradient, room, shape(q.value))
+
+
+def _answer(q: Question, quick: bool) -> Estimate | None:
+    if quick:
+        return confirmed_gradient(q)
+    for name in _ANSWERS:
+        try:
+            return MODES[name].gradient(q)
+        except GradcliError:
+            continue
+    return None
+
+
+def _room(q: Question, estimate: Estimate, name: str, gradient: Array, coarseness: float) -> Array:
+    """Return how far a right claim may be from the right gradient; one of its roundings is `coarseness` times float64's."""
+    rounding = EPS * np.abs(gradient) if q.untraced is not None else q.rounding_of_textbook.errors[name]
+    relative = min(max(_ROOM, _ROUNDINGS * EPS * coarseness), _COARSEST)
+    largest = relative * float(np.max(np.abs(gradient), initial=0.0))
+    return np.asarray(estimate.bound[name]) + np.minimum(GRANT * coarseness * np.asarray(rounding), largest)

@@ -25,13 +25,12 @@ from gradcli.modes.claim import ClaimedFunction
 from gradcli.process.process import die_with
 from gradcli.process.workers import LENGTH
 from gradcli.repair.code import CodeClaim, SourceFile, codes_run, live_functions
-from gradcli.repair.points import further_points_of, in_shapes_of
 from gradcli.repair.scope import Gradient, Right
-from gradcli.repair.search import Repair, Search
+from gradcli.repair.search import Repair, Search, further_points_of, in_shapes_of
 from gradcli.report.common import ABSENT, Absent
 from gradcli.targets.derived import root_of
-from gradcli.targets.numba_functions import call_python_code
 from gradcli.targets.python import PythonFunction
+from gradcli.targets.replacement_scope import call_python_code
 from gradcli.targets.target_request import TargetRequest
 from gradcli.tracing.provenance import is_users
 

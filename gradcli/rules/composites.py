@@ -6,8 +6,7 @@ import numpy as np
 
 from gradcli.errors import NoRule
 from gradcli.rules.elementwise import INTEGER_POWER, ln, pi
-from gradcli.rules.kinds import bilinear
-from gradcli.rules.options import given, given_or, stored
+from gradcli.rules.kinds import bilinear, given, given_or, stored
 from gradcli.rules.reductions import log_softmax
 from gradcli.rules.shaping import GETITEM, as_value, is_traced
 from gradcli.rules.sorting import searchsorted, settle

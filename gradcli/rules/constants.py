@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.rules.options import given, truth
+from gradcli.rules.kinds import given, truth
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, REASONS, Primitive, Value

@@ -10,8 +10,7 @@ import numpy as np
 
 from gradcli.errors import NoRule, Undecided
 from gradcli.rules import complex_values
-from gradcli.rules.kinds import constant, elementwise
-from gradcli.rules.options import real_dtype
+from gradcli.rules.kinds import constant, elementwise, real_dtype
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.cost import ADDITION, MOVE, MULTIPLICATION, POWER
 from gradcli.tracing.domain import ABOVE_1, ABOVE_MINUS_1, AWAY_FROM_0, INSIDE_1, NOT_HALF_PI, POSITIVE, REAL

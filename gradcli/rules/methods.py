@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gradcli.errors import NoRule, TraceEnded
-from gradcli.rules.options import given, real_dtype, truth, with_last
+from gradcli.rules.kinds import given, real_dtype, truth, with_last
 from gradcli.rules.shaping import GETITEM, as_value, write_flat
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import Value, bind, handles_method

@@ -6,8 +6,19 @@ import numpy as np
 
 from gradcli.errors import NoRule
 from gradcli.rules import sorting
-from gradcli.rules.kinds import constant, differential, linear
-from gradcli.rules.options import Axes, counted, given, kept, masked, real_dtype, reduced_over, stored
+from gradcli.rules.kinds import (
+    Axes,
+    constant,
+    counted,
+    differential,
+    given,
+    kept,
+    linear,
+    masked,
+    real_dtype,
+    reduced_over,
+    stored,
+)
 from gradcli.rules.shaping import SCATTER, as_value, is_traced
 from gradcli.rules.sorting import nan_filled
 from gradcli.tracing import shapes

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NoRule
-from gradcli.rules.kinds import jointly_linear, linear
-from gradcli.rules.options import truth
+from gradcli.rules.kinds import jointly_linear, linear, truth
 from gradcli.tracing import shapes
 from gradcli.tracing.cost import MOVE, SCATTERED
 from gradcli.tracing.primitive import VIEWS, Primitive, Value, handles

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NoRule, Undecided
-from gradcli.rules.options import given, kept, refuse, stored, truth, with_last
+from gradcli.rules.kinds import given, kept, refuse, stored, truth, with_last
 from gradcli.rules.shaping import GETITEM, PUT, as_value, flat, is_traced
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import Value, handles

@@ -20,6 +20,7 @@ from gradcli.targets.names import (
     CONSTANTS,
     FUNCTIONS,
     METHODS,
+    OF_TORCH,
     PREFIXES,
     REASONS,
     SEQUENCES,
@@ -29,7 +30,6 @@ from gradcli.targets.names import (
     taken_along,
 )
 from gradcli.targets.tokens import DOTS, FUNCTION_NAMES, INVERSE, Statement, statements
-from gradcli.targets.torch_names import OF_TORCH
 from gradcli.tracing import primitive
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape

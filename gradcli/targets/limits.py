@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import TooLarge
-from gradcli.rules import layers, linalg, spelled
+from gradcli.rules import layers, linalg
 from gradcli.rules import layers as losses
+from gradcli.rules import layers as spelled
 from gradcli.rules.linalg import explicit
 from gradcli.targets import names
 from gradcli.targets.names import CONSTRUCTORS, FUNCTIONS, arity, constructed_entries

@@ -19,7 +19,7 @@ from gradcli.checks.evidence import (
     HullDistance,
     MutationResult,
     Outcome,
-    Pieces,
+    PiecesAtKink,
     Projections,
     RepeatedCall,
 )
@@ -61,7 +61,7 @@ CALM: dict[EvidenceKind, Any] = {
     EvidenceKind.DIRECTION: DirectionalCheck(True, 1e-9, 6, 1e-9, {"x": np.ones(1)}),
     EvidenceKind.BLAME: Cause(),
     EvidenceKind.CLAIM_AGAIN: RepeatedCall(),
-    EvidenceKind.PIECES: Pieces(),
+    EvidenceKind.PIECES: PiecesAtKink(),
     EvidenceKind.FUNCTION_AGAIN: RepeatedCall(),
     EvidenceKind.MUTANTS: MutationResult(()),
     EvidenceKind.PROJECTIONS: Projections(True, COVERAGE, Entries(9000, 0, 0)),

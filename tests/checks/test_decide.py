@@ -22,7 +22,7 @@ from gradcli.checks.evidence import (
     FormatEvidence,
     MutationResult,
     Outcome,
-    Pieces,
+    PiecesAtKink,
     Projections,
     RepeatedCall,
     SetLeft,
@@ -170,7 +170,7 @@ WRONG = (Mismatch("x", (4,), 1.0, 2.0, -1.0, 1e-9, 0.5),)
 
 def hull(**change: Any) -> dict[EvidenceKind, Any]:
     """What the pieces at a kink show."""
-    return {EvidenceKind.PIECES: Pieces(replace(HULL, **change))}
+    return {EvidenceKind.PIECES: PiecesAtKink(replace(HULL, **change))}
 
 
 def projected(agrees: bool | None, **more: Any) -> dict[EvidenceKind, Any]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import gradcli
+from gradcli.checks.more_evidence import CLOSE, HullDistance, hull
 from gradcli.checks.probe import locate
-from gradcli.checks.subgradient import CLOSE, HullDistance, hull
 from gradcli.modes.mode import Question
 from gradcli.report.check import CheckReport
 from gradcli.request.point import Estimate

@@ -13,8 +13,8 @@ import typer.core
 from gradcli.cli.program import command
 from gradcli.cli.schema import TYPES
 from gradcli.project.suite.config import schema as configuration_schema
+from gradcli.report.decode import schema_of
 from gradcli.report.explain import GROUPS, explanations
-from gradcli.report.schema import schema_of
 from gradcli.rules.constants import partition
 from tests.documents.blocks import pages, read
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.checks.witness import directional
+from gradcli.checks.findings_at_point import directional
 from gradcli.errors import BadOption
 from gradcli.modes.finite_difference import CALLS, FiniteDifference
 from gradcli.modes.mode import Question

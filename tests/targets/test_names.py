@@ -12,8 +12,7 @@ from gradcli.rules.special import COMPOSITES, SAME, WHY
 from gradcli.targets import names as left_out
 from gradcli.targets.expression import COMPUTED, NOT_TAKEN, STATIC, STATIC_OF, VALUES_OF, Expression, is_static
 from gradcli.targets.limits import ENTRIES, STEPS
-from gradcli.targets.names import ALIASES, FUNCTIONS, arity
-from gradcli.targets.torch_names import OF_TORCH
+from gradcli.targets.names import ALIASES, FUNCTIONS, OF_TORCH, arity
 from gradcli.tracing.primitive import HANDLERS, PRIMITIVES
 from tests.rows import for_rows
 

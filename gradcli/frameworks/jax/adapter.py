@@ -16,9 +16,8 @@ from jax.extend.core import set_current_trace
 
 from gradcli.arithmetic.devices import DEVICES
 from gradcli.errors import BadOption, FunctionFailed, GradcliError, NotSupported
-from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, Tensor, Without, told
+from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, RecordedSteps, Tensor, Without, told
 from gradcli.frameworks.jax.record import Analytic, Recorded, Recorder, host, recorded
-from gradcli.frameworks.recorder import RecordedSteps
 from gradcli.request.point import Array
 from gradcli.targets.python import message_of
 from gradcli.targets.structure import put_together, taken_apart

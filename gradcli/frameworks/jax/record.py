@@ -17,10 +17,12 @@ import numpy as np
 from jax.extend.core import Literal, set_current_trace
 
 from gradcli.errors import NotSupported, Place
-from gradcli.frameworks.jax.evaluate import CALLS, LOOPS, evaluated, known, settled
+from gradcli.frameworks.framework import RecordedSteps, Slot, Step, is_same, ran, rounds_to
 from gradcli.frameworks.ops import TABLE
-from gradcli.frameworks.recorder import RecordedSteps, Slot, Step, is_same, ran, rounds_to
+from gradcli.tracing.primitive import Value, named
 from gradcli.tracing.provenance import is_users, position, shown
+from gradcli.tracing.shapes import end_to_end, shape, size, split_like
+from gradcli.tracing.tracer import Tracer
 
 _NOT_ANALYTIC = {"conj", "sign"}
 
@@ -64,6 +66,299 @@ class Recorded(jax.core.Tracer):  # type: ignore[misc]
     def to_concrete_value(self) -> Any:
         """Return the value, so that code may branch on it."""
         return self.value
+
+
+# Evaluation of a jaxpr on values that may be traced, equation by equation, with calls and loops unrolled.
+#
+# An equation on untraced values whose primitive has no table entry (random bits, shifts) is left to JAX itself.
+
+MOST_STEPS = 10_000  # over all loops together, because each step is replayed separately
+CALLS = {  # primitives that run a jaxpr, and the parameter that holds it
+    "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "call": "call_jaxpr",
+    "remat": "jaxpr", "remat2": "jaxpr", "checkpoint": "jaxpr", "custom_vjp_call": "call_jaxpr", "composite": "jaxpr",
+    "custom_jvp_call": "call_jaxpr", "custom_vjp_call_jaxpr": "fun_jaxpr", "custom_vmap_call": "call", "custom_lin": "jaxpr",
+}  # fmt: skip
+SILENT = {"debug_callback", "debug_print", "inspect_sharding"}
+Values = Sequence[Value]
+
+
+def evaluated(closed_jaxpr: Any, values: Values) -> list[Value]:
+    """Return the outputs of a jaxpr at `values`, the flat list of its inputs.
+
+    Untraced real numbers are float64 throughout. Call it with jax_enable_x64 on.
+
+    Raises  NotSupported for a primitive that is not replayed, or loops of over 10,000 steps.
+    """
+    with np.errstate(all="ignore"):
+        return _Run().closed(closed_jaxpr, values)
+
+
+# custom_linear_solve: recovers the matrix from the function that multiplies by it, and solves the equations.
+#
+# JAX factorises the matrix without derivatives and differentiates the product instead; here the solution itself is
+# differentiated.
+
+MOST_UNKNOWNS = 400  # for a product of unknown form, which is evaluated once for each unknown
+Run = Callable[[Any, Sequence[Value]], list[Value]]
+Axis = tuple[str, int]
+MOVES = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
+
+
+def solved(params: Any, xs: Sequence[Value], run: Run) -> list[Value]:
+    """Solve the equations of custom_linear_solve; `xs` are the constants of its four functions, then the right-hand sides.
+
+    Raises  NotSupported for a product of unknown form with more than 400 unknowns.
+    """
+    lengths = params["const_lengths"]
+    count = lengths.matvec + lengths.vecmat + lengths.solve + lengths.transpose_solve
+    constants, right = list(xs[: lengths.matvec]), list(xs[count:])
+    product = params["jaxprs"].matvec
+    form = product_form(product, lengths.matvec) if len(right) == 1 else None
+    if form is not None:
+        return [form(constants, right[0])]
+    return _by_columns(lambda *trial: run(product, [*constants, *trial]), right)
+
+
+def _by_columns(multiply: Callable[..., list[Value]], right: Sequence[Value]) -> list[Value]:
+    """Solve with the matrix whose columns are the products of unit vectors."""
+    n = sum(size(x) for x in right)
+    if n > MOST_UNKNOWNS:
+        raise NotSupported(f"custom_linear_solve with {n} unknowns is not replayed", do=f"at most {MOST_UNKNOWNS}")
+    columns = [end_to_end(multiply(*split_like(unit, right))) for unit in np.eye(n)]
+    return split_like(np.linalg.solve(np.stack(columns, axis=-1), end_to_end(right)), right)
+
+
+def product_form(product: Any, count: int) -> Callable[[Sequence[Value], Value], Value] | None:
+    """Return a solver for a product that is one contraction of a constant with the vector; None for any other product.
+
+    Axes are followed by name through the equations: the axis of the vector that is contracted, the axis of the constant
+    that takes its place, and the axes that stay (stacks of matrices, several right-hand sides).
+    """
+    jaxpr = getattr(product, "jaxpr", product)
+    if len(jaxpr.invars) != count + 1 or jaxpr.constvars:
+        return None
+    names: dict[Any, list[Axis]] = {}
+    for k, variable in enumerate(jaxpr.invars):
+        names[variable] = [("x" if k == count else f"constant {k}", axis) for axis in range(len(variable.aval.shape))]
+    contracted: list[tuple[Axis, Axis]] = []
+    batched: dict[Axis, Axis] = {}
+    if not _followed(jaxpr, names, contracted, batched) or len(contracted) != 1:
+        return None
+    column, unknown = contracted[0] if contracted[0][1][0] == "x" else contracted[0][::-1]
+    if unknown[0] != "x" or column[0] == "x":
+        return None
+    which = int(column[0].split()[1])
+    ndim = len(jaxpr.invars[count].aval.shape)
+    found = names.get(jaxpr.outvars[0], [])
+    rows = [axis for k, axis in enumerate(found) if axis != ("x", k)]
+    if len(found) != ndim or len(rows) != 1 or rows[0][0] != column[0] or found.index(rows[0]) != unknown[1]:
+        return None
+    stacks = {x[1]: axis[1] for axis, x in batched.items()}  # from the vector's axes to the constant's
+    return lambda constants, b: _solve(constants[which], b, stacks, rows[0][1], column[1], unknown[1])
+
+
+def _followed(
+    jaxpr: Any, names: dict[Any, list[Axis]], contracted: list[tuple[Axis, Axis]], batched: dict[Axis, Axis]
+) -> bool:
+    """Name the axes of every value of a jaxpr; return False if an equation does more than move or contract axes."""
+    for equation in jaxpr.eqns:
+        name, params = equation.primitive.name, equation.params
+        inputs = [names.get(atom) if not hasattr(atom, "val") else None for atom in equation.invars]
+        if any(x is None for x in inputs):
+            return False
+        found: list[Any] = [x for x in inputs if x is not None]
+        if name == "transpose":
+            y = [found[0][k] for k in params["permutation"]]
+        elif name in ("copy", "convert_element_type"):
+            y = found[0]
+        elif name == "dot_general" and not contracted:
+            (over, under), (first, second) = params["dimension_numbers"]
+            a, b = found
+            contracted += [(a[i], b[j]) for i, j in zip(over, under, strict=True)]
+            for i, j in zip(first, second, strict=True):
+                one, other = (a[i], b[j]) if b[j][0] == "x" else (b[j], a[i])
+                batched[one] = other
+            y = [batched.get(a[i], a[i]) for i in first]
+            y += [axis for k, axis in enumerate(a) if k not in (*over, *first)]
+            y += [axis for k, axis in enumerate(b) if k not in (*under, *second)]
+        elif name in MOVES:
+            inner = getattr(params[MOVES[name]], "jaxpr", params[MOVES[name]])
+            inside: dict[Any, list[Axis]] = dict(zip(inner.invars, found, strict=True))
+            if inner.constvars or not _followed(inner, inside, contracted, batched):
+                return False
+            y = inside.get(inner.outvars[0], [])
+        else:
+            return False
+        names[equation.outvars[0]] = y
+    return True
+
+
+def _solve(a: Value, b: Value, stacks: dict[int, int], row: int, column: int, unknown: int) -> Value:
+    """Solve for a stack of matrices; `stacks` pairs axes of `b` with those of `a`."""
+    ours = list(stacks)
+    free = [k for k in range(len(shape(b))) if k not in (*ours, unknown)]
+    matrices = np.transpose(a, [stacks[k] for k in ours] + [row, column])
+    order = [*ours, unknown, *free]
+    stacked = np.transpose(b, order)
+    sizes = shape(stacked)
+    columns = np.reshape(stacked, (*sizes[: len(ours) + 1], int(np.prod(sizes[len(ours) + 1 :], dtype=int))))
+    y = np.reshape(np.linalg.solve(matrices, columns), sizes)
+    return np.transpose(y, np.argsort(order).tolist())
+
+
+# Functions that JAX writes with branches, series or bit operations, and the gradcli functions that replace them.
+#
+# softplus, for example, is smooth, but JAX computes it by logaddexp with a maximum and an absolute value, whose ties are
+# not kinks of the function.
+
+JAXS_OWN = ("/jax/_src/", "\\jax\\_src\\")  # where these functions are, because a user's may have the same name
+
+KNOWN: dict[str, Callable[..., Sequence[Value]]] = {
+    **{name: lambda *xs, function=function: (function(*xs),) for name, function in {
+        "relu": lambda x: named("relu")(x), "logit": lambda x: named("logit")(x), "log_ndtr": lambda x: named("log_ndtr")(x),
+        "expi": lambda x: named("expi")(x), "_i0": lambda x: named("i0")(x), "_erfcx": lambda x: named("erfcx")(x),
+        "_dawsn": lambda x: named("dawsn")(x), "xlogy": lambda x, y: named("xlogy")(x, y),
+        "xlog1py": lambda x, y: named("xlog1py")(x, y), "logaddexp": np.logaddexp, "logaddexp2": np.logaddexp2,
+        "_det": np.linalg.det,
+    }.items()},
+    **dict.fromkeys(("_slogdet_lu", "_slogdet_qr", "_slogdet_small"), lambda a: tuple(np.linalg.slogdet(a))),
+    "_frexp": lambda x: tuple(np.frexp(x)),
+    "sici": lambda x: (named("si")(x), named("ci")(x)),
+}  # fmt: skip
+
+
+def known(program: Any) -> Callable[..., Sequence[Value]] | None:
+    """Return gradcli's function for the body of a custom_jvp function that is one of JAX's own; None for any other."""
+    info = getattr(getattr(program, "jaxpr", program), "debug_info", None)
+    name, _, place = str(getattr(info, "func_src_info", "")).partition(" at ")
+    return KNOWN.get(name) if any(folder in place for folder in JAXS_OWN) else None
+
+
+class _Run:
+    """One evaluation, with the number of loop steps that are left."""
+
+    def __init__(self) -> None:
+        self.left = MOST_STEPS
+
+    def closed(self, program: Any, values: Values) -> list[Value]:
+        """Run a closed jaxpr with its constants, or an open one without any."""
+        jaxpr = getattr(program, "jaxpr", program)
+        constants = getattr(program, "consts", ())
+        known_values: dict[Any, Value] = {}
+        for variables, given in ((jaxpr.constvars, constants), (jaxpr.invars, values)):
+            for variable, value in zip(variables, given, strict=True):
+                known_values[variable] = settled(value, variable.aval)
+
+        def read(atom: Any) -> Value:
+            return settled(atom.val, atom.aval) if hasattr(atom, "val") else known_values[atom]
+
+        for equation in jaxpr.eqns:
+            found = self.equation(equation, [read(atom) for atom in equation.invars])
+            for variable, value in zip(equation.outvars, found, strict=True):
+                known_values[variable] = settled(value, variable.aval)
+        return [read(atom) for atom in jaxpr.outvars]
+
+    def equation(self, equation: Any, xs: list[Value]) -> Sequence[Value]:
+        """Return the values of one equation's outputs. Raises NotSupported."""
+        name, params = equation.primitive.name, equation.params
+        if name in TABLE:
+            y = TABLE[name](*xs, **params)
+            return y if isinstance(y, tuple) else (y,)
+        if name in CALLS:
+            program = params[CALLS[name]]
+            own = known(program) if name == "custom_jvp_call" else None
+            return own(*xs) if own is not None else self.closed(program, xs)
+        if name in LOOPS:
+            return LOOPS[name](self, params, xs)
+        if name in SILENT:
+            return ()
+        if any(isinstance(x, Tracer) for x in xs):
+            raise NotSupported(f"JAX's {name} is not replayed", do="write it with functions that are: gradcli ops")
+        return _left_to_jax(equation, xs)
+
+    def step(self) -> None:
+        """Count one step of a loop. Raises NotSupported when none is left."""
+        self.left -= 1
+        if self.left < 0:
+            raise NotSupported(
+                f"loops of over {MOST_STEPS} steps are not replayed", do="check fewer steps, or another point"
+            )
+
+    def cond(self, params: Any, xs: list[Value]) -> list[Value]:
+        """Run the branch that the first value selects by its number."""
+        branches = params["branches"]
+        return self.closed(branches[min(max(int(xs[0]), 0), len(branches) - 1)], xs[1:])
+
+    def while_(self, params: Any, xs: list[Value]) -> list[Value]:
+        """Run the body until the condition fails; in an array of conditions (under vmap), each stops its own part."""
+        first, second = params["cond_nconsts"], params["body_nconsts"]
+        of_condition, of_body, carry = xs[:first], xs[first : first + second], xs[first + second :]
+        while np.any(going := self.closed(params["cond_jaxpr"], [*of_condition, *carry])[0]):
+            self.step()
+            new = self.closed(params["body_jaxpr"], [*of_body, *carry])
+            carry = new if np.all(going) else [_chosen(going, *pair) for pair in zip(new, carry, strict=True)]
+        return carry
+
+    def scan(self, params: Any, xs: list[Value]) -> list[Value]:
+        """Run the body over the slices along the first axes, and stack what each step returns."""
+        constants, carried = params["num_consts"], params["num_carry"]
+        fixed, carry, over = xs[:constants], xs[constants : constants + carried], xs[constants + carried :]
+        order = range(params["length"])
+        stacked: dict[int, list[Value]] = {}
+        for k in reversed(order) if params["reverse"] else order:
+            self.step()
+            found = self.closed(params["jaxpr"], [*fixed, *carry, *(x[k] for x in over)])
+            carry, stacked[k] = found[:carried], found[carried:]
+        if not order:
+            shapes = [atom.aval for atom in getattr(params["jaxpr"], "jaxpr", params["jaxpr"]).outvars[carried:]]
+            return [*carry, *(np.zeros((0, *aval.shape)) for aval in shapes)]
+        return [*carry, *(np.stack(rows) for rows in zip(*(stacked[k] for k in order), strict=True))]
+
+    def platform_index(self, params: Any, xs: list[Value]) -> list[Value]:
+        """Return which of the alternatives is for this machine: the CPU's, or the one for all."""
+        named = [k for k, names in enumerate(params["platforms"]) if names is None or "cpu" in names]
+        return [np.int32(named[0])]
+
+    def solve(self, params: Any, xs: list[Value]) -> list[Value]:
+        """Solve the linear equations of custom_linear_solve."""
+        return solved(params, xs, self.closed)
+
+
+LOOPS: dict[str, Callable[[_Run, Any, list[Value]], list[Value]]] = {
+    "cond": _Run.cond, "while": _Run.while_, "scan": _Run.scan, "platform_index": _Run.platform_index,
+    "custom_linear_solve": _Run.solve,
+}  # fmt: skip
+
+
+def _chosen(which: Any, new: Value, old: Value) -> Value:
+    """Return `new` where `which`, an array over the first axes, is true, and `old` elsewhere."""
+    return np.where(np.reshape(which, np.shape(which) + (1,) * (len(shape(new)) - np.ndim(which))), new, old)
+
+
+def settled(x: Any, aval: Any) -> Value:
+    """Return a value in gradcli's form: reals in float64, arrays without axes as numpy scalars, integers as `aval` says.
+
+    Values that only JAX understands (random keys) are returned unchanged.
+    """
+    dtype = getattr(aval, "dtype", None)
+    if isinstance(x, Tracer) or not isinstance(dtype, np.dtype):
+        return x
+    y = np.asarray(x)
+    real = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
+    wanted = dtype if dtype.kind in "iub" else real
+    y = y if y.dtype == wanted else y.astype(wanted)
+    return y if y.shape else y[()]
+
+
+def _left_to_jax(equation: Any, xs: list[Value]) -> Sequence[Value]:
+    """Run one equation on untraced values in JAX itself."""
+    typed = [
+        np.asarray(x, dtype=atom.aval.dtype) if isinstance(getattr(atom.aval, "dtype", None), np.dtype) else x
+        for x, atom in zip(xs, equation.invars, strict=True)
+    ]
+    primitive = equation.primitive
+    y = primitive.bind(*typed, **equation.params)
+    return y if primitive.multiple_results else (y,)
 
 
 class Recorder(jax.core.Trace):  # type: ignore[misc]

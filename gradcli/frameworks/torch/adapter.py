@@ -17,8 +17,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
-from gradcli.frameworks.framework import Call, Flat, Measured, Placed, Prepared, Run, Tensor, Without
-from gradcli.frameworks.recorder import RecordedSteps
+from gradcli.frameworks.framework import Call, Flat, Measured, Placed, Prepared, RecordedSteps, Run, Tensor, Without
 from gradcli.frameworks.torch.record import host, recorded
 from gradcli.request.point import Array
 from gradcli.targets.facts import Notice

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from gradcli.errors import GradcliError, NotSupported, Span
-from gradcli.frameworks.recorder import EXACT, RecordedSteps, Slot, Step, filled, is_same, largest, ran, rounds_to
+from gradcli.frameworks.framework import EXACT, RecordedSteps, Slot, Step, filled, is_same, largest, ran, rounds_to
 from gradcli.frameworks.torch.aten import TABLE
 from gradcli.frameworks.torch.aten.rows import UP_TO_SIGN
 from gradcli.tracing.primitive import Primitive

@@ -1,20 +1,469 @@
 """From what was recorded to the report of `gradcli run`."""
 
+import dataclasses
 import fnmatch
+import inspect
 import itertools
 import os
+import sys
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from gradcli.checks.build import settings_of
+import numpy as np
+
+from gradcli.checks.build import Settings, request_for, settings_of
+from gradcli.checks.check import check
+from gradcli.checks.claims import Claiming
 from gradcli.checks.implementation import environment
-from gradcli.project.capture.recorder import Kept, Recorded
-from gradcli.project.capture.state import TimeIsUp, within
-from gradcli.project.capture.verdict_of_calls import Judge
+from gradcli.checks.inner_gradients import located_call, with_cotangent
+from gradcli.checks.probe import LocateOptions, function_at
+from gradcli.checks.request import Request
+from gradcli.errors import BadPoint, FunctionFailed, GradcliError
+from gradcli.frameworks.adapt import PLAIN, framework, takes_less
+from gradcli.frameworks.framework import KNOWN, Call, Framework, Placed
+from gradcli.project.capture.recorder import Convention, Kept, Pair, Recorded, copied
+from gradcli.project.capture.state import TimeIsUp, as_it_was, within
+from gradcli.report.check import CheckReport
+from gradcli.report.common import Finding, error_report, finding
+from gradcli.report.encode import encode
 from gradcli.report.run import WORST, CheckedCall, Program, RunReport, UsedGradient, status_of, worst_of
+from gradcli.report.suite import CheckRow, row_of
 from gradcli.request.options import Options
+from gradcli.targets.points import WHOLE
+from gradcli.targets.python import message_of
+from gradcli.targets.structure import put_together, taken_apart
+from gradcli.words import Exit, Kind, Severity, Verdict
+
+# Check the calls that were kept: each function against its gradient, at the values that it had.
+
+_SAME = 1e-10  # relative to the largest entry: two runs of the same code may round sums differently
+_VALUE = "the function has another value now than when the gradient was called"
+_RIGHT_THEN = "the gradient was right when it was called, and returns something else for the same input now"
+_UNKNOWN = "the gradient returns something else for the same input now; what the function returned then is not known"
+_ELSEWHERE = "the gradient returns something else for the same input now, and the function has changed at other calls"
+_STATUS = {Verdict.PASS: Exit.CONFIRMED, Verdict.FAIL: Exit.WRONG, Verdict.INCONCLUSIVE: Exit.INCONCLUSIVE}
+
+
+# Whether a torch backward pass that the program ran gives the same gradient again, at the same values.
+
+
+def repeated(kept: Kept) -> Finding | None:
+    """Return a finding if a backward pass returned another gradient than it returns now; None if it is the same.
+
+    Two gradients count as different if more than half of their digits differ: sums in another order do not count.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or kept.returned is None or not hasattr(kept.pair.function, "apply"):
+        return None
+    floats = [isinstance(x, torch.Tensor) and x.is_floating_point() for x in kept.args]
+    args = [x.clone().requires_grad_() if moves else x for x, moves in zip(kept.args, floats, strict=True)]
+    try:
+        with torch.enable_grad():
+            y = kept.pair.function.apply(*args)
+            outputs = [x for x in (y if isinstance(y, tuple | list) else [y]) if isinstance(x, torch.Tensor)]
+            pairs = [
+                (x, w) for x, w in zip(outputs, kept.cotangents, strict=False) if w is not None and x.requires_grad
+            ]
+            inputs = [x for x, moves in zip(args, floats, strict=True) if moves]
+            again = torch.autograd.grad([x for x, _ in pairs], inputs, [w for _, w in pairs], allow_unused=True)
+    except (RuntimeError, TypeError):  # it needs another device, or what the program has freed
+        return None
+    if not all(_near(x, then) for x, then in zip(outputs, kept.value, strict=False)):
+        says = "the function has another value now than when it was called"
+        return finding(Kind.CHANGED_SINCE, Severity.INCONCLUSIVE, says)
+    tensors = [x for x in kept.args if isinstance(x, torch.Tensor)]
+    then = [g for x, g in zip(tensors, kept.returned, strict=False) if x.is_floating_point()]
+    if all(_near(x, g) for x, g in zip(again, then, strict=False) if x is not None and g is not None):
+        return None
+    says = f"the backward pass of call {kept.number:,} returned another gradient than the same values give now"
+    hint = "a buffer that a later call overwrites, a cache, or a saved tensor that was changed in place"
+    return finding(Kind.EARLIER_CALLS, Severity.ERROR, says, hint=hint)
+
+
+def _near(x: Any, y: Any) -> bool:
+    """Whether two tensors agree in half of their digits, relative to the largest entry."""
+    if x.shape != y.shape:
+        return False
+    if not x.is_floating_point() or x.numel() == 0:
+        return bool((x == y).all())
+    eps = float(sys.modules["torch"].finfo(x.dtype).eps)
+    x, y = x.detach().double(), y.detach().double()
+    return bool(((x - y).abs() <= eps**0.5 * max(float(y.abs().max()), 1e-300)).all() or not y.isfinite().all())
+
+
+# A kept call as a function of what is differentiated, and as the claim of its derivative, indexed [output, input].
+
+_MOST_NODES = 3  # of the mesh of a boundary value problem: its Jacobian is a block for each
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What is checked: a function at a point, and the claims of its derivative.
+
+    `claim` calls the gradient; `returned` gives what the call returned, None where that is another derivative. `values` are
+    the values of the arguments by name.
+    """
+
+    function: Callable[..., Any]
+    claim: Callable[..., Any]
+    returned: Callable[..., Any] | None
+    values: dict[str, Any]
+    kind: str
+
+
+def stated(kept: Kept) -> Stated:
+    """Return what a kept call states: this function has this derivative here."""
+    return _CONVENTIONS[kept.pair.convention](kept)
+
+
+def value_at(kept: Kept) -> Any:
+    """Return the value of the function at a kept call, as it is now."""
+    args = [copied(x) for x in kept.args]
+    if kept.pair.convention in ("along", "weighted"):
+        del args[1]
+    return value_of(kept.pair, *args)
+
+
+def value_of(pair: Pair, *args: Any) -> Any:
+    """Return the value of the function of a pair, without what it returns beside."""
+    y = pair.function(*args)
+    return y[0] if pair.joint else y
+
+
+def gradient_of(pair: Pair, *args: Any, **kwargs: Any) -> Any:
+    """Return what the gradient of a pair returns, without the value beside it."""
+    y = pair.gradient(*args, **kwargs)
+    return y if pair.part is None else y[pair.part]
+
+
+def _plain(kept: Kept) -> Stated:
+    pair, at = kept.pair, kept.pair.wrt
+    x = _floats(kept.args[at])
+
+    def with_x(x: Any) -> tuple[Any, ...]:
+        return (*kept.args[:at], x, *kept.args[at + 1 :])
+
+    def function(x: Any) -> Any:
+        return value_of(pair, *with_x(x))
+
+    def shaped(g: Any, x: Any) -> Any:
+        return _fitting(g, lambda: function(np.array(x)), x, pair.kind)
+
+    return _made(
+        kept, function, lambda x: shaped(gradient_of(pair, *with_x(x), **kept.kwargs), x),
+        lambda x: shaped(kept.returned, x), {_name(pair, at): x},
+    )  # fmt: skip
+
+
+def _transposed(kept: Kept) -> Stated:
+    made = _plain(kept)
+    if not kept.pair.options.get("col_deriv"):
+        return made
+    pair, at = kept.pair, kept.pair.wrt
+
+    def claim(x: Any) -> Any:
+        return np.transpose(gradient_of(pair, *kept.args[:at], x, *kept.args[at + 1 :], **kept.kwargs))
+
+    return _made(kept, made.function, claim, lambda x: np.transpose(kept.returned), made.values)
+
+
+def _elementwise(kept: Kept) -> Stated:
+    """Newton's method of many equations at once: each value depends on its own unknown alone."""
+    made = _plain(kept)
+    x = np.asarray(next(iter(made.values.values())))
+    if x.ndim == 0 or x.size == 1:
+        return made
+    second = kept.pair.kind == "hess"
+
+    def diagonal(g: Any) -> Any:
+        g = np.broadcast_to(np.asarray(g, dtype=float), x.shape)
+        return np.diag(np.ravel(g)).reshape(x.shape * 2)
+
+    function = (lambda x: np.sum(made.function(x))) if second else made.function
+    pair = kept.pair
+    claim = lambda x: diagonal(gradient_of(pair, x, *kept.args[1:], **kept.kwargs))
+    return _made(kept, function, claim, lambda x: diagonal(kept.returned), made.values)
+
+
+def _along(kept: Kept) -> Stated:
+    """A product with the Hessian: `gradient` takes the point and a vector."""
+    pair, more = kept.pair, kept.args[2:]
+    return _made(
+        kept, lambda x: value_of(pair, x, *more), lambda x, p: gradient_of(pair, x, p, *more, **kept.kwargs), None,
+        {_name(pair, 0): _floats(kept.args[0])},
+    )  # fmt: skip
+
+
+def _weighted(kept: Kept) -> Stated:
+    """A constraint's Hessian: that of the sum of its values, each times its multiplier."""
+    pair, v = kept.pair, np.asarray(kept.args[1])
+    return _made(
+        kept, lambda x: np.sum(v * np.atleast_1d(value_of(pair, x))),
+        lambda x: gradient_of(pair, x, v, *kept.args[2:], **kept.kwargs), lambda x: kept.returned,
+        {_name(pair, 0): _floats(kept.args[0])},
+    )  # fmt: skip
+
+
+def _curve(kept: Kept) -> Stated:
+    """A curve that is fitted: a function of the abscissae, and then of each parameter."""
+    pair, t = kept.pair, kept.args[0]
+    return _made(
+        kept, lambda p: value_of(pair, t, *p), lambda p: gradient_of(pair, t, *p, **kept.kwargs), lambda p: kept.returned,
+        {"p": np.array(kept.args[1:], dtype=float)},
+    )  # fmt: skip
+
+
+def _mesh(kept: Kept) -> Stated:
+    """The right-hand side of a boundary value problem at every node of a mesh: the Jacobian is a block for each node."""
+    pair, (x, y) = kept.pair, kept.args[:2]
+    chosen = np.unique(np.linspace(0, x.size - 1, min(_MOST_NODES, x.size)).astype(int))
+    x, y, p = x[chosen], y[:, chosen], kept.args[2:]
+    n, m = y.shape
+
+    def blocks(result: Any, chosen: Any) -> Any:
+        by_y, by_p = result if p else (result, None)
+        found = np.zeros((n, m, n, m))
+        for k in range(m):
+            found[:, k, :, k] = np.asarray(by_y)[:, :, chosen[k]]
+        return (found, np.moveaxis(np.asarray(by_p)[:, :, chosen], 1, 2)) if p else found
+
+    def function(y: Any, *p: Any) -> Any:
+        return value_of(pair, x, y, *p)
+
+    def claim(y: Any, *p: Any) -> Any:
+        return blocks(gradient_of(pair, x, y, *p, **kept.kwargs), range(m))
+
+    values = {"y": y, **({"p": np.asarray(p[0])} if p else {})}
+    if not p:
+        return _made(kept, lambda y: function(y), lambda y: claim(y), lambda y: blocks(kept.returned, chosen), values)
+    returned = lambda y, p: blocks(kept.returned, chosen)
+    return _made(kept, lambda y, p: function(y, p), lambda y, p: claim(y, p), returned, values)
+
+
+def _ends(kept: Kept) -> Stated:
+    """The boundary conditions of a boundary value problem: by the values at both ends, and by the parameters."""
+    pair = kept.pair
+    values = dict(zip(("ya", "yb", "p"), map(_floats, kept.args), strict=False))
+    if "p" in values:
+        return _made(
+            kept, lambda ya, yb, p: value_of(pair, ya, yb, p), lambda ya, yb, p: tuple(gradient_of(pair, ya, yb, p)),
+            lambda ya, yb, p: tuple(kept.returned), values,
+        )  # fmt: skip
+    return _made(
+        kept, lambda ya, yb: value_of(pair, ya, yb), lambda ya, yb: tuple(gradient_of(pair, ya, yb)),
+        lambda ya, yb: tuple(kept.returned), values,
+    )  # fmt: skip
+
+
+def _made(kept: Kept, function: Any, claim: Any, returned: Any, values: dict[str, Any]) -> Stated:
+    """Return what is stated, with functions that have the names and the places of the user's."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(name, kind) for name in values]
+    more = [inspect.Parameter("vector", kind)] if kept.pair.convention == "along" else []
+    function = _of(kept, kept.pair.function, function, parameters)
+    claims = [
+        _of(kept, kept.pair.gradient, each, [*parameters, *more]) for each in (claim, returned) if each is not None
+    ]
+    return Stated(function, claims[0], claims[1] if len(claims) > 1 else None, values, kept.pair.kind)
+
+
+def _of(kept: Kept, users: Any, ours: Any, parameters: list[inspect.Parameter]) -> Any:
+    """Return a function of ours under the name of the user's; messages about it name the user's file and line.
+
+    Each call begins with what the user's objects held at the kept call: a function may leave values in them.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        kept.state.rebind()
+        return ours(*args, *kwargs.values())
+
+    call.__wrapped__ = users  # type: ignore[attr-defined]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    name = getattr(users, "__qualname__", type(users).__name__).replace("<locals>.", "")
+    call.__name__ = call.__qualname__ = name
+    call.__module__ = getattr(users, "__module__", None) or call.__module__
+    return call
+
+
+def _name(pair: Pair, position: int) -> str:
+    """Return the name that the user's function has for an argument."""
+    try:
+        names = [p.name for p in inspect.signature(pair.function).parameters.values() if p.kind is not p.VAR_POSITIONAL]
+    except (TypeError, ValueError):
+        names = []
+    return names[position] if position < len(names) else "x"
+
+
+def _floats(x: Any) -> Any:
+    """Return an argument as an array of floats; scalars stay scalars."""
+    array = np.asarray(x)
+    return array.astype(float)[()] if array.dtype.kind in "iub" else array[()]
+
+
+def _fitting(g: Any, value: Callable[[], Any], x: Any, kind: str) -> Any:
+    """Return a derivative without, or with, the axes of length 1 by which scipy does not tell shapes apart."""
+    if kind == "hess" or hasattr(g, "toarray") or hasattr(g, "matmat"):
+        return g
+    g = np.asarray(g)
+    wanted = np.shape(value()) + np.shape(x)
+    if g.shape != wanted and [n for n in g.shape if n != 1] == [n for n in wanted if n != 1]:
+        return g.reshape(wanted)
+    return g
+
+
+_CONVENTIONS: dict[Convention, Callable[[Kept], Stated]] = {
+    "plain": _plain, "transposed": _transposed, "elementwise": _elementwise, "along": _along, "weighted": _weighted,
+    "curve": _curve, "mesh": _mesh, "ends": _ends,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Checks kept calls, each with these settings."""
+
+    settings: Settings
+
+    def row(self, recorded: Recorded, kept: Kept) -> CheckRow:
+        """Return the check of one kept call; every error is an answer too."""
+        begun = time.perf_counter()
+        name = recorded.definition.name
+        try:
+            with as_it_was(kept.state), np.errstate(all="ignore"):
+                document = encode(self._report(recorded, kept))
+        except GradcliError as error:
+            document = encode(error_report(error))
+        except (Exception, SystemExit) as error:  # whatever the user's code raises when it is called again
+            says = f"it cannot be called again: {type(error).__name__}: {message_of(error)[:300]}"
+            document = encode(error_report(FunctionFailed(says)))
+        return row_of(name, recorded.of or name, document, time.perf_counter() - begun)
+
+    def _report(self, recorded: Recorded, kept: Kept) -> CheckReport:
+        if kept.pair.convention == "framework":
+            return self._of_framework(recorded, kept)
+        what = stated(kept)
+        if what.returned is None:
+            return self._check(what, what.claim)
+        same = _same(what.claim(**what.values), what.returned(**what.values))
+        steady = None if kept.value is None else _same(value_at(kept), kept.value)
+        now = self._check(what, what.claim)
+        if steady is False:
+            return _with(now, _changed(_VALUE, "what it reads besides its arguments was changed after the call"))
+        if same:
+            cause = _cause(recorded, kept) if now.verdict == Verdict.FAIL else None
+            return now if cause is None else _with(now, _state(f"call {kept.number:,} {cause}", Severity.ERROR))
+        then = self._check(what, what.returned)
+        if then.verdict == Verdict.PASS:
+            return _with(now, _state(_RIGHT_THEN, Severity.WARNING))
+        if steady is None:
+            return _with(now, _changed(_UNKNOWN))
+        cause = _cause(recorded, kept) or "depends on earlier calls"
+        if any(_has_changed(other) for other in recorded.kept() if other.pair.convention == kept.pair.convention):
+            return _with(now, _changed(_ELSEWHERE))
+        says = f"call {kept.number:,} returned another gradient than the same input gives now: it {cause}"
+        return _with(then, _state(says, Severity.ERROR))
+
+    def _of_framework(self, recorded: Recorded, kept: Kept) -> CheckReport:
+        """Check a custom gradient of a framework, and what its backward pass returned when it ran."""
+        name = kept.pair.options["framework"]
+        own = framework(name)
+        request = self._request(own, recorded, kept, Placed(KNOWN[name].dtype))
+        if name == "torch":
+            request = dataclasses.replace(
+                request, own=None
+            )  # its other derivatives are not those that the program used
+        report = check(request)
+        said = repeated(kept)
+        return report if said is None or report.verdict == Verdict.FAIL else _with(report, said)
+
+    def _request(self, own: Framework, recorded: Recorded, kept: Kept, placed: Placed) -> Request:
+        text, seed = recorded.of or recorded.definition.name, self.settings.options.seed
+        args, kwargs = _as_tensors((kept.args, kept.kwargs), own, placed)
+        call = Call(text, kept.pair.function, args, kwargs, constants=kept.constants)
+        try:
+            found = located_call(call, own, placed, seed)
+        except FunctionFailed as error:
+            if placed.dtype == "float32" or not takes_less(error.what, PLAIN):
+                raise
+            return self._request(own, recorded, kept, Placed("float32"))
+        if not found.wrt:
+            raise BadPoint(
+                f"{text} was called with nothing to differentiate", do="it is checked where a gradient is asked for"
+            )
+        request = request_for(dataclasses.replace(found, chosen=True), None, self.settings)
+        return with_cotangent(request, found) or request
+
+    def _check(self, what: Stated, claim: Callable[..., Any]) -> CheckReport:
+        found = function_at(what.function, what.function.__name__, [{WHOLE: what.values}], self._locate)
+        return check(request_for(found, Claiming(what.kind, claim), self.settings))
+
+    @property
+    def _locate(self) -> LocateOptions:
+        return LocateOptions(self.settings.options.seed, stepping=self.settings.stepping)
+
+
+def _as_tensors(values: Any, own: Framework, placed: Placed) -> Any:
+    """Return values with tensors of a framework for arrays, which were kept as those of numpy."""
+    node, leaves = taken_apart("", values)
+    tensors = {path: own.tensor(x, placed) if isinstance(x, np.ndarray) else x for path, x in leaves.items()}
+    return put_together(node, tensors)
+
+
+def _with(report: CheckReport, said: Finding) -> CheckReport:
+    """Return a report with one more finding, and the verdict that it leads to: a warning changes none."""
+    verdict = {Severity.ERROR: Verdict.FAIL, Severity.INCONCLUSIVE: Verdict.INCONCLUSIVE}.get(
+        said.severity, report.verdict
+    )
+    points = tuple(dataclasses.replace(p, findings=(said, *p.findings), verdict=verdict) for p in report.points)
+    return dataclasses.replace(report, points=points, verdict=verdict, exit_status=int(_STATUS[verdict]))
+
+
+def _changed(says: str, hint: str | None = None) -> Finding:
+    return finding(Kind.CHANGED_SINCE, Severity.INCONCLUSIVE, says, hint=hint)
+
+
+def _state(says: str, severity: Severity) -> Finding:
+    return finding(Kind.EARLIER_CALLS, severity, says)
+
+
+def _has_changed(kept: Kept) -> bool:
+    """Whether the function has another value now than it had at a kept call."""
+    if kept.value is None:
+        return False
+    with as_it_was(kept.state):
+        return not _same(value_at(kept), kept.value)
+
+
+def _cause(recorded: Recorded, kept: Kept) -> str | None:
+    """Return the likely cause why a gradient was wrong at one call and not at another, None if none is seen."""
+    earlier = [other for other in recorded.kept() if other.number < kept.number and other.process == kept.process]
+    if all(_same(other.returned, kept.returned) for other in recorded.kept()):
+        earlier = []  # a constant gradient is no cache
+    for other in earlier:
+        if other.pair.convention == kept.pair.convention and _same(other.returned, kept.returned):
+            return f"returned the gradient of call {other.number:,}, as from a cache that is out of date"
+    if kept.changes_input:
+        return "changed its input in place"
+    if kept.reuses_array:
+        return "returned the array of an earlier call, which each call overwrites"
+    return None
+
+
+def _same(x: Any, y: Any) -> bool:
+    """Whether two results are equal but for rounding."""
+    if isinstance(x, tuple | list) and isinstance(y, tuple | list) and len(x) == len(y) and any(map(np.ndim, x)):
+        return all(map(_same, x, y))
+    x, y = (np.asarray(each.toarray() if hasattr(each, "toarray") else each) for each in (x, y))
+    if x.shape != y.shape:
+        x, y = np.squeeze(x), np.squeeze(y)
+    if x.shape != y.shape:
+        return False
+    if x.dtype.kind not in "fc" and y.dtype.kind not in "fc":
+        return bool(np.array_equal(x, y))
+    largest = float(np.max(np.abs(x), initial=0.0))
+    return bool(np.allclose(x, y, rtol=0.0, atol=_SAME * largest, equal_nan=True))
 
 
 def report_of(

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradcli.project.discovery import bodies
-from gradcli.project.discovery.found import Declared
-from gradcli.project.discovery.project import Project
+from gradcli.project.discovery.project import Declared, Project
 from gradcli.project.discovery.source import Class, Definition, Source, dotted, last_name
 from gradcli.words import DerivativeKind, FoundBy
 

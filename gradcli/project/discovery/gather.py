@@ -22,8 +22,7 @@ from gradcli.project.discovery.bodies import (
     stopped,
 )
 from gradcli.project.discovery.custom import Covered, Custom, checks_of, custom_gradients
-from gradcli.project.discovery.found import Declared, Found, Parameter
-from gradcli.project.discovery.project import Project
+from gradcli.project.discovery.project import Declared, Found, Parameter, Project
 from gradcli.project.discovery.source import PASSED, Class, Definition, Source, last_name
 from gradcli.words import DerivativeKind, FoundBy
 

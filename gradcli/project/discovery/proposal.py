@@ -6,7 +6,7 @@ import keyword
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
-from gradcli.project.discovery.found import Found, Parameter
+from gradcli.project.discovery.project import Found, Parameter
 
 CUSTOM = ("torch", "jax", "tensorflow", "mlx")
 _KEYS = ("grad", "jac", "hess", "hvp", "jvp", "vjp")

@@ -8,9 +8,8 @@ import sys
 from typing import NoReturn
 
 from gradcli.process.apart import status_of
-from gradcli.process.bytecode import compile_from_source
 from gradcli.process.process import LENGTH, adopt_orphans, die_with, framed, inherited, leave_stacks_in, write_all
-from gradcli.process.threads import set_threads
+from gradcli.process.threads import compile_from_source, set_threads
 
 _exit = os._exit
 

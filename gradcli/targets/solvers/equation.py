@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.arithmetic.program import record
 from gradcli.errors import GradcliError, NoRule, TraceEnded
-from gradcli.rules.implicit import SOLUTION
+from gradcli.rules.decompositions import SOLUTION
 from gradcli.rules.shaping import as_value
 from gradcli.targets.replacement_scope import stand_ins, untraced, users_modules
 from gradcli.targets.solver_tolerances import solvers_watched

@@ -14,7 +14,7 @@ from gradcli.tracing.tracer import plain
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 CASES = pytest.importorskip("tests.frameworks.jax.cases", reason="JAX is not installed").CASES
-evaluate = pytest.importorskip("gradcli.frameworks.jax.evaluate")
+evaluate = pytest.importorskip("gradcli.frameworks.jax.record")
 TABLE: dict[str, Callable[..., Any]] = evaluate.TABLE
 
 NO_GRADIENT = {"reduction: segment_prod", "matrix: symmetric_product"}  # of JAX's own

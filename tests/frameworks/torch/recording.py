@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from gradcli.arithmetic.program import value_and_pulled
-from gradcli.frameworks.recorder import RecordedSteps
+from gradcli.frameworks.framework import RecordedSteps
 from gradcli.frameworks.torch.record import host, recorded
 from gradcli.targets.structure import taken_apart
 

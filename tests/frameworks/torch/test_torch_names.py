@@ -9,8 +9,7 @@ import pytest
 
 from gradcli.errors import BadExpression, GradcliError
 from gradcli.targets.expression import Expression
-from gradcli.targets.names import FUNCTIONS
-from gradcli.targets.torch_names import OF_TORCH
+from gradcli.targets.names import FUNCTIONS, OF_TORCH
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 F: Any = torch.nn.functional

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gradcli.project.discovery.finder import findings_of
-from gradcli.project.discovery.found import Findings
-from gradcli.project.discovery.reader import read
+from gradcli.project.discovery.project import Findings
+from gradcli.project.discovery.reader import findings_of, read
 
 HEAD = "import numpy as np\nfrom scipy.optimize import minimize, least_squares, newton\n"
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from gradcli.errors import BadOption, GradcliError
-from gradcli.project.discovery import finder, reader
-from gradcli.project.discovery.finder import find
+from gradcli.project.discovery import reader
+from gradcli.project.discovery import reader as finder
 from gradcli.project.discovery.project import python_files
+from gradcli.project.discovery.reader import find
 from tests.project.discovery.reading import written
 from tests.rows import for_rows
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gradcli.errors import BadOption
-from gradcli.project.suite import baseline
-from gradcli.project.suite.baseline import Baseline, Known
+from gradcli.project.suite import selection
+from gradcli.project.suite.selection import Baseline, Known
 from gradcli.report.suite import CheckRow, row_of
 from tests.conftest import gradcli
 
@@ -29,8 +29,8 @@ def _rows() -> dict[str, CheckRow]:
 
 def test_it_is_written_and_read_without_numbers(rows: dict[str, CheckRow], tmp_path: Path) -> None:
     found = Baseline().updated([*rows.values()], [*rows])
-    baseline.write(tmp_path / "known.json", found)
-    assert baseline.read(tmp_path / "known.json") == found
+    selection.write(tmp_path / "known.json", found)
+    assert selection.read(tmp_path / "known.json") == found
     assert found.checks == (Known("kink", "", "inconclusive", "kink"), Known("sign: of x", "x", "fail", "sign"))
     assert all(found.covers(rows[name]) == (name != "good") for name in rows)
 
@@ -51,7 +51,7 @@ def test_every_reason_of_every_point_is_listed(rows: dict[str, CheckRow]) -> Non
     assert known.covers(rows["kink"]) and not known.covers(both)
     failed = {**rows["sign: of x"].document["points"][0]}
     mixed = row_of("m", "f", {**document, "verdict": "fail", "exit_status": 1, "points": [failed, point]}, 0.1)
-    assert {known.kind for known in baseline.reasons(mixed)} == {"fail", "inconclusive"}
+    assert {known.kind for known in selection.reasons(mixed)} == {"fail", "inconclusive"}
 
 
 def test_what_no_longer_fails_is_stale(rows: dict[str, CheckRow]) -> None:
@@ -66,4 +66,4 @@ def test_what_no_longer_fails_is_stale(rows: dict[str, CheckRow]) -> None:
 def test_what_is_no_baseline_is_refused(tmp_path: Path, text: Any) -> None:
     (tmp_path / "known.json").write_text(text)
     with pytest.raises(BadOption, match="is no baseline"):
-        baseline.read(tmp_path / "known.json")
+        selection.read(tmp_path / "known.json")
