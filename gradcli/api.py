@@ -28,7 +28,7 @@ from gradcli.request.target_text import is_python
 from gradcli.rules.kinds import Partial
 from gradcli.study.later_walk import with_later_walk
 from gradcli.targets.call import Call, Calls, Function, Wrt, as_float, own
-from gradcli.targets.checkpoint import checkpoint
+from gradcli.targets.derived import checkpoint
 from gradcli.targets.expression import Expression
 from gradcli.targets.loading import load
 from gradcli.targets.points import WHOLE

@@ -9,9 +9,9 @@ import numpy as np
 from gradcli.checks.causes import Cause, Verified
 from gradcli.checks.evidence import ratios
 from gradcli.checks.inner_gradients import checked_parts
+from gradcli.checks.kernel_scenarios import Reference, Side, computed_by
 from gradcli.checks.narrow_formats import exactness, limit_of_wide, rooms, scaled
 from gradcli.checks.native import FrameworkClaim, with_function
-from gradcli.checks.reference_comparison import Reference, Side, computed_by
 from gradcli.checks.request import Request
 from gradcli.checks.structure import along
 from gradcli.errors import BadOption, FunctionFailed, GradcliError, NotSupported

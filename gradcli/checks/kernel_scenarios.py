@@ -1,40 +1,267 @@
 """Compare an implementation with its reference in the circumstances in which kernels go wrong: each is a row."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from gradcli.arithmetic.perturbed_run import Shake, shaken
+from gradcli.arithmetic.program import Program, record
+from gradcli.checks.evidence import LESS_EXACT, ratios
 from gradcli.checks.narrow_formats import limit_of_wide
-from gradcli.checks.native import FrameworkClaim, with_function
-from gradcli.checks.reference_comparison import (
-    RAISED,
-    VALUE,
-    Quantities,
-    Reference,
-    Side,
-    WideSide,
-    computed_by,
-    quantities,
-)
+from gradcli.checks.native import FrameworkClaim, weights, with_function
 from gradcli.checks.request import Request
-from gradcli.errors import GradcliError
+from gradcli.errors import GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS as FORMATS
 from gradcli.frameworks.framework import Run
 from gradcli.frameworks.native import native_of
-from gradcli.modes.rounding import EPS
+from gradcli.modes.bounds import at_least, undecided_if_raised
+from gradcli.modes.claim import GRANT, TYPICAL
+from gradcli.modes.rounding import EPS, errors_change, loses_as_many_digits
+from gradcli.report import numbers
 from gradcli.report.check import CheckReport, Comparison
-from gradcli.report.common import finding
+from gradcli.report.common import ABSENT, finding
 from gradcli.report.native import Aspect
 from gradcli.targets.derived import root_of
+from gradcli.targets.facts import Function, of
 from gradcli.targets.python import PythonFunction, message_of
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import plain
 from gradcli.words import Exit, Kind, Severity, Verdict
 
 Values = Mapping[str, Any]
 _MOST_TEXT = 100  # characters of an error's message in a row
 _CHANGES = (0.5, 1.5)  # factors between which values are changed: signs and zeros stay
+
+
+# What an implementation and its reference compute at any values of the inputs, and how far apart rounding may set them.
+
+VALUE = "value"
+RAISED = (GradcliError, RuntimeError, TypeError, ValueError, IndexError)  # by an implementation or its reference
+_RUNS = 8  # with random rounding errors, from which typical errors are estimated
+_SUMS = 64.0  # ulps of the largest entry: what sums that are not kept in a wider format may be off
+_MORE = 3.0  # times the error at the point: what a less exact implementation may be off at other values
+Quantities = dict[str, Any]  # the value of f as a vector, and the gradient of <w, f> by input
+
+
+class Reference:
+    """What the reference computes in float64, and the typical errors of its formula in a format of machine epsilon `eps`.
+
+    `rounds_like` is a function with the same formula in other formats, if the errors are those of that. Results are kept by the
+    mapping of values, as long as this object lives.
+    """
+
+    def __init__(
+        self,
+        f: Function,
+        point: Values,
+        wrt: tuple[str, ...],
+        seed: int,
+        eps: float,
+        rounds_like: PythonFunction | None = None,
+    ) -> None:
+        self.f, self.point, self.wrt, self.seed, self.eps = f, point, wrt, seed, eps
+        self.rounds_like = rounds_like or f
+        self._kept: dict[int, tuple[Values, Program, Quantities]] = {}
+        self._typical: dict[int, Quantities] = {}
+
+    def weights(self, values: Values) -> Any:
+        """Return the weights w of the outputs; 1 for a scalar."""
+        y = self.f(values)
+        return np.float64(1.0) if shape(y) == () else weights(self.seed, y)
+
+    def right(self, values: Values) -> Quantities:
+        """Return the value and the gradient. Raises GradcliError if f does not take these values, or cannot be traced."""
+        return self._recorded(values)[2]
+
+    def _recorded(self, values: Values) -> tuple[Values, Program, Quantities]:
+        if id(values) not in self._kept:
+            program = record(of(self.f, values, self.wrt), [values[name] for name in self.wrt])
+            self._kept[id(values)] = values, program, self._of(program, values)
+        return self._kept[id(values)]
+
+    def _of(self, program: Program, values: Values) -> Quantities:
+        bars = program.pull(self.weights(values))
+        found = {VALUE: np.ravel(np.asarray(plain(program.y), dtype=float))}
+        return found | {name: np.asarray(bar) for name, bar in zip(self.wrt, bars, strict=True)}
+
+    def typical(self, values: Values) -> Quantities:
+        """Return the root mean square of the errors that random roundings make."""
+        if id(values) not in self._typical:
+            exact, runs = self._rounded(values)
+            roots = {
+                key: np.sqrt(np.mean([np.square(np.nan_to_num(run[key] - x)) for run in runs], axis=0))
+                for key, x in exact.items()
+            }
+            self._typical[id(values)] = {key: at_least(x, exact[key], self.eps) for key, x in roots.items()}
+        return self._typical[id(values)]
+
+    def _rounded(self, values: Values) -> tuple[Quantities, list[Quantities]]:
+        """Return the quantities without rounding errors, and some runs with random ones."""
+        f, native = self.rounds_like, native_of(self.rounds_like)
+        if native is not None and isinstance(f, PythonFunction):
+            rounding = [with_function(f, native.with_rounding(run)) for run in range(_RUNS)]
+            try:
+                return self._run(f, values), [self._run(g, values) for g in rounding]
+            except NotSupported:  # it is not known how one of its operations rounds
+                pass
+        _, program, exact = self._recorded(values)
+        shakes = [Shake(self.seed + run, 0.5 * self.eps / EPS) for run in range(_RUNS)]
+        with undecided_if_raised():
+            return exact, [self._of(shaken(program, shake, kernels=False), values) for shake in shakes]
+
+    def _run(self, f: Function, values: Values) -> Quantities:
+        return self._of(record(of(f, values, self.wrt), [values[name] for name in self.wrt]), values)
+
+
+class Side:
+    """An implementation in one format beside its reference.
+
+    `compute(values)` returns its quantities. `narrow` is the machine epsilon of the format that is asked about, `eps` that of
+    the format in which this side computes. `off` is the largest error at the point, in typical errors.
+    """
+
+    def __init__(
+        self, reference: Reference, compute: Callable[[Values], Quantities], own: FrameworkClaim | None, eps: float
+    ) -> None:
+        self.reference, self.compute, self.own, self.eps = reference, compute, own, eps
+        self.granted = TYPICAL if eps > EPS else GRANT
+        self.sums = _SUMS if eps <= FORMATS["float32"] else 0.0
+        self.wider: Side | None = None
+        self.off = 0.0
+
+    def row(self, name: str, found: Quantities, values: Values) -> Aspect:
+        """Return how the quantities found at some values compare with the reference's."""
+        right, typical = self.reference.right(values), self.reference.typical(values)
+        over = {}
+        for key, x in found.items():
+            y = right[key]
+            if np.shape(x) != np.shape(y):
+                return Aspect(name, "wrong", message=f"{_named(key)} has shape {np.shape(x)}, not {np.shape(y)}")
+            if np.any(~np.isfinite(x) & np.isfinite(y)):
+                return Aspect(name, "wrong", message=f"{_named(key)} is not finite where the reference's is")
+            least = self.eps * np.maximum(np.abs(y), self.sums * np.max(np.abs(y), initial=0.0))
+            mask = np.abs(x - y) > max(self.granted, _MORE * self.off) * typical[key] + least
+            if np.any(mask):
+                over[key] = mask
+        if not over:
+            return Aspect(name, "agrees", message=self._in_words(found, values) if self.eps > EPS else ABSENT)
+        error, key = max((relative(found[key], right[key]), key) for key in over)
+        if self._is_rounding(found, values, over, error):
+            return Aspect(name, "differs", error, message=self._in_words(found, values))
+        return off_by(name, key, error)
+
+    def largest_ratio(self, found: Quantities, values: Values) -> float:
+        """Return the largest error of an entry in typical errors of the reference's formula."""
+        return ratios(found, self.reference.right(values), self.reference.typical(values), self.eps / EPS)[1]
+
+    def _in_words(self, found: Quantities, values: Values) -> str:
+        ratio, _ = ratios(found, self.reference.right(values), self.reference.typical(values), self.eps / EPS)
+        more = "right, but " if ratio > LESS_EXACT else ""
+        return f"{more}{numbers.two(ratio)} times the reference's error"
+
+    def _is_rounding(self, found: Quantities, values: Values, over: Quantities, error: float) -> bool:
+        """Whether the errors are those of rounding: much smaller in a wider format, or changing between nearby points."""
+        try:
+            same = self.compute(values)
+        except RAISED:
+            return False
+        for key, mask in over.items():  # a mistake of one run alone, such as a stale buffer, is none of rounding
+            if np.shape(same[key]) != np.shape(mask) or not np.allclose(
+                same[key][mask], found[key][mask], rtol=1e-3, atol=0.0
+            ):
+                return False
+        if self.wider is not None:
+            try:
+                wide = self.wider.compute(values)
+            except RAISED:
+                return False
+            right = self.reference.right(values)
+            least = max(relative(wide[key], right[key]) for key in over)
+            if loses_as_many_digits(error, least, self.eps, self.wider.eps):
+                return True
+        return changes(self, over, values, self.eps)
+
+
+class WideSide(Side):
+    """An implementation in a wider format than the one that is asked about, of machine epsilon `narrow`.
+
+    It may compute in float32, or in the narrow format, whatever the format of its inputs.
+    """
+
+    def __init__(
+        self,
+        reference: Reference,
+        compute: Callable[[Values], Quantities],
+        own: FrameworkClaim,
+        narrow: float,
+        limit: float,
+    ) -> None:
+        super().__init__(reference, compute, own, EPS)
+        self.narrow, self.limit = narrow, limit
+
+    def row(self, name: str, found: Quantities, values: Values) -> Aspect:
+        """Return whether the quantities found in the wider format are right, to the digits of float32."""
+        right = self.reference.right(values)
+        errors = {
+            key: relative(x, right[key]) if np.shape(x) == np.shape(right[key]) else np.inf for key, x in found.items()
+        }
+        error, key = max((error, key) for key, error in errors.items())
+        if error <= self.limit:
+            return Aspect(name, "agrees")
+        over = {key: np.abs(x - right[key]) > self.limit * np.max(np.abs(right[key])) for key, x in found.items()}
+        if np.isfinite(error) and changes(self, over, values, self.narrow):
+            return Aspect(name, "agrees")
+        wrong = off_by(name, key, error)
+        return Aspect(name, "wrong", error, message=f"{wrong.message}, in a wider format")
+
+
+def changes(side: Side, over: Quantities, values: Values, eps: float) -> bool:
+    """Whether the errors in the entries `over` change between nearby points, as rounding errors do."""
+
+    def off(moved: Values) -> Any | None:
+        try:
+            ours, right = side.compute(moved), side.reference.right(moved)
+        except RAISED:
+            return None
+        if any(np.shape(ours[key]) != np.shape(mask) for key, mask in over.items()):
+            return None
+        return np.concatenate([np.ravel(ours[key] - right[key])[np.ravel(mask)] for key, mask in over.items()])
+
+    return bool(errors_change(off, values, side.reference.wrt, side.reference.seed, eps))
+
+
+def computed_by(own: FrameworkClaim, reference: Reference) -> Callable[[Values], Quantities]:
+    """Return a function of the inputs that computes the quantities by a framework."""
+
+    def compute(values: Values) -> Quantities:
+        framework, w = own.native.framework, reference.weights(values)
+        value, bars = framework.pulled(own.flat(values), own.tensors(values), w, own.native.seed)
+        return quantities(own.wrt, Run("", [], value, bars))
+
+    return compute
+
+
+def quantities(wrt: tuple[str, ...], run: Run) -> Quantities:
+    """Return the value and the gradients of a run of the framework."""
+    return {VALUE: np.ravel(run.value), **dict(zip(wrt, run.gradient, strict=True))}
+
+
+def off_by(name: str, key: str, error: float) -> Aspect:
+    """Return the row of a quantity that is wrong."""
+    return Aspect(name, "wrong", error, message=f"{_named(key)} is off by {numbers.power(error)} of its largest entry")
+
+
+def _named(key: str) -> str:
+    return "the value" if key == VALUE else f"the gradient by {key}"
+
+
+def relative(x: Any, y: Any) -> float:
+    """Return the largest difference, relative to the largest entry of `y`."""
+    largest = float(np.max(np.abs(y), initial=0.0))
+    return float(np.max(np.abs(x - y), initial=0.0)) / (largest or 1.0)
 
 
 def compared(request: Request, report: CheckReport) -> CheckReport:

@@ -1,7 +1,7 @@
 """`gradcli grad`."""
 
 from gradcli.cli.output import DATA, emit, output
-from gradcli.cli.question import answered
+from gradcli.cli.target_requests import answered
 from gradcli.cli.world import World
 from gradcli.request.options import Options
 

@@ -12,7 +12,7 @@ def modes(world: World, options: Options) -> int:
 
     Formats: text, json, ndjson, markdown, csv.
     """
-    from gradcli.study.listing import available_modes
+    from gradcli.study.accuracy import available_modes
 
     emit(available_modes(), output(FORMATS, options, world), world)
     return 0

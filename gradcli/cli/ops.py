@@ -30,7 +30,7 @@ def ops(world: World, name: str | None, options: Options) -> int:
 
     Formats: text, json, ndjson, markdown, csv.
     """
-    from gradcli.study.listing import known_operations
+    from gradcli.study.accuracy import known_operations
 
     to = output(FORMATS, options, world)
     if options.check:

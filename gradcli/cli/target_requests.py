@@ -2,14 +2,21 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, BadPoint, GradcliError
 from gradcli.request.options import Options, claim_of
 from gradcli.request.target_text import ASSIGNMENT, folded, is_python
-from gradcli.targets.target_request import TargetRequest, written_value
+from gradcli.targets.target_request import TargetRequest, checked_point_texts, written_value
+
+if TYPE_CHECKING:
+    from gradcli.modes.mode import Question
+
+Report = TypeVar("Report")
+
 
 # in words joined by newlines: x = 1, x =1, x= 1, x == 1
 _SPACED_ASSIGNMENT = re.compile(r"^(?P<name>[^\W\d]\w*)(?:\n=+|\n?==|=(?=\n|$))\n?(?P<value>.*)$", re.MULTILINE)
@@ -76,6 +83,9 @@ def _lines(
                 if text.startswith("{")
                 else TargetRequest(text, at, claim, wrt, number)
             )
+
+
+# Run a study of one target at one point, for `grad` and `trace`.
 
 
 def own_values(found: Sequence[TargetRequest], common: Sequence[str]) -> list[TargetRequest]:
@@ -158,3 +168,26 @@ def _object(
     return TargetRequest(
         found["target"], points, claimed, found.get("wrt", wrt), number, values, texts_from_line=texts_from_line
     )
+
+
+def answered(
+    study: Callable[["Question"], Report], words: Sequence[str], options: Options, world: World, doing: str
+) -> Report:
+    """Return the report of a study of the target in `words` at its point; `doing` names the work while it runs.
+
+    Raises  NotSupported if the function cannot be traced, BadOption for several targets, and the errors of locating it.
+    """
+    from gradcli.checks.probe import LocateOptions, locate
+    from gradcli.modes.mode import Question
+    from gradcli.targets.points import numbers
+    from gradcli.targets.points import shapes as read_shapes
+
+    seed, shapes = options.seed, options.shapes
+    ask = only(target_requests(words, options, world))
+    with world.users_code(ask.target, seconds=options.time_limit), world.working(doing, options.quiet):
+        at = checked_point_texts(ask)
+        sizes = numbers(shapes, at, seed, target=ask.target)
+        found = locate(ask.target, at, LocateOptions(seed, read_shapes(shapes, sizes), wrt=ask.wrt, sizes=sizes))
+        q = Question(found.f, found.points[0], found.wrt, seed)
+        q.refuse_untraced()
+        return study(q)

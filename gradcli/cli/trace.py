@@ -3,7 +3,7 @@
 from functools import partial
 
 from gradcli.cli.output import emit, output
-from gradcli.cli.question import answered
+from gradcli.cli.target_requests import answered
 from gradcli.cli.world import World
 from gradcli.request.options import Options
 

@@ -20,7 +20,7 @@ from gradcli.rules.elementwise import INTEGER_POWER, RELU
 from gradcli.rules.linalg import EINSUM, MATMUL
 from gradcli.rules.reductions import SUM
 from gradcli.rules.shaping import GETITEM, JOIN, PUT, SCATTER, SELECT, is_simple
-from gradcli.tracing import heap
+from gradcli.tracing import shapes
 from gradcli.tracing.primitive import Primitive, named
 from gradcli.tracing.shapes import shape
 
@@ -50,7 +50,7 @@ class Written:
 
     def function(self) -> Callable[..., Any]:
         """Return the function: from the inputs' values to the results, and a number that is nan if any of them is."""
-        heap.reuse_pages()
+        shapes.reuse_pages()
         return compiled(self.text, self.space)
 
 

@@ -20,8 +20,7 @@ from gradcli.modes.solver_changes import SolverChanges, solvers_of
 from gradcli.modes.stairs import at_jumps, staircases
 from gradcli.modes.trace_test import random_weights
 from gradcli.request.point import Array
-from gradcli.targets.checkpoint import keeping
-from gradcli.targets.derived import gradient_in, root_of
+from gradcli.targets.derived import gradient_in, keeping, root_of
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import of
 from gradcli.targets.instructions import constants_up

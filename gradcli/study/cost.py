@@ -13,7 +13,7 @@ from gradcli.arithmetic.tape import CONSTANT, Line, read_by_rules
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import work
 from gradcli.request.point import Cost
-from gradcli.targets.checkpoint import inside, keeping
+from gradcli.targets.derived import inside, keeping
 from gradcli.tracing.cost import Operations
 from gradcli.tracing.primitive import Primitive
 from gradcli.tracing.shapes import Forgotten, shape, size

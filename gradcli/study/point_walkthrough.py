@@ -19,8 +19,7 @@ from gradcli.report.native import NativeReport, Part
 from gradcli.report.point_report import PointReport
 from gradcli.report.trace import TraceReport
 from gradcli.study.walkthrough import walkthrough
-from gradcli.targets.checkpoint import keeping
-from gradcli.targets.derived import gradient_in
+from gradcli.targets.derived import gradient_in, keeping
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import plain

@@ -18,7 +18,7 @@ from gradcli.study.cost import (
     recomputed,
 )
 from gradcli.targets.arguments import bound
-from gradcli.targets.checkpoint import checkpoint, keeping
+from gradcli.targets.derived import checkpoint, keeping
 from gradcli.targets.expression import Expression
 from gradcli.tracing.cost import Operations
 from tests.rows import for_rows

@@ -19,7 +19,7 @@ ELEMENTWISE = {name for name in WITH_RULES if all(isinstance(r, Partial | Factor
 
 @pytest.fixture(name="listed", scope="module")
 def _listed() -> Any:
-    from gradcli.study.listing import known_operations
+    from gradcli.study.accuracy import known_operations
 
     return known_operations(None)
 
