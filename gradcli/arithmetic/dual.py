@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gradcli.tracing import primitive as levels
-from gradcli.tracing.primitive import Params, Primitive, Value, kept, settled
+from gradcli.tracing.primitive import Params, Primitive, Value, kept, settled, sweep
 from gradcli.tracing.shapes import spread_like, zeros_like
 from gradcli.tracing.tracer import Tracer, defined
 
@@ -57,7 +56,7 @@ def jvp(f: Callable[..., Value], primals: Sequence[Value], tangents: Sequence[Va
     Shapes  each tangent has the shape of its primal; the derivative has the shape of the value.
     Raises  TraceEnded if f returns a value that it kept from an earlier trace.
     """
-    with levels.sweep() as level:
+    with sweep() as level:
         duals = [Dual(x, xdot, level) for x, xdot in zip(primals, tangents, strict=True)]
         y = settled(f(*duals))
         if isinstance(y, Dual) and y.level == level:

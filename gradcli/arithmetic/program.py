@@ -11,9 +11,8 @@ import numpy as np
 
 from gradcli.arithmetic.tape import CONSTANT, Ended, Line, Recorded, Tape
 from gradcli.errors import BadShape, Place, Span
-from gradcli.tracing import primitive as levels
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import Rule, Value, settled
+from gradcli.tracing.primitive import Rule, Value, settled, sweep
 from gradcli.tracing.provenance import place
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import SeldomCollected, Tracer
@@ -100,7 +99,7 @@ def _line_with(line: Line, changed: Mapping[int, Rule]) -> Line:
 def record(f: Callable[..., Value], xs: Sequence[Value], swept_once: bool = False) -> Program:
     """Run `f` on a new tape and return the program."""
     shapes.reuse_pages()
-    with SeldomCollected(), levels.sweep() as level:
+    with SeldomCollected(), sweep() as level:
         tape = Tape(level, swept_once)
         inputs = [tape.variable(x) for x in xs]
         y = settled(f(*inputs))

@@ -18,9 +18,8 @@ from gradcli.errors import TraceEnded
 from gradcli.rules.kinds import CAREFUL, LARGE, Factor, Partial, times
 from gradcli.rules.linalg import MATMUL
 from gradcli.rules.shaping import RESHAPE
-from gradcli.tracing import primitive as levels
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import HANDLERS, Params, Primitive, Value, kept, named
+from gradcli.tracing.primitive import HANDLERS, Params, Primitive, Value, kept, named, sweep
 from gradcli.tracing.provenance import HERE, is_users, position
 from gradcli.tracing.provenance import position as _position
 from gradcli.tracing.shapes import Forgotten, is_plain, shape, unbroadcast, zeros_like
@@ -351,7 +350,7 @@ def transpose(program: Callable[[Value], Value], x: Value, ybar: Value) -> Value
     """
     token = CAREFUL.set(False)  # inside a rule, zero times infinity is undefined
     try:
-        with levels.sweep() as level:
+        with sweep() as level:
             tape = Tape(level)
             xdot = tape.variable(zeros_like(x))
             y = program(xdot)

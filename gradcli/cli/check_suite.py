@@ -19,7 +19,6 @@ from gradcli.errors import BadOption, GradcliError, ProcessEnded
 from gradcli.project.discovery import proposal
 from gradcli.project.discovery.reader import find
 from gradcli.project.suite import selection
-from gradcli.project.suite import selection as baseline
 from gradcli.project.suite.config import (
     KEYS,
     Check,
@@ -304,8 +303,8 @@ class _Run:
         if self._baseline_path is None:
             return None
         if self._options.update_baseline and not self._baseline_path.exists():
-            return baseline.Baseline()
-        return baseline.read(self._baseline_path)
+            return selection.Baseline()
+        return selection.read(self._baseline_path)
 
     def _followed(self, rows: Iterator[CheckRow], chosen: Sequence[Check], known: "Baseline | None" = None) -> int:
         """Show rows as they come, write the end of the page, and return the status; Ctrl-C ends with what is there."""
@@ -348,7 +347,7 @@ class _Run:
         stale: tuple[str, ...] = ()
         status = status_of(rows)
         if known is not None and options.update_baseline:
-            baseline.write(self._baseline_path or Path(), known.updated(rows, declared))
+            selection.write(self._baseline_path or Path(), known.updated(rows, declared))
             status = worst([Exit.CONFIRMED, *(row.status for row in rows if row.verdict == "error")])
         elif known is not None:
             stale = known.stale(rows, declared)

@@ -13,10 +13,6 @@ import numpy as np
 
 from gradcli.errors import BadExpression, BadShape, NotSupported
 from gradcli.rules import composites, layers, linalg, reductions
-from gradcli.rules import layers as losses
-from gradcli.rules import layers as spelled
-from gradcli.rules import linalg as matrix_functions
-from gradcli.rules import linalg as norms
 from gradcli.rules.constants import MODULES
 from gradcli.rules.special import COMPOSITES, ORDERS, SAME
 from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, Primitive, Value, handler
@@ -227,7 +223,7 @@ def _linear(input: Value, weight: Value, bias: Value | None = None) -> Value:
 def _poisson(
     input: Value, target: Value, log_input: bool = True, *, eps: Value = 1e-8, reduction: str = "mean"
 ) -> Value:
-    return losses.poisson_nll_loss(input, target, log_input, eps, reduction)
+    return layers.poisson_nll_loss(input, target, log_input, eps, reduction)
 
 
 def _hinge_embedding_loss(input: Value, target: Value, margin: Value = 1.0, *, reduction: str = "mean") -> Value:
@@ -385,10 +381,10 @@ _OURS: dict[str, Callable[..., Any]] = {
     "layer_norm": composites.layer_norm, "softmax": reductions.softmax, "log_softmax": reductions.log_softmax,
     "logsumexp": reductions.logsumexp,
     # numpy's versions take the modulus of complex numbers, which is not analytic: the complex step would fail
-    "var": reductions.var, "std": reductions.std, "norm": norms.norm, "vdot": linalg.vdot,
+    "var": reductions.var, "std": reductions.std, "norm": linalg.norm, "vdot": linalg.vdot,
     "logdet": linalg.logdet, "vec": linalg.vec, "einsum": linalg.einsum,
-    "expm": matrix_functions.expm, "expm_frechet": matrix_functions.expm_frechet,
-    "logm": matrix_functions.logm, "sqrtm": matrix_functions.sqrtm,
+    "expm": linalg.expm, "expm_frechet": linalg.expm_frechet,
+    "logm": linalg.logm, "sqrtm": linalg.sqrtm,
     "zeros_like": composites.zeros_like, "ones_like": composites.ones_like, "power": np.power, "float_power": np.power,
     "cross": HANDLERS[np.cross],  # numpy's takes vectors of 2 entries too, which it gives up
     "matrix_power": matrix_power,
@@ -600,8 +596,7 @@ def _table() -> dict[str, Callable[..., Any]]:
     found |= {row.name: row for row in shown}
     found |= _of_numpy()
     found |= {name: PRIMITIVES[row] for name, row in SAME.items()}
-    for module in (spelled, layers, losses):
-        found |= _of_module(module)
+    found |= _of_module(layers)
     found |= CONSTRUCTORS | _OURS | {"linspace": np.linspace}
     found |= {name: as_number(row.fun) for name, row in PRIMITIVES.items() if row.constant and name in _TRUTHS}
     found |= {function.__name__: counting(function) for function in _COUNTING}
@@ -704,22 +699,22 @@ _FUNCTIONAL: dict[str, Call] = {
     "linear": _linear, "softmax": _implicit(reductions.softmax), "log_softmax": _implicit(reductions.log_softmax),
     "softmin": _implicit(layers.softmin), "scaled_dot_product_attention": _attention,
     "cross_entropy": _cross_entropy, "nll_loss": _nll_loss, "poisson_nll_loss": _poisson,
-    **{name: _of_target(getattr(losses, name)) for name in ("mse_loss", "l1_loss", "binary_cross_entropy", "soft_margin_loss")},
-    "smooth_l1_loss": lambda input, target, *, reduction="mean", beta=1.0: losses.smooth_l1_loss(
+    **{name: _of_target(getattr(layers, name)) for name in ("mse_loss", "l1_loss", "binary_cross_entropy", "soft_margin_loss")},
+    "smooth_l1_loss": lambda input, target, *, reduction="mean", beta=1.0: layers.smooth_l1_loss(
         input, target, reduction, beta
     ),
     "binary_cross_entropy_with_logits": lambda input, target, *, reduction="mean", pos_weight=1.0: (
-        losses.binary_cross_entropy_with_logits(input, target, reduction, pos_weight)
+        layers.binary_cross_entropy_with_logits(input, target, reduction, pos_weight)
     ),
-    "kl_div": lambda input, target, *, reduction="mean", log_target=False: losses.kl_div_loss(
+    "kl_div": lambda input, target, *, reduction="mean", log_target=False: layers.kl_div_loss(
         input, target, reduction, log_target
     ),
     "hinge_embedding_loss": _hinge_embedding_loss, "cosine_embedding_loss": _cosine_embedding_loss,
     "margin_ranking_loss": lambda input1, input2, target, margin=0.0, *, reduction="mean": (
-        losses.margin_ranking_loss(input1, input2, target, margin, reduction)
+        layers.margin_ranking_loss(input1, input2, target, margin, reduction)
     ),
     "triplet_margin_loss": lambda anchor, positive, negative, margin=1.0, p=2, *, reduction="mean": (
-        losses.triplet_margin_loss(anchor, positive, negative, margin, p, reduction)
+        layers.triplet_margin_loss(anchor, positive, negative, margin, p, reduction)
     ),
 }  # fmt: skip
 OF_TORCH: Mapping[str, Mapping[str, Call]] = {

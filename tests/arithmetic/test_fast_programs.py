@@ -13,7 +13,6 @@ import pytest
 
 import gradcli
 from gradcli.arithmetic import tape
-from gradcli.arithmetic import tape as liveness
 from gradcli.rules import kinds
 
 PROGRAMS = 200
@@ -58,13 +57,7 @@ def statement(rng: random.Random) -> str:
 
 @pytest.fixture(autouse=True)
 def _everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in (
-        (liveness, "_LARGE"),
-        (kinds, "_REUSED"),
-        (kinds, "LARGE"),
-        (kinds, "_BLOCK"),
-        (tape, "LARGE"),
-    ):
+    for module, name in ((tape, "_LARGE"), (kinds, "_REUSED"), (kinds, "LARGE"), (kinds, "_BLOCK"), (tape, "LARGE")):
         monkeypatch.setattr(module, name, 2)
 
 

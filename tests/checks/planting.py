@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import gradcli
-from gradcli.arithmetic import program as programs
+from gradcli.arithmetic import program as recorded
 from gradcli.report.check import CheckReport
 from gradcli.report.point_report import Diagnosis
 from gradcli.tracing.primitive import Rule
@@ -116,7 +116,7 @@ def with_planted(
     f: Callable[..., Any], at: Point, name: str, i: int, rule: Rules, source: str
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return the right gradient at the point, and that with another rule of one argument of a primitive on a line."""
-    program = programs.record(f, [np.asarray(x, dtype=float)[()] for x in at.values()])
+    program = recorded.record(f, [np.asarray(x, dtype=float)[()] for x in at.values()])
     lines = [
         k
         for k, line in enumerate(program.lines)
@@ -128,6 +128,6 @@ def with_planted(
     return lambda **_: dict(zip(at, right, strict=True)), lambda **_: dict(zip(at, wrong, strict=True))
 
 
-def _swept(program: programs.Program) -> list[Any]:
+def _swept(program: recorded.Program) -> list[Any]:
     with np.errstate(all="ignore"):
         return program.pull(np.float64(1))

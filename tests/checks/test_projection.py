@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradcli as package
-from gradcli.modes import claim as claimed
+from gradcli.modes import claim as claim_module
 from gradcli.modes import recording
 from tests.targets.test_loading import written
 
@@ -47,7 +47,7 @@ def _importable_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
 def _large(gradcli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Check a function of 10 entries with 100 outputs, where 1000 entries of Jacobian are too many."""
     monkeypatch.setattr(recording, "MOST_JACOBIAN", SMALL)
-    monkeypatch.setattr(claimed, "MOST_JACOBIAN", SMALL)
+    monkeypatch.setattr(claim_module, "MOST_JACOBIAN", SMALL)
     file = written(tmp_path, CODE)
     return lambda *more: gradcli("check", f"{file}:f", "x=linspace(0.1, 1, 10)", *QUICK, *more)
 
@@ -124,7 +124,7 @@ def test_a_lost_trace_is_judged_by_values_of_the_same_projection(
     gradcli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claim: str, status: int
 ) -> None:
     monkeypatch.setattr(recording, "MOST_JACOBIAN", SMALL)
-    monkeypatch.setattr(claimed, "MOST_JACOBIAN", SMALL)
+    monkeypatch.setattr(claim_module, "MOST_JACOBIAN", SMALL)
     code = CODE.replace("np.tile(np.sin(x), 10)", "np.tile(np.array([np.sin(np.float64(str(v))) for v in x]), 10)")
     ran = gradcli("check", f"{written(tmp_path, code)}:f", "x=linspace(0.1, 1, 10)", *QUICK, "--grad", claim, "--json")
     assert ran.exit_status == status

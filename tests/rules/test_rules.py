@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from gradcli.arithmetic import symbol as lowering
+from gradcli.arithmetic import symbol
 from gradcli.arithmetic.ball import Ball, error_of, precision, radius
 from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.program import record, vjp
@@ -57,7 +57,7 @@ def check_row(row: Primitive, params: Params, xs: Sequence[np.float64]) -> None:
     differences_agree(f, xs, slopes)
     second_order_agrees(f, xs)
     balls_agree(f, xs, slopes, LOSSY if row.reason else ULPS)
-    if row.name in lowering.ENTRIES:
+    if row.name in symbol.ENTRIES:
         sympy_agrees(row.name, params, xs, slopes, LOSSY if row.reason else ULPS)
 
 
@@ -119,7 +119,7 @@ def gradient_in_balls(f: Any, xs: Sequence[Any]) -> list[Any]:
 
 def sympy_agrees(name: str, params: Params, xs: Sequence[Any], slopes: Sequence[Any], tolerance: float) -> None:
     symbols = sp.symbols(f"x:{len(xs)}", real=True)
-    formula = lowering.ENTRIES[name](*symbols, **params)
+    formula = symbol.ENTRIES[name](*symbols, **params)
     at = {symbol: sp.Float(float(x), 40) for symbol, x in zip(symbols, xs, strict=True)}
     for i, slope in enumerate(slopes):
         try:

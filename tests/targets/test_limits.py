@@ -9,7 +9,6 @@ import pytest
 
 from gradcli.errors import BadExpression, BadShape, TooLarge
 from gradcli.targets import limits
-from gradcli.targets import limits as growth
 from gradcli.targets.expression import Expression
 from gradcli.targets.names import FUNCTIONS
 from gradcli.targets.points import read
@@ -188,7 +187,7 @@ def test_no_result_has_more_entries_than_were_counted(name):
     assert sum(np.size(part) for part in parts) <= limits.entries(step.function, args, kwargs)
 
 
-@pytest.mark.parametrize("table", [growth.ENTRIES, growth.STEPS, growth.PRODUCTS])
+@pytest.mark.parametrize("table", [limits.ENTRIES, limits.STEPS, limits.PRODUCTS])
 def test_every_count_takes_the_arguments_of_its_function(table):
     for name, function in FUNCTIONS.items():
         if function in table:

@@ -6,7 +6,6 @@ import pytest
 
 from gradcli.errors import TooLarge
 from gradcli.targets import limits
-from gradcli.targets import limits as memory
 from gradcli.targets.expression import Expression
 from gradcli.targets.points import read
 
@@ -30,7 +29,7 @@ def _system(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 # fmt: off
-LEFT = [  # memory.max, memory.current       bytes
+LEFT = [  # limits.max, limits.current       bytes
     (None,           None,                   FREE),
     ("max\n",        "5\n",                  FREE),
     (f"{4*GIB}\n",   f"{GIB}\n",             3 * GIB),
@@ -47,7 +46,7 @@ def test_a_container_may_leave_less(system: dict, most: str | None, current: str
     for name, text in (("max", most), ("current", current)):
         if text is not None:
             system[f"/sys/fs/cgroup/memory.{name}"] = text
-    assert memory.memory_bytes() == expected
+    assert limits.memory_bytes() == expected
 
 
 @pytest.mark.parametrize("meminfo", [None, "", "MemTotal: 5 kB\n", "MemAvailable: much\n", "MemAvailable:\n"])
@@ -57,13 +56,13 @@ def test_a_system_that_does_not_say_is_taken_at_its_size(
     if meminfo is not None:
         system["/proc/meminfo"] = meminfo
     monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1000}.__getitem__, raising=False)
-    assert memory.memory_bytes() == 4096 * 1000
+    assert limits.memory_bytes() == 4096 * 1000
     monkeypatch.delattr("os.sysconf")
-    assert memory.memory_bytes() == 2**40
+    assert limits.memory_bytes() == 2**40
 
 
 def test_here_there_is_some() -> None:
-    assert 2**20 < memory.memory_bytes() <= 2**40
+    assert 2**20 < limits.memory_bytes() <= 2**40
 
 
 # Limits: what does not fit is refused before it is allocated

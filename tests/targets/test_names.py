@@ -7,12 +7,10 @@ import pytest
 
 from gradcli.errors import BadExpression
 from gradcli.rules import layers
-from gradcli.rules import layers as losses
 from gradcli.rules.special import COMPOSITES, SAME, WHY
-from gradcli.targets import names as left_out
 from gradcli.targets.expression import COMPUTED, NOT_TAKEN, STATIC, STATIC_OF, VALUES_OF, Expression, is_static
 from gradcli.targets.limits import ENTRIES, STEPS
-from gradcli.targets.names import ALIASES, FUNCTIONS, OF_TORCH, arity
+from gradcli.targets.names import ALIASES, FUNCTIONS, LEFT_OUT, OF_TORCH, REASONS, arity
 from gradcli.tracing.primitive import HANDLERS, PRIMITIVES
 from tests.rows import for_rows
 
@@ -33,30 +31,28 @@ BOUNDED = {  # functions that have such a parameter, and no count of their own
 
 
 def test_every_function_with_a_derivative_is_in_the_language_or_has_a_reason() -> None:
-    strays = {name for name in KNOWN if name not in FUNCTIONS and name not in left_out.REASONS}
+    strays = {name for name in KNOWN if name not in FUNCTIONS and name not in REASONS}
     assert strays == set()
 
 
 def test_no_reason_is_given_for_what_is_in_the_language_or_has_no_derivative() -> None:
-    assert set(left_out.REASONS) & set(FUNCTIONS) == set()
-    assert set(left_out.REASONS) <= KNOWN
+    assert set(REASONS) & set(FUNCTIONS) == set()
+    assert set(REASONS) <= KNOWN
 
 
 def test_no_function_has_two_reasons() -> None:
-    names = [name for row in left_out.LEFT_OUT for name in row.names.split()]
+    names = [name for row in LEFT_OUT for name in row.names.split()]
     assert sorted(names) == sorted(set(names))
 
 
 def test_most_functions_are_in_the_language() -> None:
     assert len(FUNCTIONS) > 450
-    assert len(left_out.REASONS) < 80
+    assert len(REASONS) < 80
 
 
-@for_rows("name", sorted(left_out.REASONS))
+@for_rows("name", sorted(REASONS))
 def test_a_call_of_what_is_left_out_says_why_and_what_to_write(name: str) -> None:
-    with pytest.raises(
-        BadExpression, match=f"^'{name}' is not part of the language: {left_out.REASONS[name].why}"
-    ) as caught:
+    with pytest.raises(BadExpression, match=f"^'{name}' is not part of the language: {REASONS[name].why}") as caught:
         Expression(f"{name}(x)")
     assert caught.value.do and caught.value.where is not None
 
@@ -83,11 +79,10 @@ def test_an_alias_is_the_function_that_it_names() -> None:
 
 
 def test_every_layer_and_loss_is_in_the_language_and_says_what_it_returns() -> None:
-    for module in (layers, losses):
-        for name, function in vars(module).items():
-            if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_"):
-                assert FUNCTIONS[name] is function
-                assert (function.__doc__ or "").startswith("Return ")
+    for name, function in vars(layers).items():
+        if inspect.isfunction(function) and function.__module__ == layers.__name__ and not name.startswith("_"):
+            assert FUNCTIONS[name] is function
+            assert (function.__doc__ or "").startswith("Return ")
 
 
 def test_a_name_of_torch_that_scipy_has_too_is_the_one_of_its_prefix() -> None:

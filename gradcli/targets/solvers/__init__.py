@@ -26,9 +26,9 @@ def _optimize() -> Mapping[str, Callable[..., Any]]:
 
 
 def _roots(p: Value) -> Value:
-    from gradcli.targets.solvers import optimize as polynomial
+    from gradcli.targets.solvers import optimize
 
-    return polynomial.roots(p)
+    return optimize.roots(p)
 
 
 of_scipy.SOLVERS.update(integrate=_integrate, optimize=_optimize)

@@ -7,7 +7,6 @@ import pytest
 
 from gradcli.errors import BadOption, GradcliError
 from gradcli.project.discovery import reader
-from gradcli.project.discovery import reader as finder
 from gradcli.project.discovery.project import python_files
 from gradcli.project.discovery.reader import find
 from tests.project.discovery.reading import written
@@ -110,7 +109,7 @@ def test_a_file_that_ends_the_process_costs_only_itself(tmp_path: Path, monkeypa
         "import os, sys; sys.path.append({root!r}); from gradcli.project.discovery import reader; read = reader.parsed\n"
         "reader.parsed = lambda path: os.abort() if path == 'bad.py' else read(path)\nreader.main()"
     )
-    monkeypatch.setattr(finder, "_START", start)
+    monkeypatch.setattr(reader, "_START", start)
     findings = find(["."])
     assert [g.file for g in findings.gradients] == ["a.py", "c.py"]
     ((bad, reason),) = [(u.file, u.reason) for u in findings.unreadable]
@@ -119,7 +118,7 @@ def test_a_file_that_ends_the_process_costs_only_itself(tmp_path: Path, monkeypa
 
 
 def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finder, "_START", "raise SystemExit('no reader')")
+    monkeypatch.setattr(reader, "_START", "raise SystemExit('no reader')")
     with pytest.raises(GradcliError, match="no reader"):
         find(["."])
 
