@@ -92,6 +92,8 @@ class Kind(StrEnum):
     OTHER_DERIVATIVE = "other-derivative"
     UNLIKE_REFERENCE = "unlike-reference"
     INNER_GRADIENT = "inner-gradient"
+    # what a backward pass written by hand does
+    IGNORES_COTANGENT = "ignores-cotangent"
 
 
 class DiagnosisKind(StrEnum):

@@ -42,6 +42,7 @@ from gradcli.targets.derived import (
     tangent,
 )
 from gradcli.targets.facts import Function
+from gradcli.targets.layers import method_beside
 from gradcli.targets.loading import NOTEBOOK, load, member, names_of
 from gradcli.targets.python import PythonFunction, flattened
 from gradcli.targets.replacement_scope import solver_tolerances
@@ -179,7 +180,7 @@ def _source(found: Located, claiming: Claiming) -> str | Callable[..., Any]:
         return claimant(load(text).found, native)
     if found.module is None or not all(part.isidentifier() for part in text.split(".")):
         return claim
-    function = member(found.module, text)
+    function = method_beside(getattr(root_of(found.f), "function", None), text) or member(found.module, text)
     if callable(function):
         return claimant(function, native)
     if text in found.f.inputs or text == "None":

@@ -33,7 +33,8 @@ from gradcli.targets.components import component_of
 from gradcli.targets.draws import NO_SIZES, Sizes, Whole
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import Function, Notice, assumed, dims_of_values, facts_of
-from gradcli.targets.loading import load, own_package_of
+from gradcli.targets.layers import Layer, engine_of, layer_of
+from gradcli.targets.loading import load, member, own_package_of
 from gradcli.targets.points import WHOLE, as_input, drawn, read
 from gradcli.targets.python import PythonFunction, open_ended, signature_of
 from gradcli.targets.structure import Leaf, Named, Node, nested, taken_apart, with_complex
@@ -69,7 +70,9 @@ class LocateOptions:
 
     If no point is given, `count` points are drawn for an expression, with inputs of these `shapes`; `sizes` maps named
     sizes to numbers. If `separate_points`, each string of a point is a point of its own. The point of an expression may name
-    objects of the module of `points_of`, a Python target. Drawn inputs have what is assumed of them.
+    objects of the module of `points_of`, a Python target. Drawn inputs have what is assumed of them. `backward` names the
+    backward pass of a function that returns a cache; unless a claim is given, `alone`, it is looked for beside the function.
+    `engine` is the class whose objects stand for numbers, or with `engine_arrays` for arrays.
     """
 
     seed: int = 0
@@ -83,6 +86,10 @@ class LocateOptions:
     separate_points: bool = False
     points_of: str = ""
     assume: tuple[str, ...] = ()
+    backward: str | None = None
+    engine: str | None = None
+    engine_arrays: bool = False
+    alone: bool = True
 
 
 AS_GIVEN = LocateOptions()
@@ -176,6 +183,17 @@ def function_at(
     own_package_of(function)
     native = adapted(function, text, module, options.framework_options, options.seed)
     if native is None:
+        layer: Layer | None
+        engine = _named_in(options.engine, module, "--engine")
+        if engine is not None:
+            layer = engine_of(function, engine, text, arrays=options.engine_arrays)
+        else:
+            layer = layer_of(function, text, _named_in(options.backward, module, "--backward"), alone=options.alone)
+        if layer is not None:
+            given = [layer.completed(point, WHOLE, options.seed, number) for number, point in enumerate(given)]
+            found = _at_points(layer.function, text, given, options, typed, module)
+            own = None if layer.kind is None or layer.claim is None else (layer.kind, layer.claim)
+            return replace(found, own_claim=own, notices=(*found.notices, *layer.notices))
         made = component_of(function, text)
         if made is None:
             return _at_points(function, text, given, options, typed, module)
@@ -200,6 +218,19 @@ def function_at(
     found = _at_points(narrow, text, given, options, typed, module)
     says = "f takes float32 only: its gradient is checked within the bounds of float32"
     return replace(found, notices=(*found.notices, Notice(Kind.PRECISION, Severity.INFO, says)))
+
+
+def _named_in(name: str | None, module: ModuleType | None, flag: str) -> Callable[..., Any] | None:
+    """Return what an option names in the target's file, or in another one. Raises BadTarget."""
+    if name is None:
+        return None
+    found = load(name).found if is_python(name) else None if module is None else member(module, name)
+    if not callable(found):
+        raise BadTarget(
+            f"{flag} names '{name}', which is not there", do="name one of the target's file, or file.py:name"
+        )
+    made: Callable[..., Any] = found
+    return made
 
 
 def _tensors_in(native: Native, given: Sequence[dict[str, Any]]) -> frozenset[str]:
@@ -235,7 +266,19 @@ def _at_points(
             raise BadPoint("the points have different structures", do="give each point the same names")
         said |= {notice.message: notice for notice in notices}
         with np.errstate(all="ignore"):
-            value, surveyed = f.survey(values)
+            try:
+                value, surveyed = f.survey(values)
+            except FunctionFailed:
+                labels = [name for name in f.indices if typed and name in named and name in values]
+                if not labels:
+                    raise
+                named |= {name: np.asarray(values[name]).astype(int) for name in labels}
+                f, values, notices = bound(function, text, named, typed=typed, pick=options.pick)
+                says = (
+                    f"{' and '.join(labels)} {'is an index' if len(labels) == 1 else 'are indices'}: taken as integers"
+                )
+                said[says] = Notice(Kind.NOTICE, Severity.INFO, says)
+                value, surveyed = f.survey(values)
         points.append(Point(values, (), number, tuple(surveyed), value, f.seconds))
     if f is None:
         raise BadPoint("no point is given", do='--at "x=randn(3)"')

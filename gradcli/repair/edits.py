@@ -409,6 +409,9 @@ def whole_edits(place: Place) -> Iterator[New]:
     node = place.node
     if isinstance(node, ast.Subscript) and not place.stored and is_number(place.value) and not shape_of(place.value):
         yield "sum", 2.0, f"{place.scope.prefix}sum({place.text.piece(node.value)})", ATOM
+    one = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and type(node.slice.value) is int
+    if one and isinstance(node, ast.Subscript) and shape_of(place.value) and place.carries_numbers and not place.stored:
+        yield "sum", 1.8, f"{place.scope.prefix}sum({place.text.piece(node.value)}, axis=0)", ATOM
     if isinstance(node, ast.BinOp | ast.Call | ast.Subscript) and place.carries_numbers and place.value is not UNKNOWN:
         for term in place.scope.names:
             if shape_of(term.value) == shape_of(place.value) and not is_index(term.value):

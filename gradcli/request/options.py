@@ -150,6 +150,17 @@ class Options:
     value_and_grad: bool = row(
         "--value-and-grad", "", "The target returns its value and its gradient, which is checked.",
         on=CLAIMS, group=CLAIM, default=False, kind=bool, write=flag_alone, take=as_given)
+    backward: str | None = row(
+        "--backward", "NAME",
+        "The backward pass of a function that returns a cache, NAME(dout, cache).  [default: found beside it]",
+        on=("check",), group=CLAIM, write=one, take=as_given)
+    engine: str | None = row(
+        "--engine", "CLASS",
+        "The class of your own engine, with .data, .grad and .backward(): each number of an input becomes an object of it.",
+        on=("check",), group=CLAIM, write=one, take=as_given)
+    engine_arrays: bool = row(
+        "--engine-arrays", "", "With --engine: each array becomes one object.",
+        on=("check",), group=CLAIM, default=False, kind=bool, write=flag_alone, take=as_given)
     pick: Pick | None = row(
         "--pick", "PARTS",
         "The target returns its value and its gradient among others: grad=1, value=2,grad=1 by position, "

@@ -5,14 +5,16 @@ import re
 import unicodedata
 
 TARGET = re.compile(
-    r"(?P<file>[^\n]*\.py|[^\W\d][\w.]*)::?(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?P<made>\(\))?", re.DOTALL
+    r"(?P<file>[^\n(]*\.py|[^\W\d][\w.]*)::?(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
+    r"(?:(?P<made>\((?P<inside>.*)\))(?P<after>(?:\.[^\W\d]\w*)*))?",
+    re.DOTALL,
 )
 
 ASSIGNMENT = re.compile(r"\s*(?:[^\W\d]\w*|\d+\.\w+)(?:\.\w+|\[\d+\])*\s*=(?!=)[^;\n]*")  # an argument NAME=VALUE
 
 
 def is_python(text: str) -> bool:
-    """Whether a target names Python code: `PATH.py:NAME`, `DOTTED.MODULE:NAME`, or a file alone."""
+    """Whether a target names Python code: `PATH.py:NAME`, `PATH.py:NAME(3, 5).METHOD`, `DOTTED.MODULE:NAME`, or a file alone."""
     stripped = text.strip()
     return TARGET.fullmatch(stripped) is not None or (stripped.endswith(".py") and "\n" not in stripped)
 
@@ -30,3 +32,14 @@ def names_python(text: str) -> bool:
 def folded(name: str) -> str:
     """Return a name in the form in which Python compares names (NFKC)."""
     return unicodedata.normalize("NFKC", name)
+
+
+_ENDINGS = (("_forward", "_backward"), ("_fwd", "_bwd"), ("_fprop", "_bprop"))
+_BEGINNINGS = (("forward_", "backward_"), ("fwd_", "bwd_"))
+
+
+def backward_names(forward: str) -> list[str]:
+    """Return the usual names of the backward pass of a function: `affine_backward` of `affine_forward` and of `affine`."""
+    found = [forward.removesuffix(a) + b for a, b in _ENDINGS if forward.endswith(a)]
+    found += [b + forward.removeprefix(a) for a, b in _BEGINNINGS if forward.startswith(a)]
+    return [*found, f"{forward}_backward", f"{forward}_bwd", f"backward_{forward}"]

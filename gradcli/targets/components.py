@@ -1,4 +1,4 @@
-"""Classes that hold a function and its derivative: `forward` with `backward`, `compute` with `compute_partials`."""
+"""Components, which hold a function and its partials: `compute` with `compute_partials`, as those of OpenMDAO."""
 
 import importlib
 import inspect
@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadClaim, BadPoint, BadTarget
+from gradcli.targets.layers import instance_of
 from gradcli.targets.loading import running
 from gradcli.targets.points import value
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer
 
-_PASSES = (("forward", "backward"), ("fprop", "bprop"), ("forward_pass", "backward_pass"))
-_RATES = ("lr", "learning_rate", "eta", "alpha", "step_size")  # a step of 0 leaves the weights as they are
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -54,71 +53,19 @@ class Component:
 
 
 def component_of(found: Any, text: str) -> Component | None:
-    """Return the function and the derivative of a class or an object that has both, or None for anything else.
+    """Return the function and the derivative of a class or an object with `compute` and `compute_partials`; None for others.
 
-    Raises  BadTarget for a class that cannot be made without arguments, and for a backward pass that needs other values,
-            unless the object can be called itself.
+    Raises  BadTarget for a class that cannot be made without arguments.
     """
     if inspect.isfunction(found) or inspect.ismethod(found) or inspect.isbuiltin(found):
         return None
-    try:
-        for names in _PASSES:
-            if all(callable(getattr(found, name, None)) for name in names):
-                return _passes(_instance(found, text), names, text)
-        if all(callable(getattr(found, name, None)) for name in ("compute", "compute_partials")):
-            return _explicit(_instance(found, text), text)
-    except (BadTarget, ValueError):  # a signature that cannot be read is a ValueError
-        if inspect.isclass(found) or not callable(found):
-            raise
+    if all(callable(getattr(found, name, None)) for name in ("compute", "compute_partials")):
+        return _explicit(instance_of(found, text), text)
     return None
-
-
-def _instance(found: Any, text: str) -> Any:
-    if not inspect.isclass(found):
-        return found
-    try:
-        inspect.signature(found).bind()
-    except TypeError as error:
-        file, _, name = text.rpartition(":")
-        held = name.rpartition(".")[2].lower()
-        do = f"make one in the file, {held} = {name}(...), and name it: {file}:{held}"
-        raise BadTarget(f"{text}() cannot be made without arguments: {error}", do=do) from error
-    with running(f"{text}()"):
-        return found()
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return [p for p in inspect.signature(function).parameters.values() if p.kind in _PLAIN]
-
-
-def _passes(instance: Any, names: tuple[str, str], text: str) -> Component:
-    """Return a forward pass, and the backward pass as its product w J; or as its gradient, if it takes no cotangent."""
-    forward, backward = (getattr(instance, name) for name in names)
-    inputs, taken = _parameters(forward), _parameters(backward)
-    known = {p.name for p in inputs}
-    free = [p for p in taken if p.name not in known and p.name not in _RATES]
-    cotangent = free[0].name if free else None
-    needed = [p.name for p in free[1:] if p.default is p.empty]
-    if needed:
-        says = (
-            f"{text}.{names[1]} takes {', '.join(p.name for p in free)}: it can get a cotangent, and the inputs by name"
-        )
-        raise BadTarget(says, do=f"give {', '.join(needed)} a default")
-
-    def claim(**given: Any) -> Any:
-        forward(**{name: x for name, x in given.items() if name in known})
-        rates = {p.name: 0.0 for p in taken if p.name in _RATES and p.name not in known}
-        found = backward(**rates, **{p.name: given[p.name] for p in taken if p.name in given})
-        if isinstance(found, tuple) and len(found) > len(inputs):
-            says = f"{text}.{names[1]} returns {len(found)} values, and {names[0]} has {len(inputs)} input"
-            says += "" if len(inputs) == 1 else "s"
-            raise BadClaim(says, do=f"return the gradients by {', '.join(p.name for p in inputs)} alone")
-        return found
-
-    said = [(p.name, p.empty if k == 0 else p.default) for k, p in enumerate(inputs)]
-    said += [] if cotangent is None else [(cotangent, inspect.Parameter.empty)]
-    signature = inspect.Signature([inspect.Parameter(name, _BY_NAME, default=default) for name, default in said])
-    return Component(forward, "grad" if cotangent is None else "vjp", _named(claim, backward, signature, instance))
 
 
 def _named(function: Any, method: Any, signature: inspect.Signature, instance: Any) -> Callable[..., Any]:

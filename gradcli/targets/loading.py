@@ -1,9 +1,11 @@
 """Load Python targets: the objects that `losses.py:focal` and `package.module:Model.loss` name."""
 
+import ast
 import importlib
 import importlib.util
 import inspect
 import os
+import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from gradcli.arithmetic.devices import quiet_imports
 from gradcli.errors import BadTarget
@@ -58,10 +62,36 @@ def load(text: str, what: str = "function") -> Loaded:
     module = _module(match["file"])
     found = _member(module, match["name"], match["file"], what)
     if match["made"]:
+        args, kwargs = _literals(match["inside"], match["name"])
+        np.random.seed(0)  # what a constructor draws is the same in every run
+        random.seed(0)
         with running(f"{match['name']}()"):
-            found = found()
+            found = found(*args, **kwargs)
+        for part in filter(None, match["after"].split(".")):
+            if not hasattr(found, part):
+                raise no_name(
+                    f"{match['name']}(...)",
+                    part,
+                    names_of(type(found)),
+                    f"{match['file']}:{match['name']}(...).?",
+                    what,
+                )
+            found = getattr(found, part)
     shown = text.strip().removeprefix(f"{NOTEBOOK}:")
     return Loaded(shown, found, module)
+
+
+def _literals(inside: str, name: str) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a call in a target: literals of Python, of which nothing is evaluated. Raises BadTarget."""
+    says = f"the arguments of {name}({inside}) are not literals"
+    try:
+        call = ast.parse(f"_({inside})", mode="eval").body
+        if not isinstance(call, ast.Call) or any(part.arg is None for part in call.keywords):
+            raise ValueError
+        return [ast.literal_eval(x) for x in call.args], {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        do = "write numbers, strings, lists, dicts, True, False or None: Linear(3, 5, bias=True)"
+        raise BadTarget(says, do=do) from None
 
 
 def module_of(text: str) -> ModuleType:

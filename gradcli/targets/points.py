@@ -67,6 +67,7 @@ def read(
 # Read the strings of `--at` that give inputs their values by name: `x=0.5, W=randn(3,4), data=file.py:DATA`.
 
 _INNER = re.compile(r"(?:(?<=^)|(?<=[,;\n]))\s*(?P<name>\w+(?:\.\w+|\[\d+\])+)\s*=(?!=)")
+_DICT_VALUE = re.compile(r"(?P<name>[^\W\d]\w*)\s*=\s*(?P<dict>\{[^{}]*\})")
 _PYTHON_VALUE = re.compile(
     rf"(?:(?<=^)|(?<=[,;\n]))\s*(?P<name>{PATH_OF_AN_ENTRY})\s*=\s*"
     r"(?P<code>(?:[^,;\n@=()\[\]]+\.py|[^\W\d][\w.]*)::?[^\W\d][\w.]*(?:\(\))?)[^\S\n]*(?=[,;\n]|$)"
@@ -375,7 +376,10 @@ def assignments(
     unquoted = without_quotes(text)
     taken = []
     in_code = _PYTHON_VALUE.finditer(unquoted)
-    for matches, group, read in ((file_values(text), "file", from_file), (in_code, "code", _code_reader(from_python))):
+    dicts = iter(()) if from_python is None else _DICT_VALUE.finditer(text)
+    for matches, group, read in (
+        (file_values(text), "file", from_file), (in_code, "code", _code_reader(from_python)), (dicts, "dict", _literal_dict),
+    ):  # fmt: skip
         for match in matches:
             name = folded(match["name"])
             where = Span(text, match.start("name"), len(match["name"]))
@@ -398,6 +402,16 @@ def assignments(
         _once(name, found, Span(text, part.name.start, len(part.name.text)))
         found[name] = read_value(part, Source(seed, name, point, sizes))
     return found
+
+
+def _literal_dict(text: str, name: str) -> Any:
+    """Return a dict of literals, for an argument of a Python function that is one. Raises BadPoint."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        raise BadPoint(
+            f"the value of {name} is no dict of literals", do='write {"eps": 1e-5, "mode": "train"}'
+        ) from None
 
 
 def _code_reader(from_python: Callable[[str], Any] | None) -> Callable[[str, str], Any]:

@@ -173,6 +173,13 @@ def as_integers(values: Mapping[str, Any], line: str) -> str:
     return ", ".join(f"{name}=int({_whole(x)})" for name, x in whole.items())
 
 
+def index_names(values: Mapping[str, Any], line: str) -> tuple[str, ...]:
+    """Return the arrays of whole numbers, such as labels, that stand in an index on the `line` of the error."""
+    inside = {word for index in _INDEX.findall(line) for word in re.findall(r"\w+", index)}
+    arrays = {name: np.asarray(x) for name, x in values.items() if shape(x) and np.size(x)}
+    return tuple(name for name, x in arrays.items() if name in inside and np.all(x == np.floor(x)))
+
+
 def _whole(x: Any) -> str:
     if np.size(x) > _LABELS:
         return "[...]"
@@ -252,6 +259,7 @@ class PythonFunction:
         self.seconds: float | None = None
         self.calls = 0  # of the function, on numbers and on tracers
         self.solvers: tuple[str, ...] = ()
+        self.indices: tuple[str, ...] = ()  # arrays of whole numbers by which the function indexes
         self.tolerance_factor = TIGHTER[0]  # of solvers, where the reference is taken
         self._watched = False  # whether its solvers are: those of a claim are not
         self._passing = passing(function, tuple(self.arguments))
@@ -373,6 +381,7 @@ class PythonFunction:
         arrays = words is _OF_TENSORS or "used as ind" in text or "ndarray" in text
         floats = {name: values[name] for name in self.inputs if arrays or np.shape(values[name]) == ()}
         named = as_integers(floats, where.text if where else "")
+        self.indices = index_names(floats, where.text if where else "")
         return f'numbers are floats unless written int(3): --at "{named or "n=int(3)"}"'
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:

@@ -74,8 +74,6 @@ def test_labels_are_integers(gradcli: Callable[..., Any], tmp_path: Path, target
 @pytest.mark.parametrize(
     ("target", "at", "do"),
     [
-        ("picked", "z=randn(3,3), target=[0,2,1]", '--at "target=int([0, 2, 1])"'),
-        ("picked", "z=[[1,2,3],[4,5,6],[7,8,9]], target=[0,2,1]", '--at "target=int([0, 2, 1])"'),
         ("repeated", "x=[1, 2], n=3", '--at "n=int(3)"'),
         ("scaled", "k=2, z=[1, 2, 3]", '--at "k=int(2)"'),
         ("array", "z=randn(3,3)", 'add --at "target=int([0, 1, 2])"'),
@@ -86,6 +84,16 @@ def test_an_error_says_how_integers_are_written(
 ) -> None:
     ran = gradcli("check", f"{written(tmp_path, CODE)}:{target}", "--at", at, *QUICK)
     assert ran.exit_status == 2 and do in ran.json["error"]["hint"]
+
+
+@pytest.mark.parametrize("z", ["randn(3,3)", "[[1,2,3],[4,5,6],[7,8,9]]"])
+def test_an_array_that_the_function_indexes_by_is_taken_as_integers_and_told(
+    gradcli: Callable[..., Any], tmp_path: Path, z: str
+) -> None:
+    ran = gradcli("check", f"{written(tmp_path, CODE)}:picked", "--at", f"z={z}, target=[0,2,1]", *QUICK)
+    (point,) = ran.json["points"]
+    assert ran.exit_status == 0 and point["differentiated"] == ["z"]
+    assert "target is an index: taken as integers" in [found["message"] for found in point["findings"]]
 
 
 def test_labels_that_are_no_whole_numbers_stay_floats(gradcli: Callable[..., Any], tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ CHECKED = [
     ("Opaque",   X, 0, "the claimed product w J is right"),
     ("called",   X, 0, "none of yours was checked"),
     ("Tanh.forward", X, 0, "none of yours was checked"),
-    ("Linear",   M, 2, "linear = Linear(...), and name it"),
+    ("Linear",   M, 2, "Linear(n=..., m=...)"),
     ("Many",     X, 2, "Many.backward returns 2 values, and forward has 1 input"),
     ("Cached",   X, 2, "give cache a default"),
     ("Raises",   X, 2, "no data"),

@@ -76,6 +76,12 @@ def returned(definition: Definition) -> list[ast.expr]:
     return [value for value in found if not (isinstance(value, ast.Constant) and value.value is None)]
 
 
+def writes_entries(definition: Definition) -> bool:
+    """Whether a function writes into entries of an array, as `dout[mask] = 0` does."""
+    targets = (t for node in _nodes(definition) if isinstance(node, ast.Assign) for t in node.targets)
+    return any(isinstance(target, ast.Subscript) for target in targets)
+
+
 def returns_several(definition: Definition) -> bool:
     """Whether a function returns a tuple somewhere."""
     return any(isinstance(value, ast.Tuple) for value in returned(definition))

@@ -1,6 +1,7 @@
 """Gradients that are registered with a framework: torch, JAX, TensorFlow and MLX."""
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from gradcli.project.discovery import bodies
 from gradcli.project.discovery.project import Declared, Project
 from gradcli.project.discovery.source import Class, Definition, Source, dotted, last_name
+from gradcli.request.target_text import backward_names
 from gradcli.words import DerivativeKind, FoundBy
 
 _OWN = ("backward", "bprop", "backward_pass", "compute_partials")  # what a check of a class or of its object checks
@@ -232,7 +234,7 @@ def _from_here(path: Path) -> str:
 
 def _split(text: str) -> tuple[str, str]:
     """Return the file or module of a target and the name in it; both are empty for an expression."""
-    before, colon, after = text.rpartition(":")
+    before, colon, after = re.sub(r"\(.*\)", "", text, flags=re.DOTALL).rpartition(":")
     good = colon and all(part.isidentifier() for part in after.split("."))
     return (before, after) if good else ("", "")
 
@@ -266,6 +268,10 @@ def checks_of(project: Project, declared: Iterable[Declared]) -> Covered:
             targets.append(Target(check.id, source.file, "", target))
         if isinstance(target, Definition) and not check.claims:
             claims.setdefault(id(target.node), []).append(check.id)
+        if isinstance(target, Definition) and source is not None and not check.claims:
+            beside = source.functions.get(target.scope, {})
+            for name in backward_names(target.last):
+                claims.setdefault(id(beside[name][-1].node), []).append(check.id) if name in beside else None
         if not check.claims and source is not None:
             for method in _own_gradients(project, source, target):
                 claims.setdefault(id(method.node), []).append(check.id)

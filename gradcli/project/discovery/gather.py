@@ -24,6 +24,7 @@ from gradcli.project.discovery.bodies import (
 from gradcli.project.discovery.custom import Covered, Custom, checks_of, custom_gradients
 from gradcli.project.discovery.project import Declared, Found, Parameter, Project
 from gradcli.project.discovery.source import PASSED, Class, Definition, Source, last_name
+from gradcli.request.target_text import backward_names
 from gradcli.words import DerivativeKind, FoundBy
 
 _MORE_EXACT: dict[DerivativeKind, DerivativeKind] = {"jac": "grad"}  # scipy's word for both
@@ -74,13 +75,15 @@ class Pair:
 class Scope:
     """The functions that stand beside each other, as a gradient looks for its own among them.
 
-    `by_key` has them by the forms of their names, `by_required` by their required parameters; `forward`, `values`,
-    `likelihoods` and `computed` are those whose names say so, the last of these with what a class computes otherwise.
+    `by_key` has them by the forms of their names, `by_required` by their required parameters, `passes` by the usual names of
+    their backward passes; `forward`, `values`, `likelihoods` and `computed` are those whose names say so, the last of these
+    with what a class computes otherwise.
     """
 
     is_class: bool
     by_key: dict[str, list[Definition]]
     by_required: dict[tuple[str, ...], list[Definition]]
+    passes: dict[str, Definition]
     forward: list[Definition]
     values: list[Definition]
     likelihoods: list[Definition]
@@ -89,11 +92,12 @@ class Scope:
 
 def scope_of(known: Iterable[Definition], is_class: bool) -> Scope:
     """Return the functions of one scope by what gradients look for."""
-    scope = Scope(is_class, {}, {}, [], [], [], [])
+    scope = Scope(is_class, {}, {}, {}, [], [], [], [])
     for each in known:
         name = each.last
         for form in keys(name):
             scope.by_key.setdefault(form, []).append(each)
+        scope.passes.update(dict.fromkeys(backward_names(name), each))
         if each.required:
             scope.by_required.setdefault(each.required, []).append(each)
         plain = not each.marked("property", "cached_property")
@@ -163,8 +167,12 @@ def _certain(definition: Definition) -> Pair | None:
 
 def _by_name(definition: Definition, scope: Scope) -> Pair | None:
     backward = scope.is_class and bool(scope.forward and definition.names) and is_backward(definition.last)
-    if backward and bodies.returned(definition) and bodies.computes(definition):
+    works = bodies.computes(definition) or bodies.writes_entries(definition)
+    if backward and bodies.returned(definition) and works:
         return Pair(definition, "backward", scope.forward[0])
+    forward = None if scope.is_class else scope.passes.get(definition.last)
+    if forward is not None and definition.names and bodies.returned(definition) and works:
+        return Pair(definition, "backward", forward)
     for reading in readings(definition.last):
         partner = _partner(definition, reading, scope)
         if partner is not None:

@@ -60,6 +60,8 @@ def values(gradient: Found) -> dict[str, str | bool]:
         return {"target": f"{gradient.file}:{_reached(gradient, name)}", "value-and-grad": True, **point}
     if _is_pass(gradient):
         return {"target": f"{gradient.file}:{gradient.through or gradient.name.rpartition('.')[0]}", **point}
+    if gradient.kind == "backward" and "." not in name and gradient.of is not None:
+        return {"target": f"{gradient.file}:{gradient.of}", **point}
     of = _reached(gradient, gradient.of) if gradient.of is not None else "?"
     key = gradient.kind if gradient.kind in _KEYS else "grad"
     return {"target": f"{gradient.file}:{of}", key: _reached(gradient, name), **point}

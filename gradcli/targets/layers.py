@@ -1,0 +1,598 @@
+"""Backpropagation written by hand: layers, pairs with a cache and networks, as a function and the product that backward claims.
+
+A layer keeps what its backward pass reads, draws masks, counts, and may change its weights: so each evaluation has a copy of
+the object as it was when the check began, and the random states of that moment. The parameters of an object are inputs, where
+`backward` leaves a gradient beside them.
+"""
+
+import ast
+import copy
+import inspect
+import random
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import BadClaim, BadTarget
+from gradcli.request.target_text import backward_names
+from gradcli.targets.facts import Notice
+from gradcli.targets.loading import running
+from gradcli.targets.structure import Named
+from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import Tracer
+from gradcli.words import Kind, Severity
+
+PASSES = (("forward", "backward"), ("fprop", "bprop"), ("forward_pass", "backward_pass"))
+_RATES = ("lr", "learning_rate", "eta", "alpha", "step_size")
+_CACHES = ("cache", "ctx", "context", "memory", "saved", "stored", "tape", "caches")
+_HOLDERS = ("params", "parameters", "weights")
+_GRADIENTS = ("grads", "gradients", "grad", "dparams", "derivatives")
+_SPELLED = ("d{}", "{}_grad", "grad_{}", "g{}", "d_{}", "grad{}", "{}_gradient", "gradient_{}", "{}grad")
+PARAMETERS = "parameters"  # the argument that holds the parameters of an object
+_DEEPEST = 4  # objects within objects in which parameters are looked for
+_PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an object holds a parameter: the steps to its owner, the dict or list of the owner if one holds it, and the key."""
+
+    steps: tuple[Any, ...]
+    holder: str | None
+    key: Any
+
+
+class Fresh:
+    """An object as it was when the check began, made anew for each evaluation, and the random states of that moment."""
+
+    def __init__(self, held: Any, text: str) -> None:
+        self.held, self.text = held, text
+        self._states = random.getstate(), np.random.get_state()
+        self.places: dict[str, tuple[_Place, np.ndarray]] = {}
+        if held is not None:
+            for path, place, array in _arrays(held):
+                self.places.setdefault(path, (place, array))
+            self({})
+
+    def __call__(self, parameters: Mapping[str, Any]) -> Any:
+        """Return a copy of the object with other parameters; what else it holds is as it was.
+
+        Raises  BadTarget if it cannot be copied.
+        """
+        random.setstate(self._states[0])
+        np.random.set_state(self._states[1])
+        memo = {
+            id(array): x if isinstance(x, Tracer) else np.array(x)
+            for path, (_, array) in self.places.items()
+            if (x := parameters.get(path)) is not None
+        }
+        try:
+            return copy.deepcopy(self.held, memo)
+        except Exception as error:
+            says = f"{self.text} cannot be copied: {error}"
+            do = "each evaluation needs the object as it was: leave out what cannot be copied, such as a lock or a file"
+            raise BadTarget(says, do=do) from error
+
+    def gradient(self, used: Any, path: str) -> Any:
+        """Return the gradient that an object holds beside a parameter, or None."""
+        place, array = self.places[path]
+        owner = used
+        for step in place.steps:
+            owner = getattr(owner, step) if isinstance(step, str) and hasattr(owner, step) else owner[step]
+        for found in _beside(owner, place):
+            if isinstance(found, np.ndarray | np.floating | float | list) and np.size(found) == array.size:
+                return found
+        return None
+
+    def parameter(self, used: Any, path: str) -> Any:
+        """Return what an object has in the place of a parameter now."""
+        place, _ = self.places[path]
+        owner = used
+        for step in place.steps:
+            owner = getattr(owner, step) if isinstance(step, str) and hasattr(owner, step) else owner[step]
+        return getattr(owner, place.key) if place.holder is None else getattr(owner, place.holder)[place.key]
+
+
+def _arrays(
+    owner: Any, prefix: str = "", steps: tuple[Any, ...] = (), seen: set[int] | None = None
+) -> Iterator[tuple[str, _Place, np.ndarray]]:
+    """Yield the float arrays that an object holds, and the objects in it: the path of each, where it is, and the array."""
+    seen = set() if seen is None else seen
+    if len(steps) > _DEEPEST or id(owner) in seen or not hasattr(owner, "__dict__"):
+        return
+    seen.add(id(owner))
+    for name, x in vars(owner).items():
+        if _is_parameter(x) and id(x) not in seen:
+            seen.add(id(x))
+            yield f"{prefix}{name}", _Place(steps, None, name), x
+        parts: list[tuple[Any, Any]] = []
+        if isinstance(x, dict):
+            parts = list(x.items())
+        elif isinstance(x, list | tuple):
+            parts = list(enumerate(x))
+        elif _is_object(x):
+            yield from _arrays(x, f"{prefix}{name}.", (*steps, name), seen)
+        for key, part in parts:
+            in_list = not isinstance(x, dict)
+            inner = (
+                f"{prefix}{name}[{key}]"
+                if in_list
+                else f"{prefix}{key}"
+                if name in _HOLDERS
+                else f"{prefix}{name}.{key}"
+            )
+            if _is_parameter(part) and id(part) not in seen:
+                seen.add(id(part))
+                yield inner, _Place(steps, name, key), part
+            elif _is_object(part):
+                yield from _arrays(part, f"{inner}.", (*steps, name, key), seen)
+
+
+def _is_parameter(x: Any) -> bool:
+    return type(x) is np.ndarray and x.dtype.kind == "f" and x.size > 0
+
+
+def _is_object(x: Any) -> bool:
+    """Whether a value is an object of a class that is not a library's, which may hold parameters of its own."""
+    top = (type(x).__module__ or "").partition(".")[0]
+    return (
+        hasattr(x, "__dict__")
+        and not callable(x)
+        and top not in {"numpy", "scipy", "builtins", *sys.stdlib_module_names}
+    )
+
+
+def _beside(owner: Any, place: _Place) -> Iterator[Any]:
+    """Yield what an object holds where the gradient of a parameter usually is."""
+    names = [pattern.format(place.key) for pattern in _SPELLED] if isinstance(place.key, str) else []
+    held = [getattr(owner, name) for name in _GRADIENTS if hasattr(owner, name)]
+    if place.holder is not None:
+        held.append(getattr(owner, place.holder))
+    for kept in held:
+        if isinstance(kept, dict):
+            own = () if kept is getattr(owner, place.holder or "", None) else (place.key,)
+            yield from (kept[name] for name in (*own, *names) if name in kept)
+        elif isinstance(kept, list | tuple) and isinstance(place.key, int) and place.holder not in _GRADIENTS:
+            yield from kept[place.key : place.key + 1]
+    yield from (getattr(owner, name) for name in names if hasattr(owner, name))
+
+
+@dataclass(slots=True)
+class Layer:
+    """The function of a layer, a pair or a network, and the derivative that it claims: its kind, and the function of it.
+
+    `kind` is None where the object claims nothing itself. `parameters` are those with a gradient, at their values.
+    """
+
+    function: Callable[..., Any]
+    kind: str | None
+    claim: Callable[..., Any] | None
+    fresh: Fresh
+    parameters: dict[str, Any] = field(default_factory=dict)
+    notices: list[Notice] = field(default_factory=list)
+    passes: "_Passes | None" = None
+
+    def completed(self, point: Mapping[str, Any], whole: str, seed: int, number: int) -> dict[str, Any]:
+        """Return a point with the parameters of the object; the first shows which of them have a gradient."""
+        if self.passes is not None and whole not in point and not number:
+            self.passes.look_at(self, point)
+        given = {name: point[name] for name in point if name in self.parameters}
+        rest = {name: x for name, x in point.items() if name not in given}
+        held = {PARAMETERS: Named({**self.parameters, **given})} if self.parameters else {}
+        return {**held, **rest}
+
+
+class _Passes:
+    """A forward pass with the backward pass that belongs to it, and how the second one is called."""
+
+    def __init__(
+        self,
+        forward: Callable[[Any], Callable[..., Any]],
+        backward: Callable[[Any], Callable[..., Any]],
+        fresh: Fresh,
+        text: str,
+    ) -> None:
+        self.forward, self.backward, self.fresh, self.text = forward, backward, fresh, text
+        ahead, back = forward(fresh.held), backward(fresh.held)
+        self.name, self.back_name = ahead.__name__, back.__name__
+        self.inputs = _parameters_of(ahead)
+        taken = _parameters_of(back)
+        known = {p.name for p in self.inputs}
+        self.rates = [p.name for p in taken if p.name in _RATES and p.name not in known]
+        self.reused = [p.name for p in taken if p.name in known]
+        others = [p for p in taken if p.name not in known and p.name not in self.rates]
+        cached = [p for p in others if p.name.lower() in _CACHES]
+        if not cached and len(others) > 1 and others[-1].default is inspect.Parameter.empty:
+            cached = [p for p in others[-1:] if not re.match(r"d|grad|g_|.*(_grad|_bar)$", p.name.lower())]
+        self.cotangents = [p.name for p in others if p not in cached]
+        self.by_default = bool(self.cotangents) and _number_by_default(others, self.cotangents[0]) == 1
+        self.cache = cached[0].name if cached else None
+        needed = [p.name for p in cached if p.default is p.empty]
+        if needed and _returns_one(ahead):
+            names = ", ".join(p.name for p in taken)
+            says = f"{text}.{self.back_name} takes {names}: it can get a cotangent, and the inputs by name"
+            raise BadTarget(
+                says, do=f"give {', '.join(needed)} a default, or let {self.name} return it as its last result"
+            )
+        self.taken = [p.name for p in taken]
+        self.has_default = {p.name for p in taken if p.default is not p.empty}
+
+    def run(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+        """Return the outputs of the forward pass, its cache, and the object that has run it."""
+        used = self.fresh(parameters)
+        result = self.forward(used)(**{name: _own(x) for name, x in given.items()})
+        if self.cache is None:
+            return result, None, used
+        if not isinstance(result, tuple):
+            if self.cache in self.has_default:
+                return result, None, used
+            says = f"{self.text} returns one value, and {self.back_name} takes {', '.join(self.taken)}"
+            raise BadTarget(says, do=f"return {self.cache}, too: return out, {self.cache}")
+        return (result[0] if len(result) == 2 else result[:-1]), result[-1], used
+
+    def outputs_of(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> Any:
+        return self.run(given, parameters)[0]
+
+    def pulled(
+        self, given: Mapping[str, Any], parameters: Mapping[str, Any], w: Any, rates: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """Return the gradients that the backward pass gives for a cotangent, by input and by parameter."""
+        y, cache, used = self.run(given, parameters)
+        arguments: dict[str, Any] = {name: given[name] for name in self.reused if name in given}
+        arguments |= {
+            name: rates.get(name, 1.0) for name in self.rates if name in rates or name not in self.has_default
+        }
+        if self.cache is not None and (cache is not None or self.cache not in self.has_default):
+            arguments[self.cache] = cache
+        arguments |= zip(self.cotangents, _split(w, y), strict=False)
+        before = (
+            {path: np.array(self.fresh.parameter(used, path)) for path in parameters} if rates or self.rates else {}
+        )
+        found = self.backward(used)(**arguments)
+        gradients = self._of_inputs(found, given)
+        for path in parameters:
+            own = self.fresh.gradient(used, path)
+            if own is None and path in before:
+                rate = next((float(arguments[name]) for name in self.rates if name in arguments), 1.0)
+                moved = before[path] - np.asarray(self.fresh.parameter(used, path))
+                own = moved / rate if rate and np.any(moved) else None
+            if own is not None:
+                gradients.setdefault(path, own)
+        return gradients
+
+    def _of_inputs(self, found: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the backward pass returns, by input; a parameter that its source names is that of the object."""
+        names = [p.name for p in self.inputs if p.name in given]
+        floats = [name for name in names if _is_float(given[name])]
+        if isinstance(found, dict):
+            return {_named_like(key, [*names, *self.fresh.places]) or str(key): x for key, x in found.items()}
+        if not isinstance(found, tuple | list):
+            return {} if found is None or not floats else {floats[0]: found}
+        if len(found) == len(names):
+            return {name: x for name, x in zip(names, found, strict=True) if x is not None}
+        if len(found) <= len(floats):
+            return {name: x for name, x in zip(floats, found, strict=False) if x is not None}
+        said = [
+            _named_like(word, [*names, *self.fresh.places]) for word in _returned_names(self.backward(self.fresh.held))
+        ]
+        if len(said) == len(found) and None not in said and len(set(said)) == len(said):
+            return {str(name): x for name, x in zip(said, found, strict=True) if x is not None}
+        says = f"{self.text}.{self.back_name}" if self.fresh.held is not None else self.back_name
+        says += f" returns {len(found)} values, and {self.name} has {len(names)} input{'' if len(names) == 1 else 's'}"
+        raise BadClaim(says, do=f"return the gradients by {', '.join(names)} alone")
+
+    def look_at(self, layer: Layer, point: Mapping[str, Any]) -> None:
+        """Find the parameters that have a gradient after a backward pass, and whether it depends on what comes in."""
+        known = {p.name for p in self.inputs}
+        given = {name: np.float64(x) if type(x) in (int, float) else x for name, x in point.items() if name in known}
+        rates = {name: float(point[name]) for name in self.rates if name in point}
+        candidates = {path: array for path, (_, array) in self.fresh.places.items()}
+        try:
+            with np.errstate(all="ignore"):
+                y, _, _ = self.run(given, candidates)
+                sizes = [np.ones(shape(part)) for part in (y if isinstance(y, tuple) else (y,))]
+                w = np.concatenate([part.reshape(-1) for part in sizes]) if isinstance(y, tuple) else sizes[0]
+                found = self.pulled(given, candidates, w, rates)
+                twice = self.pulled(given, candidates, 2.0 * w, rates) if self.cotangents else found
+        except Exception:  # the check itself reports what raises
+            return
+        layer.parameters = {path: np.array(candidates[path]) for path in candidates if found.get(path) is not None}
+        if self.cotangents and found and all(_same(found[name], twice.get(name)) for name in found):
+            self._ignores(layer, y)
+
+    def _ignores(self, layer: Layer, y: Any) -> None:
+        """Note that the backward pass ignores what comes in; of a loss whose cotangent is 1 by default that is no mistake."""
+        who = layer.claim.__name__ if layer.claim is not None else self.back_name
+        says, alone = f"{who} ignores the incoming gradient", self.by_default and shape(y) == ()
+        if alone and layer.claim is not None:
+            layer.kind, signature = "grad", inspect.signature(layer.claim)
+            kept = [p for p in signature.parameters.values() if p.name != self.cotangents[0]]
+            layer.claim.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+            says = f"{says}: it is right for {self.cotangents[0]} = 1 alone"
+        do = f"multiply by {self.cotangents[0]}, which is that of what comes after"
+        layer.notices.append(
+            Notice(Kind.IGNORES_COTANGENT, Severity.INFO if alone else Severity.WARNING, says, hint=do)
+        )
+
+
+def layer_of(found: Any, text: str, backward: Any = None, *, alone: bool = True) -> Layer | None:
+    """Return the layer that a class, an object, a method of an object or a function is; None for anything else.
+
+    `backward` is the function that the user names as the backward pass. With `alone`, no claim is given, so that the partner of
+    a function is looked for beside it.
+
+    Raises  BadTarget for a class that cannot be made without arguments, and for an object that cannot be copied.
+    """
+    if inspect.ismethod(found) and not inspect.isclass(found.__self__):
+        return _method(found, text)
+    if inspect.isfunction(found):
+        partner = backward or (partner_of(found) if alone else None)
+        return None if partner is None else _pair(found, partner, text)
+    if inspect.isbuiltin(found):
+        return None
+    for names in PASSES:
+        if all(callable(getattr(found, name, None)) for name in names):
+            try:
+                return _layer(instance_of(found, text), names, text)
+            except (BadTarget, ValueError):  # a signature that cannot be read is a ValueError
+                if inspect.isclass(found) or not callable(found):
+                    raise
+                return None
+    return None
+
+
+def instance_of(found: Any, text: str) -> Any:
+    """Return an object of a class that is made without arguments; an object as it is. Raises BadTarget."""
+    if not inspect.isclass(found):
+        return found
+    try:
+        inspect.signature(found).bind()
+    except TypeError as error:
+        file, _, name = text.rpartition(":")
+        wanted = [
+            p.name for p in inspect.signature(found).parameters.values() if p.default is p.empty and p.kind in _PLAIN
+        ]
+        do = f'give them: "{file}:{name}({", ".join(f"{word}=..." for word in wanted)})"'
+        raise BadTarget(f"{text}() cannot be made without arguments: {error}", do=do) from error
+    with running(f"{text}()"):
+        return found()
+
+
+def partner_of(function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return the backward pass that stands beside a forward pass under the usual name, or None."""
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    likely = backward_names(function.__name__)
+    found = next((names[name] for name in likely if inspect.isfunction(names.get(name))), None)
+    return found if found is not None and _parameters_of(found) else None
+
+
+def method_beside(function: Any, name: str) -> Callable[..., Any] | None:
+    """Return a method of the object whose method is the target, called on a copy of the object; None where there is none."""
+    fresh = getattr(function, "fresh", None)
+    if not isinstance(fresh, Fresh) or not name.isidentifier() or not callable(getattr(fresh.held, name, None)):
+        return None
+    return _on_copies(fresh, getattr(fresh.held, name), function.holds_parameters)
+
+
+def _on_copies(fresh: Fresh, method: Any, parameters: bool) -> Callable[..., Any]:
+    known = _parameters_of(method)
+
+    def called(**given: Any) -> Any:
+        used = fresh(given.get(PARAMETERS, {}))
+        return getattr(used, method.__name__)(**{p.name: _own(given[p.name]) for p in known if p.name in given})
+
+    made = _dressed(called, method, [(p.name, p.default) for p in known], parameters, type(fresh.held).__name__)
+    made.fresh, made.holds_parameters = fresh, parameters  # type: ignore[attr-defined]
+    return made
+
+
+def _method(found: Any, text: str) -> Layer | None:
+    """Return a method of an object that holds its parameters in a dict or a list of them."""
+    held = found.__self__
+    if not _is_object(held) or not any(hasattr(held, name) for name in _HOLDERS):
+        return None
+    fresh = Fresh(held, text)
+    chosen = {path: np.array(x) for path, (place, x) in fresh.places.items() if place.holder in _HOLDERS}
+    return Layer(_on_copies(fresh, found, True), None, None, fresh, chosen) if chosen else None
+
+
+def _layer(held: Any, names: tuple[str, str], text: str) -> Layer:
+    fresh = Fresh(held, text)
+    passes = _Passes(lambda x: getattr(x, names[0]), lambda x: getattr(x, names[1]), fresh, text)
+    return _made(passes, getattr(held, names[0]), getattr(held, names[1]), fresh, type(held).__name__)
+
+
+def _pair(forward: Callable[..., Any], backward: Callable[..., Any], text: str) -> Layer:
+    fresh = Fresh(None, text)
+    return _made(_Passes(lambda _: forward, lambda _: backward, fresh, text), forward, backward, fresh, "")
+
+
+def _made(passes: _Passes, forward: Any, backward: Any, fresh: Fresh, owner: str) -> Layer:
+    known = {p.name for p in passes.inputs}
+    said = [(p.name, p.default) for p in passes.inputs] + [(name, 1.0) for name in passes.rates]
+    cotangent = passes.cotangents[0] if passes.cotangents else None
+    layer: Layer
+
+    def function(**given: Any) -> Any:
+        return passes.outputs_of({name: x for name, x in given.items() if name in known}, given.get(PARAMETERS, {}))
+
+    def claim(**given: Any) -> Any:
+        w = given.get(cotangent, 1.0) if cotangent is not None and layer.kind == "vjp" else 1.0
+        rates = {name: float(given[name]) for name in passes.rates if name in given}
+        inputs = {name: x for name, x in given.items() if name in known}
+        return passes.pulled(inputs, given.get(PARAMETERS, {}), w, rates)
+
+    ahead = _dressed(function, forward, said, True, owner)
+    extra = [] if cotangent is None else [(cotangent, inspect.Parameter.empty)]
+    found_beside = f"{backward.__name__}, which stands beside it, is the backward pass that was checked"
+    notices = [] if owner else [Notice(Kind.CLAIM, Severity.INFO, found_beside)]
+    layer = Layer(
+        ahead,
+        "vjp" if cotangent is not None else "grad",
+        _dressed(claim, backward, [*said, *extra], True, owner),
+        fresh,
+        notices=notices,
+        passes=passes,
+    )
+    return layer
+
+
+def _dressed(
+    function: Any, original: Any, said: Sequence[tuple[str, Any]], parameters: bool, owner: str
+) -> Callable[..., Any]:
+    """Return a function with the name and the place of the user's, and with a signature of its own."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    rows = [inspect.Parameter(name, kind, default=default) for name, default in said]
+    rows += [inspect.Parameter(PARAMETERS, kind, default={})] if parameters else []
+    function.__signature__ = inspect.Signature(rows)
+    function.__name__ = f"{owner}.{original.__name__}" if owner else original.__name__
+    function.__wrapped__ = original
+    made: Callable[..., Any] = function
+    return made
+
+
+def _number_by_default(parameters: Sequence[inspect.Parameter], name: str) -> Any:
+    return next((p.default for p in parameters if p.name == name and type(p.default) in (int, float)), None)
+
+
+def _parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return [p for p in inspect.signature(function).parameters.values() if p.kind in _PLAIN]
+
+
+def _own(x: Any) -> Any:
+    """Return an argument that the user's code may write into: a dict or a list as a copy, an array as it is."""
+    return copy.deepcopy(x) if isinstance(x, dict | list | set) and not _holds_tracers(x) else x
+
+
+def _holds_tracers(x: Any) -> bool:
+    parts = x.values() if isinstance(x, dict) else x
+    return any(isinstance(part, Tracer) or (isinstance(part, dict | list) and _holds_tracers(part)) for part in parts)
+
+
+def _is_float(x: Any) -> bool:
+    return isinstance(x, float | np.floating | Tracer) or (isinstance(x, np.ndarray) and x.dtype.kind == "f")
+
+
+def _split(w: Any, y: Any) -> list[Any]:
+    """Return the cotangent of each output, to be written into."""
+    if not isinstance(y, tuple):
+        return [np.array(np.broadcast_to(np.asarray(w, dtype=float), shape(y)))[()]]
+    parts, start = [], 0
+    flat = np.asarray(w, dtype=float).reshape(-1)
+    for output in y:
+        size = int(np.prod(shape(output), dtype=int))
+        parts.append(np.array(flat[start : start + size]).reshape(shape(output))[()])
+        start += size
+    return parts
+
+
+def _same(a: Any, b: Any) -> bool:
+    if b is None or shape(a) != shape(b):
+        return False
+    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    return bool(np.array_equal(a, b) and np.any(a))
+
+
+def _named_like(word: Any, names: Sequence[str]) -> str | None:
+    """Return the name whose gradient a word says it is: `dW`, `grad_W` and `W` of W; None where there is none."""
+    text = str(word)
+    for name in names:
+        last = name.rpartition(".")[2]
+        spelled = {name, last, *(pattern.format(last) for pattern in _SPELLED)}
+        if text in spelled or text.lower() in {spelling.lower() for spelling in spelled}:
+            return name
+    return None
+
+
+def _returned_names(function: Callable[..., Any]) -> list[str]:
+    """Return the names in the last tuple that a function returns, as its source has them."""
+    parts = (_tuples(function) or [[]])[-1]
+    return [re.sub(r"^self\.", "", ast.unparse(part)) for part in parts]
+
+
+def _returns_one(function: Callable[..., Any]) -> bool:
+    """Whether the source of a function shows that it never returns a tuple; a call or a name may hold one."""
+    found = _returned(function)
+    return bool(found) and not any(isinstance(value, ast.Tuple | ast.Call | ast.Name | ast.IfExp) for value in found)
+
+
+def _tuples(function: Callable[..., Any]) -> list[list[ast.expr]]:
+    """Return the tuples that a function returns, as its source has them."""
+    return [value.elts for value in _returned(function) if isinstance(value, ast.Tuple)]
+
+
+def _returned(function: Callable[..., Any]) -> list[ast.expr]:
+    """Return the expressions that a function returns, as its source has them; none where there is no source."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return []
+    return [node.value for node in ast.walk(tree) if isinstance(node, ast.Return) and node.value is not None]
+
+
+# Engines: functions whose numbers are objects of the user's own class, with a value, a gradient and `backward`.
+
+_VALUES, _SLOPES = ("data", "value", "val"), ("grad", "gradient")
+
+
+def engine_of(function: Any, engine: Any, text: str, *, arrays: bool) -> Layer:
+    """Return a function of an engine's values as one of numbers, and as its claim the gradients that one `backward()` leaves.
+
+    Each number of an input becomes an object of the class `engine`, and an array nested lists of them; with `arrays` the array
+    itself does.
+
+    Raises  BadTarget if the class or its objects are not what an engine has.
+    """
+    if not callable(engine):
+        raise BadTarget(
+            f"--engine names {type(engine).__name__}, not a class", do="name the class of your values: --engine Value"
+        )
+    name = getattr(engine, "__name__", "the engine")
+    known = _parameters_of(function)
+
+    def wrapped(x: Any) -> Any:
+        if not _is_float(x):
+            return x
+        if shape(x) == () or arrays:
+            return engine(x if isinstance(x, Tracer) or shape(x) else float(x))
+        return [wrapped(x[k]) for k in range(len(x))]
+
+    def held(x: Any, names: Sequence[str]) -> Any:
+        found = next((getattr(x, word) for word in names if hasattr(x, word)), None)
+        if found is None:
+            says = f"{text} returns {type(x).__name__}" if names is _VALUES else f"an object of {name}"
+            raise BadTarget(
+                f"{says} without .{names[0]}", do=f"an engine's values have .{_VALUES[0]} and .{_SLOPES[0]}"
+            )
+        return found
+
+    def inside(x: Any) -> Any:
+        return [inside(part) for part in x] if isinstance(x, list) else held(x, _SLOPES)
+
+    def run(given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+        values = {p.name: wrapped(given[p.name]) for p in known if p.name in given}
+        return values, function(**values)
+
+    def value(**given: Any) -> Any:
+        return held(run(given)[1], _VALUES)
+
+    def gradients(**given: Any) -> dict[str, Any]:
+        values, y = run(given)
+        if not callable(getattr(y, "backward", None)):
+            raise BadTarget(
+                f"{text} returns {type(y).__name__}, which has no backward()", do="return a value of the engine"
+            )
+        y.backward()
+        floats = [key for key in values if _is_float(given[key])]
+        return {key: np.asarray(inside(values[key]), dtype=float).reshape(shape(given[key])) for key in floats}
+
+    said = [(p.name, p.default) for p in known]
+    claim = _dressed(gradients, function, said, False, "")
+    claim.__name__ = f"{name}.backward"
+    claim.__wrapped__ = getattr(engine, "backward", function)  # type: ignore[attr-defined]
+    return Layer(_dressed(value, function, said, False, ""), "grad", claim, Fresh(None, text))

@@ -1,0 +1,166 @@
+"""Backpropagation as people write it by hand: every shape is checked without glue, and mistakes in it are caught and repaired."""
+
+import contextlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent / "layers"
+QUICK = ("--modes", "forward,reverse,fd")
+X = "x=randn(4,3)"
+# fmt: off
+RIGHT = [  # file and target, the point, further options, what is compared
+    ("dense:affine_forward",           "x=randn(4,3), W=randn(3,2), b=randn(2)", (), "x W b"),
+    ("dense:affine_forward",           "x=randn(4,3), W=randn(3,2), b=randn(2)", ("--backward", "affine_backward"), "x W b"),
+    ("dense:normalize",                "x=randn(4,3), gamma=randn(3), state={}", ("--backward", "normalize_bwd"), "x gamma"),
+    ("dense:tanh_fwd",                 "z=randn(3)", (), "z"),
+    ("dense:Dropout(0.4)",             X, (), "x"),
+    ("dense:Shuffled",                 X, (), "x"),
+    ("dense:Dense(3, 2, seed=5)",      X, (), "x W b"),
+    ("dense:make(3)",                  X, (), "x W b"),
+    ("dense:LAYER",                    X, (), "x W b"),
+    ("dense:LAYER",                    f"{X}, W=randn(3,4)", (), "x W b"),
+    ("dense:Trainer",                  X, (), "x W bias"),
+    ("dense:Trainer()",                f"{X}, learning_rate=0.1", (), "x W bias"),
+    ("dense:MeanSquare",               "y=randn(3), t=randn(3)", ("--wrt", "y"), "y"),
+    ("convolution:Convolution([[[[0.1, 0.2], [0.3, -0.4]]]], [0.5])", "x=randn(2,1,4,4)", (), "x W b"),
+    ("convolution:Pooling(2, 2)",      "x=randn(2,1,4,4)", (), "x"),
+    ("convolution:Net().loss",         "x=randn(2,1,6,6), t=[0, 2]", ("--grad", "gradient"), "W1 b1 W2 b2"),
+    ("sequence:lstm_step_forward",     "x=randn(2,3), h=randn(2,4), c=randn(2,4), Wx=randn(3,16), Wh=randn(4,16), b=randn(16)", (),
+     "x h c Wx Wh b"),
+    ("sequence:LayerNorm(3)",          X, (), "x gamma beta"),
+    ("sequence:Attention(3)",          X, (), "x weights[0] weights[1] weights[2]"),
+    ("sequence:Embedding([[1, 2], [3, 4], [5, 6]])", "idx=int([0, 2, 2])", (), "params[0]"),
+    ("engine:loss",                    "x=[0.5, -1], w=[0.3, 0.8]", ("--engine", "Scalar"), "x w"),
+]
+WRONG = [  # file and target, the point, options, what is in the file, the mistake in its place, the mistake's entry
+    ("dense:affine_forward", "x=randn(4,3), W=randn(3,2), b=randn(2)", (), "dout.sum(axis=0)}", "dout.mean(axis=0)}", "b"),
+    ("dense:affine_forward", "x=randn(4,3), W=randn(3,3), b=randn(3)", (), "dout @ W.T, \"dW\"", "dout @ W, \"dW\"", "x"),
+    ("dense:normalize",      "x=randn(4,3), gamma=randn(3), state={}", ("--backward", "normalize_bwd"), "return d - d.mean(axis=0)", "return d", "x"),
+    ("dense:tanh_fwd",       "z=randn(3)", (), "(1 - np.tanh(z_kept) ** 2)", "(1 - np.tanh(z_kept))", "z"),
+    ("dense:Dropout(0.4)",   X, (), "dout * self.mask / (1 - self.p)", "dout * self.mask", "x"),
+    ("dense:Dense(3, 2)",    X, (), "\"b\": dz.sum(axis=0)", "\"b\": dz[0]", "b"),
+    ("dense:Dense(3, 2)",    X, (), "\"W\": x.T @ dz", "\"W\": 2 * x.T @ dz", "W"),
+    ("dense:Trainer",        X, (), "self.bias -= learning_rate * output_gradient.sum(axis=0)", "self.bias += learning_rate * output_gradient.sum(axis=0)", "bias"),
+    ("convolution:Pooling(2, 2)", "x=randn(2,1,4,4)", (), "= dout.flatten()", "= 1", "x"),
+    ("convolution:Net().loss", "x=randn(2,1,6,6), t=[0, 2]", ("--grad", "gradient"), "dout /= len(t)", "pass", "W2"),
+    ("sequence:lstm_step_forward", "x=randn(2,3), h=randn(2,4), c=randn(2,4), Wx=randn(3,16), Wh=randn(4,16), b=randn(16)", (),
+     "dc * c * f * (1 - f)", "dc * c * (1 - f)", "Wx"),
+    ("sequence:LayerNorm(3)", X, (), "d - d.mean(-1, keepdims=True) -", "d -", "x"),
+    ("sequence:Attention(3)", X, (), "dq, dk = ds @ self.k, ds.T @ self.q", "dq, dk = ds @ self.k, ds @ self.q", "weights[1]"),
+    ("sequence:Embedding([[1, 2], [3, 4], [5, 6]])", "idx=int([0, 2, 2])", (), "np.add.at(dW, self.idx, dout)", "dW[self.idx] = dout", "params[0]"),
+    ("sequence:Decay(3, 2)", X, (), "", "", "W"),
+    ("engine:loss", "x=[0.5, -1], w=[0.3, 0.8]", ("--engine", "Scalar"), "self.grad += other.data * out.grad", "self.grad = other.data * out.grad", "x"),
+    ("dense:Ignoring",       X, (), "", "", "x"),
+]
+REFUSED = [
+    ("dense:Locked",               X, "Locked cannot be copied"),
+    ("dense:Dense(3, n)",          X, "are not literals"),
+    ("dense:Dense(*[3, 2])",       X, "are not literals"),
+    ("dense:Dense(3, 2).nothing",  X, "Dense(...) has no function 'nothing'"),
+    ("dense:Dense",                X, "Dense(n=..., m=...)"),
+    ("engine:plain",               "x=[1, 2], w=[1, 2]", "without .data"),
+]
+# fmt: on
+
+
+def asked(target: str, at: str, options: tuple[str, ...], folder: Path) -> tuple[str, ...]:
+    file, _, name = target.partition(":")
+    return ("check", f"{folder / file}.py:{name}", "--at", at, *options, *QUICK)
+
+
+@pytest.mark.parametrize(("target", "at", "options", "names"), RIGHT)
+def test_right_ones_pass_with_every_parameter(
+    gradcli: Callable[..., Any], target: str, at: str, options: tuple[str, ...], names: str
+) -> None:
+    ran = gradcli(*asked(target, at, options, HERE), "--json")
+    assert ran.exit_status == 0, ran.stdout + ran.stderr
+    assert set(names.split()) <= set(ran.json["points"][0]["differentiated"])
+
+
+@pytest.mark.parametrize(("target", "at", "options", "code", "mistake", "entry"), WRONG)
+def test_mistakes_are_caught_in_their_entry(
+    gradcli: Callable[..., Any],
+    tmp_path: Path,
+    target: str,
+    at: str,
+    options: tuple[str, ...],
+    code: str,
+    mistake: str,
+    entry: str,
+) -> None:
+    file = f"{target.partition(':')[0]}.py"
+    source = (HERE / file).read_text()
+    assert code in source
+    (tmp_path / file).write_text(source.replace(code, mistake) if code else source)
+    ran = gradcli(*asked(target, at, options, tmp_path), "--json")
+    assert ran.exit_status == 1, ran.stdout + ran.stderr
+    assert entry in {wrong["input"] for wrong in ran.json["points"][0]["mismatches"]}
+
+
+@pytest.mark.parametrize(("target", "at", "said"), REFUSED)
+def test_what_cannot_be_checked_says_why(gradcli: Callable[..., Any], target: str, at: str, said: str) -> None:
+    more = ("--engine", "Scalar") if target.startswith("engine") else ()
+    ran = gradcli(*asked(target, at, more, HERE))
+    assert ran.exit_status == 2 and said in " ".join(ran.stderr.split()), ran.stderr
+
+
+@pytest.mark.repairs
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target", "at", "options", "code", "mistake", "entry"), [row for row in WRONG[:6] if row[0] != "dense:normalize"]
+)
+def test_the_edit_is_in_the_layers_own_line(
+    gradcli: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    target: str,
+    at: str,
+    options: tuple[str, ...],
+    code: str,
+    mistake: str,
+    entry: str,
+) -> None:
+    file = f"{target.partition(':')[0]}.py"
+    (tmp_path / file).write_text((HERE / file).read_text().replace(code, mistake))
+    monkeypatch.chdir(tmp_path)
+    ran = gradcli(*asked(target, at, options, tmp_path), "--json")
+    patch = ran.json["points"][0]["diagnosis"]["patch"]
+    (removed,) = re.findall(r"^-(?!--)(.*)$", patch, re.MULTILINE)
+    assert mistake in removed
+
+
+def test_a_loss_that_ignores_its_cotangent_is_right_for_one_alone(gradcli: Callable[..., Any]) -> None:
+    ran = gradcli(*asked("dense:LossAlone", "y=randn(3), t=randn(3)", ("--wrt", "y"), HERE), "--json")
+    (found,) = [f for f in ran.json["points"][0]["findings"] if f["kind"] == "ignores-cotangent"]
+    assert ran.exit_status == 0 and found["message"].endswith("it is right for dout = 1 alone")
+
+
+def test_the_backward_pass_that_was_found_is_named(gradcli: Callable[..., Any]) -> None:
+    ran = gradcli(*asked("dense:tanh_fwd", "z=randn(3)", (), HERE))
+    assert "tanh_bwd, which stands beside it, is the backward pass that was checked" in " ".join(ran.stdout.split())
+
+
+def test_find_lists_every_shape_with_its_forward_pass(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "dense.py").write_text((HERE / "dense.py").read_text())
+    suite = '[[tool.gradcli.check]]\nid = "pair"\ntarget = "dense.py:affine_forward"\nat = "x=randn(4,3), W=randn(3,2), b=randn(2)"\n'
+    suite += '[[tool.gradcli.check]]\nid = "layer"\ntarget = "dense.py:Dense(3, 2)"\nat = "x=randn(4,3)"\n'
+    (tmp_path / "pyproject.toml").write_text(suite)
+    with contextlib.chdir(tmp_path):
+        ran = gradcli("find", "dense.py", "--json")
+    found = {g["name"]: (g["of"], g["checked_by"]) for g in ran.json["gradients"]}
+    assert found["affine_backward"] == ("affine_forward", ["pair"])
+    assert found["Dense.backward"] == ("Dense.forward", ["layer"])
+    assert found["tanh_bwd"] == ("tanh_fwd", [])
+    assert {"Dropout.backward", "Shuffled.backward", "Trainer.backward", "Ignoring.backward"} <= found.keys()
+
+
+def test_what_a_constructor_draws_is_the_same_in_every_run(gradcli: Callable[..., Any]) -> None:
+    first, second = (
+        gradcli(*asked("convolution:Net().loss", "x=randn(2,1,6,6), t=[0, 2]", (), HERE), "--json").json
+        for _ in range(2)
+    )
+    assert first["points"][0]["at"]["W1"] == second["points"][0]["at"]["W1"]
