@@ -86,10 +86,10 @@ class LocateOptions:
     separate_points: bool = False
     points_of: str = ""
     assume: tuple[str, ...] = ()
-    backward: str | None = None
-    engine: str | None = None
+    backward: str | Callable[..., Any] | None = None
+    engine: str | Callable[..., Any] | None = None
     engine_arrays: bool = False
-    alone: bool = True
+    alone: bool = False
 
 
 AS_GIVEN = LocateOptions()
@@ -190,7 +190,8 @@ def function_at(
         else:
             layer = layer_of(function, text, _named_in(options.backward, module, "--backward"), alone=options.alone)
         if layer is not None:
-            given = [layer.completed(point, WHOLE, options.seed, number) for number, point in enumerate(given)]
+            named = (named_arguments(layer.function, point) for point in given)
+            given = [layer.completed(point, number) for number, point in enumerate(named)]
             found = _at_points(layer.function, text, given, options, typed, module)
             own = None if layer.kind is None or layer.claim is None else (layer.kind, layer.claim)
             return replace(found, own_claim=own, notices=(*found.notices, *layer.notices))
@@ -220,10 +221,10 @@ def function_at(
     return replace(found, notices=(*found.notices, Notice(Kind.PRECISION, Severity.INFO, says)))
 
 
-def _named_in(name: str | None, module: ModuleType | None, flag: str) -> Callable[..., Any] | None:
+def _named_in(name: str | Callable[..., Any] | None, module: ModuleType | None, flag: str) -> Callable[..., Any] | None:
     """Return what an option names in the target's file, or in another one. Raises BadTarget."""
-    if name is None:
-        return None
+    if not isinstance(name, str):
+        return name
     found = load(name).found if is_python(name) else None if module is None else member(module, name)
     if not callable(found):
         raise BadTarget(

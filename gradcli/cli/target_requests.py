@@ -187,7 +187,9 @@ def answered(
     with world.users_code(ask.target, seconds=options.time_limit), world.working(doing, options.quiet):
         at = checked_point_texts(ask)
         sizes = numbers(shapes, at, seed, target=ask.target)
-        found = locate(ask.target, at, LocateOptions(seed, read_shapes(shapes, sizes), wrt=ask.wrt, sizes=sizes))
+        found = locate(
+            ask.target, at, LocateOptions(seed, read_shapes(shapes, sizes), wrt=ask.wrt, sizes=sizes, alone=True)
+        )
         q = Question(found.f, found.points[0], found.wrt, seed)
         q.refuse_untraced()
         return study(q)

@@ -129,8 +129,11 @@ def _complete(
     if not lacking:
         return
     what = f"{', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no value"
-    if len(parameters) > len(lacking):
-        what += f" ({text} takes {', '.join(parameters)})"
+    shown = [
+        name for name, p in parameters.items() if not isinstance(p.default, Named)
+    ]  # those of an object have values
+    if len(shown) > len(lacking):
+        what += f" ({text} takes {', '.join(shown)})"
     raise BadPoint(what, do=what_to_add(function, text, given, {name: _example(parameters[name]) for name in lacking}))
 
 

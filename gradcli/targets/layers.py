@@ -177,9 +177,9 @@ class Layer:
     notices: list[Notice] = field(default_factory=list)
     passes: "_Passes | None" = None
 
-    def completed(self, point: Mapping[str, Any], whole: str, seed: int, number: int) -> dict[str, Any]:
+    def completed(self, point: Mapping[str, Any], number: int) -> dict[str, Any]:
         """Return a point with the parameters of the object; the first shows which of them have a gradient."""
-        if self.passes is not None and whole not in point and not number:
+        if self.passes is not None and not number:
             self.passes.look_at(self, point)
         given = {name: point[name] for name in point if name in self.parameters}
         rest = {name: x for name, x in point.items() if name not in given}
@@ -332,7 +332,13 @@ def layer_of(found: Any, text: str, backward: Any = None, *, alone: bool = True)
         return _method(found, text)
     if inspect.isfunction(found):
         partner = backward or (partner_of(found) if alone else None)
-        return None if partner is None else _pair(found, partner, text)
+        if partner is None:
+            return None
+        layer = _pair(found, partner, text)
+        if backward is None:
+            says = f"{partner.__name__}, which stands beside it, is the backward pass that was checked"
+            layer.notices.append(Notice(Kind.CLAIM, Severity.INFO, says))
+        return layer
     if inspect.isbuiltin(found):
         return None
     for names in PASSES:
@@ -427,16 +433,13 @@ def _made(passes: _Passes, forward: Any, backward: Any, fresh: Fresh, owner: str
         inputs = {name: x for name, x in given.items() if name in known}
         return passes.pulled(inputs, given.get(PARAMETERS, {}), w, rates)
 
-    ahead = _dressed(function, forward, said, True, owner)
+    ahead = _dressed(function, forward, said, bool(fresh.places), owner)
     extra = [] if cotangent is None else [(cotangent, inspect.Parameter.empty)]
-    found_beside = f"{backward.__name__}, which stands beside it, is the backward pass that was checked"
-    notices = [] if owner else [Notice(Kind.CLAIM, Severity.INFO, found_beside)]
     layer = Layer(
         ahead,
         "vjp" if cotangent is not None else "grad",
-        _dressed(claim, backward, [*said, *extra], True, owner),
+        _dressed(claim, backward, [*said, *extra], bool(fresh.places), owner),
         fresh,
-        notices=notices,
         passes=passes,
     )
     return layer
@@ -448,7 +451,7 @@ def _dressed(
     """Return a function with the name and the place of the user's, and with a signature of its own."""
     kind = inspect.Parameter.KEYWORD_ONLY
     rows = [inspect.Parameter(name, kind, default=default) for name, default in said]
-    rows += [inspect.Parameter(PARAMETERS, kind, default={})] if parameters else []
+    rows += [inspect.Parameter(PARAMETERS, kind, default=Named())] if parameters else []
     function.__signature__ = inspect.Signature(rows)
     function.__name__ = f"{owner}.{original.__name__}" if owner else original.__name__
     function.__wrapped__ = original
@@ -465,7 +468,9 @@ def _parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def _own(x: Any) -> Any:
-    """Return an argument that the user's code may write into: a dict or a list as a copy, an array as it is."""
+    """Return a copy of an argument, which the user's code may write into; traced values as they are."""
+    if isinstance(x, np.ndarray) and not isinstance(x, Tracer):
+        return np.array(x)
     return copy.deepcopy(x) if isinstance(x, dict | list | set) and not _holds_tracers(x) else x
 
 
@@ -556,6 +561,8 @@ def engine_of(function: Any, engine: Any, text: str, *, arrays: bool) -> Layer:
     known = _parameters_of(function)
 
     def wrapped(x: Any) -> Any:
+        if isinstance(x, list | tuple):
+            return [wrapped(part) for part in x]
         if not _is_float(x):
             return x
         if shape(x) == () or arrays:
@@ -588,8 +595,11 @@ def engine_of(function: Any, engine: Any, text: str, *, arrays: bool) -> Layer:
                 f"{text} returns {type(y).__name__}, which has no backward()", do="return a value of the engine"
             )
         y.backward()
-        floats = [key for key in values if _is_float(given[key])]
-        return {key: np.asarray(inside(values[key]), dtype=float).reshape(shape(given[key])) for key in floats}
+        found = {
+            key: inside(x) for key, x in values.items() if isinstance(given[key], list | tuple) or _is_float(given[key])
+        }
+        arrays_of = {key for key in found if not isinstance(given[key], list | tuple)}
+        return found | {key: np.asarray(found[key], dtype=float).reshape(shape(given[key])) for key in arrays_of}
 
     said = [(p.name, p.default) for p in known]
     claim = _dressed(gradients, function, said, False, "")

@@ -6,7 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from gradcli import check
+from gradcli.testing import assert_gradient
+from tests.corpus.layers import dense, engine
 
 HERE = Path(__file__).parent / "layers"
 QUICK = ("--modes", "forward,reverse,fd")
@@ -18,6 +23,7 @@ RIGHT = [  # file and target, the point, further options, what is compared
     ("dense:normalize",                "x=randn(4,3), gamma=randn(3), state={}", ("--backward", "normalize_bwd"), "x gamma"),
     ("dense:tanh_fwd",                 "z=randn(3)", (), "z"),
     ("dense:Dropout(0.4)",             X, (), "x"),
+    ("dense:Overwriting",              X, (), "x"),
     ("dense:Shuffled",                 X, (), "x"),
     ("dense:Dense(3, 2, seed=5)",      X, (), "x W b"),
     ("dense:make(3)",                  X, (), "x W b"),
@@ -62,6 +68,7 @@ REFUSED = [
     ("dense:Dense(*[3, 2])",       X, "are not literals"),
     ("dense:Dense(3, 2).nothing",  X, "Dense(...) has no function 'nothing'"),
     ("dense:Dense",                X, "Dense(n=..., m=...)"),
+    ("dense:normalize",            "x=randn(4,3)", "takes x, gamma, state, mode)"),
     ("engine:plain",               "x=[1, 2], w=[1, 2]", "without .data"),
 ]
 # fmt: on
@@ -164,3 +171,25 @@ def test_what_a_constructor_draws_is_the_same_in_every_run(gradcli: Callable[...
         for _ in range(2)
     )
     assert first["points"][0]["at"]["W1"] == second["points"][0]["at"]["W1"]
+
+
+def test_python_and_pytest_take_every_shape() -> None:
+    x, rng = np.ones((4, 3)) / 2, np.random.default_rng(0)
+    found = check(dense.Dense(3, 2), x)
+    assert found.verdict == "pass" and {"x", "W", "b"} <= set(found.points[0].differentiated)
+    at = {"x": x, "W": rng.normal(size=(3, 2)), "b": np.zeros(2)}
+    assert check(dense.affine_forward, at).claim == "affine_backward"
+    assert check(dense.affine_forward, at, backward=dense.affine_backward).verdict == "pass"
+    assert check(lambda z: np.tanh(z), np.ones(2), grad=lambda z: 1 - np.tanh(z) ** 2).verdict == "pass"
+    assert check(engine.loss, {"x": [0.5, -1.0], "w": [0.3, 0.8]}, engine=engine.Scalar).verdict == "pass"
+    assert_gradient(f"{HERE}/dense.py:Dense(3, 2)", "x=randn(4,3)")
+
+
+def test_a_claim_that_is_given_comes_before_a_partner() -> None:
+    def out(x: Any) -> Any:
+        return dense.tanh_layer(x)
+
+    assert (
+        check(dense.tanh_layer, np.ones(2), jac=lambda z: np.diag(1 - np.tanh(z) ** 2)).claim != "tanh_layer_backward"
+    )
+    assert check(out, np.ones(2)).verdict == "pass"
