@@ -402,7 +402,10 @@ def _method(found: Any, text: str) -> Layer | None:
     held = found.__self__
     if not _is_object(held) or not any(hasattr(held, name) for name in _HOLDERS):
         return None
-    fresh = Fresh(held, text)
+    try:
+        fresh = Fresh(held, text)
+    except BadTarget:  # it cannot be copied, and is called as it is
+        return None
     chosen = {path: np.array(x) for path, (place, x) in fresh.places.items() if place.holder in _HOLDERS}
     return Layer(_on_copies(fresh, found, True), None, None, fresh, chosen) if chosen else None
 

@@ -29,6 +29,7 @@ RIGHT = [  # file and target, the point, further options, what is compared
     ("dense:make(3)",                  X, (), "x W b"),
     ("dense:LAYER",                    X, (), "x W b"),
     ("dense:LAYER",                    f"{X}, W=randn(3,4)", (), "x W b"),
+    ("dense:SERVED.loss",              "x=randn(3)", ("--grad", "SERVED.slope"), "x"),
     ("dense:Trainer",                  X, (), "x W bias"),
     ("dense:Trainer()",                f"{X}, learning_rate=0.1", (), "x W bias"),
     ("dense:MeanSquare",               "y=randn(3), t=randn(3)", ("--wrt", "y"), "y"),

@@ -150,6 +150,21 @@ class Locked:
         return dout * 2
 
 
+class Served(Locked):
+    def __init__(self):
+        super().__init__()
+        self.params = {"W": np.array([1.0, 2.0, 3.0])}
+
+    def loss(self, x):
+        return np.sum(self.params["W"] * x**2)
+
+    def slope(self, x):
+        return 2 * self.params["W"] * x
+
+
+SERVED = Served()
+
+
 def make(n):
     return Dense(n, 2, seed=4)
 
