@@ -38,7 +38,7 @@ from gradcli.report.check import CheckReport
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import FewestDigits, StressReport
 from gradcli.request.point import Estimate, Point
-from gradcli.targets.derived import is_target, root_of
+from gradcli.targets.derived import Weighted, is_target, root_of
 from gradcli.targets.facts import Function, dims_of_values, facts_of, of
 from gradcli.targets.python import PythonFunction, flattened
 from gradcli.tracing.captured import closure, codes, python_code
@@ -300,8 +300,8 @@ def stressed(given: Verified, request: Request, options: StressOptions) -> Verif
 
     Raises  BadOption where the claim is no gradient; BadClaim if the claim raises where f is smooth.
     """
-    if not is_target(request.f) and request.own is None:
-        raise BadOption("--stress is for gradients and Jacobians", do="check the gradient: --grad")
+    if not is_target(request.f) and not isinstance(request.f, Weighted) and request.own is None:
+        raise BadOption("--stress is for gradients, Jacobians and products w J", do="check the gradient: --grad")
     report = given.report
     if report.verdict == Verdict.FAIL:
         return given
@@ -631,7 +631,12 @@ def _points(request: Request, options: StressOptions) -> Iterator[dict[str, Any]
         options.named, facts_of(list(options.assume), dims_of_values(given.values)),
     )  # fmt: skip
     last = _calls(request) + _MOST_CALLS
-    for number, values in enumerate(hard_points(around, beyond_branches(request, given))):
+    found = hard_points(around, beyond_branches(request, given))
+    if isinstance(request.f, Weighted):  # the weights of a product w J have the shapes of the point
+        found = (
+            v for v in found if all(np.shape(v[name]) == np.shape(x) for name, x in given.values.items() if name in v)
+        )
+    for number, values in enumerate(found):
         if number >= options.points or _calls(request) > last:
             return
         yield values

@@ -141,6 +141,11 @@ def test_the_edit_is_in_the_layers_own_line(
     assert mistake in removed
 
 
+def test_hard_points_of_a_product_have_its_shapes(gradcli: Callable[..., Any]) -> None:
+    ran = gradcli(*asked("dense:Dense(3, 2)", X, ("--stress-points", "20"), HERE), "--json")
+    assert ran.exit_status == 0 and ran.json["stress"]["right"] > 10
+
+
 def test_a_loss_that_ignores_its_cotangent_is_right_for_one_alone(gradcli: Callable[..., Any]) -> None:
     ran = gradcli(*asked("dense:LossAlone", "y=randn(3), t=randn(3)", ("--wrt", "y"), HERE), "--json")
     (found,) = [f for f in ran.json["points"][0]["findings"] if f["kind"] == "ignores-cotangent"]
