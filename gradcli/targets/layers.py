@@ -33,7 +33,7 @@ _CACHES = ("cache", "ctx", "context", "memory", "saved", "stored", "tape", "cach
 _HOLDERS = ("params", "parameters", "weights")
 _GRADIENTS = ("grads", "gradients", "grad", "dparams", "derivatives")
 _SPELLED = ("d{}", "{}_grad", "grad_{}", "g{}", "d_{}", "grad{}", "{}_gradient", "gradient_{}", "{}grad")
-PARAMETERS = "parameters"  # the argument that holds the parameters of an object
+PARAMETERS = "object_parameters"  # the argument that holds the parameters of an object
 _DEEPEST = 4  # objects within objects in which parameters are looked for
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -107,6 +107,8 @@ def _arrays(
         return
     seen.add(id(owner))
     for name, x in vars(owner).items():
+        if name in _GRADIENTS:
+            continue
         if _is_parameter(x) and id(x) not in seen:
             seen.add(id(x))
             yield f"{prefix}{name}", _Place(steps, None, name), x
@@ -118,6 +120,8 @@ def _arrays(
         elif _is_object(x):
             yield from _arrays(x, f"{prefix}{name}.", (*steps, name), seen)
         for key, part in parts:
+            if key in _GRADIENTS:
+                continue
             in_list = not isinstance(x, dict)
             inner = (
                 f"{prefix}{name}[{key}]"
@@ -160,6 +164,11 @@ def _beside(owner: Any, place: _Place) -> Iterator[Any]:
         elif isinstance(kept, list | tuple) and isinstance(place.key, int) and place.holder not in _GRADIENTS:
             yield from kept[place.key : place.key + 1]
     yield from (getattr(owner, name) for name in names if hasattr(owner, name))
+    beside = (
+        getattr(owner, place.holder) if place.holder is not None else vars(owner)
+    )  # W["grad"] of W["value"], W.grad of W.value
+    if isinstance(beside, dict):
+        yield from (beside[name] for name in _GRADIENTS if isinstance(beside.get(name), np.ndarray))
 
 
 @dataclass(slots=True)
@@ -233,7 +242,9 @@ class _Passes:
                 return result, None, used
             says = f"{self.text} returns one value, and {self.back_name} takes {', '.join(self.taken)}"
             raise BadTarget(says, do=f"return {self.cache}, too: return out, {self.cache}")
-        return (result[0] if len(result) == 2 else result[:-1]), result[-1], used
+        *outputs, cache = result
+        kept = outputs[: max(len(self.cotangents), 1)]  # what has no cotangent is not differentiated
+        return (kept[0] if len(kept) == 1 else tuple(kept)), cache, used
 
     def outputs_of(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> Any:
         return self.run(given, parameters)[0]
@@ -270,7 +281,9 @@ class _Passes:
         names = [p.name for p in self.inputs if p.name in given]
         floats = [name for name in names if _is_float(given[name])]
         if isinstance(found, dict):
-            return {_named_like(key, [*names, *self.fresh.places]) or str(key): x for key, x in found.items()}
+            inside = [f"{name}.{key}" for name in names if isinstance(given[name], dict) for key in given[name]]
+            known = [*names, *inside, *self.fresh.places]
+            return {_named_like(key, known) or str(key): x for key, x in found.items()}
         if not isinstance(found, tuple | list):
             return {} if found is None or not floats else {floats[0]: found}
         if len(found) == len(names):

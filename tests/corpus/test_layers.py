@@ -42,6 +42,11 @@ RIGHT = [  # file and target, the point, further options, what is compared
     ("sequence:Attention(3)",          X, (), "x weights[0] weights[1] weights[2]"),
     ("sequence:Embedding([[1, 2], [3, 4], [5, 6]])", "idx=int([0, 2, 2])", (), "params[0]"),
     ("engine:loss",                    "x=[0.5, -1], w=[0.3, 0.8]", ("--engine", "Scalar"), "x w"),
+    ("course:cell_forward",            "xt=randn(2,3), a_prev=randn(4,3), c_prev=randn(4,3), parameters=@point", (),
+     "xt a_prev c_prev parameters.W parameters.b"),
+    ("course:Linear(3, 2)",            X, (), "x w.value b.val"),
+    ("course:Sequential",              X, (), "x layers[0].w.value layers[0].b.val layers[2].w.value layers[2].b.val"),
+    ("course:Classifier().loss",       "X=randn(5,3), y=[0, 1, 0, 1, 1]", ("--value-and-grad",), "W"),
 ]
 WRONG = [  # file and target, the point, options, what is in the file, the mistake in its place, the mistake's entry
     ("dense:affine_forward", "x=randn(4,3), W=randn(3,2), b=randn(2)", (), "dout.sum(axis=0)}", "dout.mean(axis=0)}", "b"),
@@ -77,6 +82,7 @@ REFUSED = [
 
 def asked(target: str, at: str, options: tuple[str, ...], folder: Path) -> tuple[str, ...]:
     file, _, name = target.partition(":")
+    at = at.replace("@point", f"{folder / file}.py:cell_parameters")
     return ("check", f"{folder / file}.py:{name}", "--at", at, *options, *QUICK)
 
 
