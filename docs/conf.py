@@ -75,6 +75,9 @@ def _plain(line: str) -> str:
 
 def _take_explanations(app: Any) -> None:
     """Put what `gradcli explain` says of each kind among the pages, which link to it."""
+    for old in (HERE / "findings").glob("*.md"):
+        if old.name != "index.md":
+            old.unlink()
     for file in (HERE.parent / "gradcli" / "report" / "explanations").glob("*.md"):
         text = file.read_text(encoding="utf-8").replace("../../../docs/findings/", "")
         (HERE / "findings" / file.name).write_text(text, encoding="utf-8")

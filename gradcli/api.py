@@ -92,7 +92,7 @@ def located_with(settings: Settings, wrt: str | None) -> LocateOptions:
         framework_options=settings.framework_options,
         assume=settings.options.assume if settings.options.checks_on_sets else (), backward=settings.options.backward,
         engine=settings.options.engine, engine_arrays=settings.options.engine_arrays,
-        alone=claim_of(settings.options) is None and settings.options.picked is None,
+        finds_partner=claim_of(settings.options) is None and settings.options.picked is None,
     )  # fmt: skip
 
 

@@ -340,7 +340,7 @@ class EntryLanes(Lanes):
                 raise Mixed
             if _entry_by_entry(primitive):
                 return _elementwise(alone, xs)
-            rule = _ENTRIES_RULES.get(primitive.name)
+            rule = _RULES_OF_ENTRIES.get(primitive.name)
             if rule is None or len(xs) > 1:
                 raise Mixed
             y = rule(xs[0], params)
@@ -397,7 +397,7 @@ def _viewed(x: Entries, view: Callable[[Any], Any]) -> Entries:
     return x.moved_to(base, places)
 
 
-def _entries_getitem(x: Entries, params: Params) -> Entries:
+def _getitem_of_entries(x: Entries, params: Params) -> Entries:
     index = params["index"]
     if not all(isinstance(part, slice) for part in (index if isinstance(index, tuple) else (index,))):
         raise Mixed
@@ -410,9 +410,9 @@ def _sum(x: Entries, params: Params) -> Any:
     return x.total()
 
 
-_ENTRIES_RULES: dict[str, Callable[[Entries, Params], Any]] = by_name(
+_RULES_OF_ENTRIES: dict[str, Callable[[Entries, Params], Any]] = by_name(
     {
-        GETITEM: _entries_getitem,
+        GETITEM: _getitem_of_entries,
         RESHAPE: lambda x, p: _viewed(x, lambda a: np.reshape(a, p["to"])),
         TRANSPOSE: lambda x, p: _viewed(x, lambda a: np.transpose(a, p["axes"])),
         SUM: _sum,

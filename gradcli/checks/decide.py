@@ -274,18 +274,18 @@ def without_rounding(seen: Evidence, found: FormatEvidence) -> dict[str, Any]:
     accepts = found.wide == Verdict.PASS or 0 < _open_entries(seen) <= _FEW * _entries(seen)
     agreement = {}
     for name, word in seen.agreement["claim"].items():
-        accepted = (word == DISAGREE) | (_narrow_open(seen, name) if accepts else False)
+        accepted = (word == DISAGREE) | (_too_wide(seen, name) if accepts else False)
         agreement[name] = np.where(accepted, AGREE, word)
     return agreement
 
 
-def _narrow_open(seen: Evidence, name: str) -> Any:
+def _too_wide(seen: Evidence, name: str) -> Any:
     """Return a mask of the entries whose bound is wider than the slopes; those at a kink are open for another reason."""
     return (seen.agreement["claim"][name] == CANNOT_TELL) & ~np.asarray(seen.undecided.get(name, False))
 
 
 def _open_entries(seen: Evidence) -> int:
-    return sum(int(np.sum(_narrow_open(seen, name))) for name in seen.agreement["claim"])
+    return sum(int(np.sum(_too_wide(seen, name))) for name in seen.agreement["claim"])
 
 
 def _entries(seen: Evidence) -> int:

@@ -357,7 +357,7 @@ def _row(request: Request, own: FrameworkClaim, way: str) -> Aspect:
         native = own.native.run_with(same_as=frozenset(), **_OPTIONS[way])
         if native is None:
             return Aspect(name, "unavailable", message="the target cannot be made again")
-        return _other_ways_compared(request, own, native, name)
+        return _compared_with_other_ways(request, own, native, name)
     except (NotSupported, BadOption) as error:
         return Aspect(name, "unavailable", message=error.what[:90])
     except GradcliError as error:
@@ -366,7 +366,7 @@ def _row(request: Request, own: FrameworkClaim, way: str) -> Aspect:
         return Aspect(name, "unavailable", message=message_of(error)[:90])
 
 
-def _other_ways_compared(request: Request, own: FrameworkClaim, native: Native, name: str) -> Aspect:
+def _compared_with_other_ways(request: Request, own: FrameworkClaim, native: Native, name: str) -> Aspect:
     """Compare value and gradient with the right ones, within the rounding errors of the formats that this way uses."""
     values = dict(request.points[0].values)
     f, rounds_like = root_of(request.f), None

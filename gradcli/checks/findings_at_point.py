@@ -451,15 +451,13 @@ _CLEAR = 10.0  # times the bounds: a claim must differ by this much where the bo
 # A central difference is zero wherever f is even about the point, even if f has a kink there. A function that rounds
 # internally has the slope 0 almost everywhere, although its differences over wider steps are not 0.
 
-_ZERO_SLOPES_MOST = 50  # entries that are examined
+_MOST_ZERO_SLOPES = 50  # entries that are examined
 _STEPS = 10.0 ** -np.array(
     [2.0, 2.5, 5.0, 5.5, 6.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0]
 )  # relative to the size of the entry
 _WIDE, _SMALLEST = 2, 2  # the number of steps that count as wide, and of the smallest steps that are compared with them
 _BESIDE = 1e-6  # relative to a step: the distance of a second value from the first
-_ZERO_SLOPES_SHRINKS = (
-    0.1  # times the slopes over wide steps: if f is smooth and even, slopes over small steps are smaller
-)
+_SMALLER_SLOPES = 0.1  # times the slopes over wide steps: if f is smooth and even, slopes over small steps are smaller
 _SEEN = 8.0  # roundings of f: a smaller change of f shows nothing
 
 
@@ -473,7 +471,7 @@ def settled_zeros(case: PointCheck, name: str, word: Any) -> Any:
     if case.q.untraced is None or shape(case.q.value) != ():
         return word
     word = np.array(word)
-    for at in map(tuple, np.argwhere(np.asarray(claim) == 0)[:_ZERO_SLOPES_MOST]):
+    for at in map(tuple, np.argwhere(np.asarray(claim) == 0)[:_MOST_ZERO_SLOPES]):
         slopes = _one_sided(case, name, at)
         entry = f"{name}[{','.join(map(str, at))}]" if at else name
         if word[at] == AGREE and _by_symmetry(case, slopes, _size(case, name, at)):
@@ -500,12 +498,12 @@ def at_rest(case: PointCheck, name: str, claimed: Any) -> Any:
     found = np.zeros(shape(claimed), dtype=bool)
     if shape(case.q.value) != ():
         return found
-    for at in map(tuple, np.argwhere(np.asarray(claimed) != 0)[:_ZERO_SLOPES_MOST]):
+    for at in map(tuple, np.argwhere(np.asarray(claimed) != 0)[:_MOST_ZERO_SLOPES]):
         slopes = _one_sided(case, name, at)
         largest = np.max(np.abs(slopes), axis=1)
-        wide, most = float(np.max(largest[:_WIDE])), _ZERO_SLOPES_SHRINKS * abs(float(np.asarray(claimed)[at]))
+        wide, most = float(np.max(largest[:_WIDE])), _SMALLER_SLOPES * abs(float(np.asarray(claimed)[at]))
         fine = largest[_visible(case, wide, _size(case, name, at))][_WIDE:]
-        shrinks = bool(fine.size) and float(np.max(fine)) <= _ZERO_SLOPES_SHRINKS * wide
+        shrinks = bool(fine.size) and float(np.max(fine)) <= _SMALLER_SLOPES * wide
         moves = np.all(np.isfinite(slopes)) and np.all(slopes[:_WIDE] != 0)
         found[at] = bool(moves) and shrinks and not float(np.min(fine[fine > 0], initial=wide)) > most
     return found
@@ -545,10 +543,10 @@ def _by_symmetry(case: PointCheck, slopes: Any, size: float) -> bool:
     """Whether f is even about the point, and its slopes do not shrink with the steps, as at a kink."""
     if not np.all(np.isfinite(slopes)) or not np.any(slopes):
         return False
-    even = np.all(np.abs(slopes[:, 0] - slopes[:, 1]) <= _ZERO_SLOPES_SHRINKS * np.max(np.abs(slopes), axis=1))
+    even = np.all(np.abs(slopes[:, 0] - slopes[:, 1]) <= _SMALLER_SLOPES * np.max(np.abs(slopes), axis=1))
     wide = float(np.max(np.abs(slopes[:_WIDE])))
     smallest = np.abs(slopes[_visible(case, wide, size)])[_WIDE:][-_SMALLEST:]
-    return bool(even and smallest.size and np.max(smallest) > _ZERO_SLOPES_SHRINKS * wide)
+    return bool(even and smallest.size and np.max(smallest) > _SMALLER_SLOPES * wide)
 
 
 def _visible(case: PointCheck, slope: float, size: float) -> Any:
@@ -621,12 +619,12 @@ def scale_findings(case: PointCheck) -> list[Finding]:
             if name in words and (mode == "claim" or (case.claimed is None and mode == "finite-difference")):
                 open_ |= words[name] == CANNOT_TELL
         both = kinked(slopes)
-        found += [_kink(case, name, k, slopes) for k in _scales_first(open_ & both)]
-        found += [_two(case, name, k, slopes) for k in _scales_first(open_ & ~both & np.isfinite(slopes.other))]
+        found += [_kink(case, name, k, slopes) for k in _first_entries(open_ & both)]
+        found += [_two(case, name, k, slopes) for k in _first_entries(open_ & ~both & np.isfinite(slopes.other))]
     return found
 
 
-def _scales_first(mask: Any) -> Iterator[tuple[int, ...]]:
+def _first_entries(mask: Any) -> Iterator[tuple[int, ...]]:
     return (tuple(int(i) for i in k) for k in np.argwhere(mask)[:_MOST])
 
 

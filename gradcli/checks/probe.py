@@ -37,7 +37,7 @@ from gradcli.targets.layers import Layer, engine_of, layer_of
 from gradcli.targets.loading import load, member, own_package_of
 from gradcli.targets.points import WHOLE, as_input, drawn, read
 from gradcli.targets.python import PythonFunction, open_ended, signature_of
-from gradcli.targets.structure import Leaf, Named, Node, nested, taken_apart, with_complex
+from gradcli.targets.structure import Leaf, Named, Node, nested, put_together, taken_apart, with_complex
 from gradcli.words import Kind, Severity
 
 ATTEMPTS = 60
@@ -71,7 +71,7 @@ class LocateOptions:
     If no point is given, `count` points are drawn for an expression, with inputs of these `shapes`; `sizes` maps named
     sizes to numbers. If `separate_points`, each string of a point is a point of its own. The point of an expression may name
     objects of the module of `points_of`, a Python target. Drawn inputs have what is assumed of them. `backward` names the
-    backward pass of a function that returns a cache; unless a claim is given, `alone`, it is looked for beside the function.
+    backward pass of a function that returns a cache; with `finds_partner`, as no claim is given, it is looked for beside it.
     `engine` is the class whose objects stand for numbers, or with `engine_arrays` for arrays.
     """
 
@@ -89,7 +89,7 @@ class LocateOptions:
     backward: str | Callable[..., Any] | None = None
     engine: str | Callable[..., Any] | None = None
     engine_arrays: bool = False
-    alone: bool = False
+    finds_partner: bool = False
 
 
 AS_GIVEN = LocateOptions()
@@ -188,10 +188,13 @@ def function_at(
         if engine is not None:
             layer = engine_of(function, engine, text, arrays=options.engine_arrays)
         else:
-            layer = layer_of(function, text, _named_in(options.backward, module, "--backward"), alone=options.alone)
+            backward = _named_in(options.backward, module, "--backward")
+            layer = layer_of(function, text, backward, finds_partner=options.finds_partner)
         if layer is not None:
-            named = (named_arguments(layer.function, point) for point in given)
-            given = [layer.completed(point, number) for number, point in enumerate(named)]
+            named = [named_arguments(layer.function, point) for point in given]
+            if layer.passes is not None:
+                layer.passes.look_at(layer, _first_arguments(layer.function, text, named, options, typed))
+            given = [layer.completed(point) for point in named]
             found = _at_points(layer.function, text, given, options, typed, module)
             own = None if layer.kind is None or layer.claim is None else (layer.kind, layer.claim)
             return replace(found, own_claim=own, notices=(*found.notices, *layer.notices))
@@ -240,6 +243,58 @@ def _tensors_in(native: Native, given: Sequence[dict[str, Any]]) -> frozenset[st
     return frozenset(path for found in leaves for path, leaf in found.items() if native.framework.holds(leaf))
 
 
+def _first_arguments(
+    function: Callable[..., Any], text: str, given: Sequence[dict[str, Any]], options: LocateOptions, typed: bool
+) -> dict[str, Any]:
+    """Return the arguments of a layer's forward pass at the first point, without the parameters of its object."""
+    known = signature_of(function)
+    point = {name: x for name, x in (given or [{}])[0].items() if known is None or name in known.parameters}
+    f, values, *_ = _surveyed(function, text, _point_named(function, point, 0, options, typed), options, typed)
+    return {name: put_together(node, values) for name, node in f.arguments.items()}
+
+
+def _point_named(
+    function: Any, point: dict[str, Any], number: int, options: LocateOptions, typed: bool
+) -> dict[str, Any]:
+    """Return a point by parameter; inputs that have a shape and no value are drawn, and defaults taken that --wrt names."""
+    named = nested(with_entries(function, named_arguments(function, point), typed))
+    made = {
+        name: options.stepping.moved_inside(name, drawn(name, size, options.seed, number, 0))
+        for name, size in options.shapes.items()
+        if name not in named
+    }
+    named |= _as_assumed(made, made, options)
+    return named | _defaults_wanted(function, named, options.wrt)
+
+
+def _surveyed(
+    function: Any,
+    text: str,
+    named: dict[str, Any],
+    options: LocateOptions,
+    typed: bool,
+    f: PythonFunction | None = None,
+) -> tuple[PythonFunction, dict[str, Any], Any, list[Notice], list[Notice]]:
+    """Return the function of a point, or `f` for its value there; the values, that value, and notices of both.
+
+    An array of whole numbers by which the function indexes is taken as integers.
+    """
+    this, values, notices = bound(function, text, named, typed=typed, pick=options.pick)
+    f = f or this
+    with np.errstate(all="ignore"):
+        try:
+            return f, values, *f.survey(values), notices
+        except FunctionFailed:
+            labels = [name for name in f.indices if typed and name in named and name in values]
+            if not labels:
+                raise
+    whole = named | {name: np.asarray(values[name]).astype(int) for name in labels}
+    f, values, notices = bound(function, text, whole, typed=typed, pick=options.pick)
+    says = f"{' and '.join(labels)} {'is an index' if len(labels) == 1 else 'are indices'}: taken as integers"
+    with np.errstate(all="ignore"):
+        return f, values, *f.survey(values), [*notices, Notice(Kind.NOTICE, Severity.INFO, says)]
+
+
 def _at_points(
     function: Any,
     text: str,
@@ -252,34 +307,11 @@ def _at_points(
     points: list[Point] = []
     said: dict[str, Notice] = {notice.message: notice for notice in getattr(function, "notices", ())}
     for number, point in enumerate(given):
-        named = nested(with_entries(function, named_arguments(function, point), typed))
-        made = {
-            name: options.stepping.moved_inside(name, drawn(name, size, options.seed, number, 0))
-            for name, size in options.shapes.items()
-            if name not in named
-        }
-        named |= _as_assumed(made, made, options)
-        named |= _defaults_wanted(function, named, options.wrt)
-        this, values, notices = bound(function, text, named, typed=typed, pick=options.pick)
-        if f is None:
-            f = this
-        elif list(values) != list(points[0].values):
+        named = _point_named(function, point, number, options, typed)
+        f, values, value, surveyed, notices = _surveyed(function, text, named, options, typed, f)
+        if points and list(values) != list(points[0].values):
             raise BadPoint("the points have different structures", do="give each point the same names")
         said |= {notice.message: notice for notice in notices}
-        with np.errstate(all="ignore"):
-            try:
-                value, surveyed = f.survey(values)
-            except FunctionFailed:
-                labels = [name for name in f.indices if typed and name in named and name in values]
-                if not labels:
-                    raise
-                named |= {name: np.asarray(values[name]).astype(int) for name in labels}
-                f, values, notices = bound(function, text, named, typed=typed, pick=options.pick)
-                says = (
-                    f"{' and '.join(labels)} {'is an index' if len(labels) == 1 else 'are indices'}: taken as integers"
-                )
-                said[says] = Notice(Kind.NOTICE, Severity.INFO, says)
-                value, surveyed = f.survey(values)
         points.append(Point(values, (), number, tuple(surveyed), value, f.seconds))
     if f is None:
         raise BadPoint("no point is given", do='--at "x=randn(3)"')

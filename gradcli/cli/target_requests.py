@@ -188,7 +188,9 @@ def answered(
         at = checked_point_texts(ask)
         sizes = numbers(shapes, at, seed, target=ask.target)
         found = locate(
-            ask.target, at, LocateOptions(seed, read_shapes(shapes, sizes), wrt=ask.wrt, sizes=sizes, alone=True)
+            ask.target,
+            at,
+            LocateOptions(seed, read_shapes(shapes, sizes), wrt=ask.wrt, sizes=sizes, finds_partner=True),
         )
         q = Question(found.f, found.points[0], found.wrt, seed)
         q.refuse_untraced()

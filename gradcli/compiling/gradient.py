@@ -22,8 +22,6 @@ from gradcli.tracing.domain import REAL
 from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, named
 from gradcli.tracing.shapes import shape
 
-_ADD, _EXPANSION_MULTIPLY, _EXPANSION_NEGATIVE = map(named, ("add", "multiply", "negative"))
-
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
@@ -39,7 +37,7 @@ class Expanded:
     is_checked: bool
 
 
-_MULTIPLY, _NEGATIVE = named("multiply"), named("negative")
+_ADD, _MULTIPLY, _NEGATIVE = map(named, ("add", "multiply", "negative"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +328,7 @@ def _written_out(program: StraightLine, node: Node, xs: list[OfNode], careful: b
         return _times(program, *xs)
     if operation is _ADD:
         return _sum(program, *xs)
-    if operation is _EXPANSION_NEGATIVE:
+    if operation is _NEGATIVE:
         return _negative(program, *xs)
     if isinstance(operation, Slope | Pulled):
         rule = operation if isinstance(operation, Pulled) else operation.rule.kernel or operation.rule.partial
@@ -343,7 +341,7 @@ def _written_out(program: StraightLine, node: Node, xs: list[OfNode], careful: b
 def _times(program: StraightLine, ybar: OfNode, slope: OfNode) -> OfNode:
     """Return a cotangent times a slope; that of one branch of a selection is computed inside of it."""
     inside = _in_its_branch(program, ybar, lambda part: _times(program, part, slope))
-    return program.operation(_EXPANSION_MULTIPLY, [ybar, slope], {}) if inside is None else inside
+    return program.operation(_MULTIPLY, [ybar, slope], {}) if inside is None else inside
 
 
 def _sum(program: StraightLine, a: OfNode, b: OfNode) -> OfNode:
@@ -362,7 +360,7 @@ def _sum(program: StraightLine, a: OfNode, b: OfNode) -> OfNode:
 def _negative(program: StraightLine, x: OfNode) -> OfNode:
     """Return the negative; that of one branch of a selection, zero elsewhere, is taken inside of it."""
     inside = _in_its_branch(program, x, lambda part: _negative(program, part))
-    return program.operation(_EXPANSION_NEGATIVE, [x], {}) if inside is None else inside
+    return program.operation(_NEGATIVE, [x], {}) if inside is None else inside
 
 
 def _in_its_branch(program: StraightLine, x: OfNode, linear: Callable[[OfNode], OfNode]) -> OfNode | None:

@@ -420,7 +420,7 @@ def _but(given: tuple[Factor, ...], gone: Factor) -> tuple[Factor, ...]:
 # Exponentials in products: the density of the normal distribution, and two exponentials whose quotient has no exponential.
 
 DENSITY = "normal_density"
-_EXPONENTIALS_MOST = 60  # terms of an exponent that has been multiplied out
+_MOST_EXPONENTIALS = 60  # terms of an exponent that has been multiplied out
 
 
 def density(term: Term, free: tuple[Index, ...]) -> Term | None:
@@ -514,8 +514,8 @@ def _ratio(one: Term, other: Term) -> Tensor | None:
     counts = [sum(f.power for f in fs if f.atom.op == DENSITY) for fs in exponents]
     if not all(exponents) or set(exponents[0]) == set(exponents[1]) or counts[0] != counts[1]:
         return None
-    parts = [_exponentials_exponent(f) for f in exponents[1]] + [
-        scaled(_exponentials_exponent(f), -1) for f in exponents[0]
+    parts = [_exponent_of_exponential(f) for f in exponents[1]] + [
+        scaled(_exponent_of_exponential(f), -1) for f in exponents[0]
     ]
     apart = _multiplied_out(add(parts))
     if apart is None:
@@ -529,7 +529,7 @@ def _ratio(one: Term, other: Term) -> Tensor | None:
     return ratio
 
 
-def _exponentials_exponent(f: Factor) -> Tensor:
+def _exponent_of_exponential(f: Factor) -> Tensor:
     if f.atom.op == "exp":
         return scaled(outside(f), f.power)
     return scaled(power(outside(f), Fraction(2)), -f.power / 2)
@@ -540,7 +540,7 @@ def _multiplied_out(x: Tensor, deep: int = 99) -> Tensor | None:
     pending = [(t, 0) for t in x.terms]
     done: list[Tensor] = []
     while pending:
-        if len(pending) + len(done) > _EXPONENTIALS_MOST:
+        if len(pending) + len(done) > _MOST_EXPONENTIALS:
             return None
         term, depth = pending.pop(0)
         f = next((f for f in term.factors if f.atom.op == "group" and f.power.denominator == 1 and f.power > 0), None)

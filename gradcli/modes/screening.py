@@ -178,7 +178,6 @@ _OTHER = 0.7  # of that step: a second step, at which values round differently
 _SAME = 1e-9  # of f: how near its real part must stay to its value
 _USEFUL = 1e-4  # of the slope: a difference with a wider bound confirms nothing
 _ROUNDINGS = 8.0  # times the rounding that was observed: what rounding may be
-_IMAGINARY_CHANCE = 6.0  # times the norm: a sum with random signs lies outside once in 3e7 (Hoeffding)
 _MOST = 0.5  # of a difference: what may be left of it besides the entry that explains it
 Found = tuple[int, float, float]  # an entry, its slope, and the bound of this
 
@@ -223,7 +222,7 @@ class Steps:
         """Return the difference between the slope along v and the claim's, and how much of it rounding explains."""
         terms = self.claim * v
         bound = self.rounding * float(np.sum(np.abs(terms)))
-        bound += self.least + self.room(terms) + _IMAGINARY_CHANCE * float(np.linalg.norm(self.claim_error * v))
+        bound += self.least + self.room(terms) + _CHANCE * float(np.linalg.norm(self.claim_error * v))
         return self.slope(v) - float(np.sum(terms)), bound
 
     def odd_alone(

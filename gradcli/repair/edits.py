@@ -442,7 +442,7 @@ def edits_of(place: Place) -> Iterator[Edit]:
 _NEAR = 1e-9  # relative: how near a term is to what is lacking, before the repair is tried
 _MOST = 60  # terms that are combined
 _LOOKED_AT = 5  # entries of what is lacking, by which combinations are chosen
-_COMPOSED_NUMBERS = ((1.0, ""), (2.0, "2"), (0.5, "0.5"), (3.0, "3"), (4.0, "4"), (0.25, "0.25"), (1.5, "1.5"))
+_SIMPLE_NUMBERS = ((1.0, ""), (2.0, "2"), (0.5, "0.5"), (3.0, "3"), (4.0, "4"), (0.25, "0.25"), (1.5, "1.5"))
 _COMBINED = (
     (ast.Mult, np.multiply, "*"),
     (ast.Div, np.divide, "/"),
@@ -478,8 +478,8 @@ def lacking(place: Place, name: str, claimed: Gradient, right: Right) -> Iterato
 
 
 def _times(factor: float, term: Term) -> str:
-    """Return the text of a term times a number of `_COMPOSED_NUMBERS`, as an operand of a sum."""
-    number = dict(_COMPOSED_NUMBERS)[abs(factor)]
+    """Return the text of a term times a number of `_SIMPLE_NUMBERS`, as an operand of a sum."""
+    number = dict(_SIMPLE_NUMBERS)[abs(factor)]
     return (
         f"{number} * {grouped(term.text, term.bound, ast.Mult)}"
         if number
@@ -488,7 +488,7 @@ def _times(factor: float, term: Term) -> str:
 
 
 def _equal(place: Place, wanted: Any) -> Iterator[tuple[Term, float]]:
-    """Yield combinations whose value, times a number of `_COMPOSED_NUMBERS`, is the wanted one at the entries looked at."""
+    """Yield combinations whose value, times a number of `_SIMPLE_NUMBERS`, is the wanted one at the entries looked at."""
     if not np.all(np.isfinite(wanted)) or not np.any(wanted):
         return
     entries = np.unique(np.argsort(-np.abs(wanted), axis=None)[np.linspace(0, wanted.size - 1, _LOOKED_AT).astype(int)])
@@ -539,6 +539,6 @@ def _fitting(terms: list[Term], sample: Any) -> Iterator[tuple[Term, float]]:
     factors = ratios[:, 0]
     same = np.all(np.abs(ratios - factors[:, None]) <= _NEAR * np.abs(factors)[:, None], axis=1)
     for k in np.flatnonzero(same):
-        number = next((n for n, _ in _COMPOSED_NUMBERS if abs(abs(factors[k]) - n) <= _NEAR * n), None)
+        number = next((n for n, _ in _SIMPLE_NUMBERS if abs(abs(factors[k]) - n) <= _NEAR * n), None)
         if number is not None:
             yield terms[k], number if factors[k] > 0 else -number

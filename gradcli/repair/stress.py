@@ -327,8 +327,8 @@ def stressed(given: Verified, request: Request, options: StressOptions) -> Verif
 
 FULL = 16.0  # digits of float64
 _TINY = 1e-290  # below it numbers lose digits because float64 has no smaller ones
-_LOOK_LARGEST = 1e290  # above it the next operation may overflow
-_LOOK_MOST_ENTRIES = 20_000
+_LARGEST_LOOKED_AT = 1e290  # above it the next operation may overflow
+_MOST_ENTRIES_LOOKED_AT = 20_000
 _GROWN = 64.0  # ulps of an input, by which the right gradient moves: what no claim can keep
 
 
@@ -401,11 +401,11 @@ def right_gradient(q: Question) -> Estimate | None:
     """Return the right gradient where f is smooth and finite; None elsewhere."""
     try:
         with np.errstate(all="ignore"):
-            if not np.all(np.isfinite(q.value)) or np.size(q.value) * q.entries > _LOOK_MOST_ENTRIES:
+            if not np.all(np.isfinite(q.value)) or np.size(q.value) * q.entries > _MOST_ENTRIES_LOOKED_AT:
                 return None
             if q.untraced is not None:
                 return MODES["finite-difference"].gradient(q)
-            if np.any(np.abs(q.value) > _LOOK_LARGEST) or q.ties:
+            if np.any(np.abs(q.value) > _LARGEST_LOOKED_AT) or q.ties:
                 return None
             try:
                 found = MODES["certified"].gradient(q)
@@ -413,7 +413,7 @@ def right_gradient(q: Question) -> Estimate | None:
                 return None
     except (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, OverflowError, np.linalg.LinAlgError):
         return None
-    finite = all(np.all(np.isfinite(x)) and np.all(np.abs(x) < _LOOK_LARGEST) for x in found.value.values())
+    finite = all(np.all(np.isfinite(x)) and np.all(np.abs(x) < _LARGEST_LOOKED_AT) for x in found.value.values())
     return found if finite else None
 
 

@@ -266,7 +266,7 @@ def _schema_of_hint(hint: Any) -> Json:
     if hint in _PRIMITIVE_SCHEMAS:
         return dict(_PRIMITIVE_SCHEMAS[hint])
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return _schema_object(hint)
+        return _object_schema(hint)
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Literal:
         return {"enum": list(parts)}
@@ -288,7 +288,7 @@ _PRIMITIVE_SCHEMAS: dict[Any, Json] = {
 }  # fmt: skip
 
 
-def _schema_object(report_type: type) -> Json:
+def _object_schema(report_type: type) -> Json:
     hints = get_type_hints(report_type, include_extras=True)
     fields = document_fields(report_type)
     required = [field.name.rstrip("_") for field in fields if Absent not in get_args(hints[field.name])]

@@ -1,4 +1,4 @@
-"""Which strings name Python code; everything else is an expression."""
+"""What the texts of a request mean: which name Python code, how names are compared, how a backward pass is usually called."""
 
 import os
 import re

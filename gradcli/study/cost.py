@@ -20,7 +20,7 @@ from gradcli.tracing.shapes import Forgotten, shape, size
 
 FLOAT = 8  # bytes of a float64
 _COUNTED = ("n", "subscripts")  # parameters on which the number of operations depends
-_COUNTS_CALL = 12_000  # quarters of an operation that take as long as one numpy call
+_QUARTERS_OF_A_CALL = 12_000  # quarters of an operation that take as long as one numpy call
 _FUNCTION = 10  # operations that take as long as one entry of a transcendental function
 BALL = 200  # multiply-adds of a matrix product that take as long as one operation in balls
 
@@ -429,7 +429,7 @@ def _work(steps: Sequence[Step]) -> int:
         found: Operations = counted([line])
         products = work(line).products
         simple = products if products else 4 * (found.additions + found.multiplications)
-        total += simple + 4 * _FUNCTION * found.transcendental + (_COUNTS_CALL if primitive is not None else 0)
+        total += simple + 4 * _FUNCTION * found.transcendental + (_QUARTERS_OF_A_CALL if primitive is not None else 0)
     return total
 
 

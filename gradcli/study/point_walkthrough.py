@@ -89,7 +89,7 @@ def _innermost(file: str, line: int, kind: type[ast.ClassDef] | type[ast.Functio
 
 # The adjoints that a wrong claim has: at the inputs those claimed, inside the program those that its mistake makes.
 
-_CLAIMED_ADJOINTS_ROUNDED = 1e-9  # relative: adjoints that differ by less differ by rounding
+_SAME_ADJOINT = 1e-9  # relative: adjoints that differ by less differ by rounding
 
 
 def claimed_adjoints(q: Question, point: PointReport) -> dict[int, Value]:
@@ -123,7 +123,7 @@ def _is_other(slipped: Value, right: Value | None) -> bool:
     if right is None or shape(slipped) != shape(right):
         return True
     with np.errstate(invalid="ignore"):
-        apart = np.abs(np.asarray(slipped) - right) > _CLAIMED_ADJOINTS_ROUNDED * np.abs(right)
+        apart = np.abs(np.asarray(slipped) - right) > _SAME_ADJOINT * np.abs(right)
     return bool(np.any(apart | (np.isfinite(slipped) != np.isfinite(right))))
 
 

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadClaim, BadPoint, BadTarget
-from gradcli.targets.layers import instance_of
+from gradcli.targets.layers import instance_of, parameters_of
 from gradcli.targets.loading import running
 from gradcli.targets.points import value
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer
 
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
-_PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +63,6 @@ def component_of(found: Any, text: str) -> Component | None:
     return None
 
 
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    return [p for p in inspect.signature(function).parameters.values() if p.kind in _PLAIN]
-
-
 def _named(function: Any, method: Any, signature: inspect.Signature, instance: Any) -> Callable[..., Any]:
     """Return a function with the name and the place of a method, and a signature of its own."""
     function.__signature__ = signature
@@ -79,7 +74,7 @@ def _named(function: Any, method: Any, signature: inspect.Signature, instance: A
 
 def _explicit(instance: Any, text: str) -> Component:
     """Return what a component computes, and its partials as its Jacobian."""
-    if len(_parameters(instance.compute)) != 2:
+    if len(parameters_of(instance.compute)) != 2:
         raise BadTarget(f"{text}.compute takes discrete inputs too", do="write a component of the continuous ones")
     if any(kind.__module__.partition(".")[0] == "openmdao" for kind in type(instance).__mro__):
         return _of_openmdao(instance, text)

@@ -144,11 +144,8 @@ def _is_parameter(x: Any) -> bool:
 def _is_object(x: Any) -> bool:
     """Whether a value is an object of a class that is not a library's, which may hold parameters of its own."""
     top = (type(x).__module__ or "").partition(".")[0]
-    return (
-        hasattr(x, "__dict__")
-        and not callable(x)
-        and top not in {"numpy", "scipy", "builtins", *sys.stdlib_module_names}
-    )
+    libraries = {"numpy", "scipy", "builtins", *sys.stdlib_module_names}
+    return hasattr(x, "__dict__") and not (inspect.isclass(x) or inspect.isroutine(x)) and top not in libraries
 
 
 def _beside(owner: Any, place: _Place) -> Iterator[Any]:
@@ -186,10 +183,8 @@ class Layer:
     notices: list[Notice] = field(default_factory=list)
     passes: "_Passes | None" = None
 
-    def completed(self, point: Mapping[str, Any], number: int) -> dict[str, Any]:
-        """Return a point with the parameters of the object; the first shows which of them have a gradient."""
-        if self.passes is not None and not number:
-            self.passes.look_at(self, point)
+    def completed(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a point with the parameters of the object, at their own values where the point gives none."""
         given = {name: point[name] for name in point if name in self.parameters}
         rest = {name: x for name, x in point.items() if name not in given}
         held = {PARAMETERS: Named({**self.parameters, **given})} if self.parameters else {}
@@ -209,8 +204,8 @@ class _Passes:
         self.forward, self.backward, self.fresh, self.text = forward, backward, fresh, text
         ahead, back = forward(fresh.held), backward(fresh.held)
         self.name, self.back_name = ahead.__name__, back.__name__
-        self.inputs = _parameters_of(ahead)
-        taken = _parameters_of(back)
+        self.inputs = parameters_of(ahead)
+        taken = parameters_of(back)
         known = {p.name for p in self.inputs}
         self.rates = [p.name for p in taken if p.name in _RATES and p.name not in known]
         self.reused = [p.name for p in taken if p.name in known]
@@ -245,9 +240,6 @@ class _Passes:
         *outputs, cache = result
         kept = outputs[: max(len(self.cotangents), 1)]  # what has no cotangent is not differentiated
         return (kept[0] if len(kept) == 1 else tuple(kept)), cache, used
-
-    def outputs_of(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> Any:
-        return self.run(given, parameters)[0]
 
     def pulled(
         self, given: Mapping[str, Any], parameters: Mapping[str, Any], w: Any, rates: Mapping[str, float]
@@ -300,51 +292,56 @@ class _Passes:
         raise BadClaim(says, do=f"return the gradients by {', '.join(names)} alone")
 
     def look_at(self, layer: Layer, point: Mapping[str, Any]) -> None:
-        """Find the parameters that have a gradient after a backward pass, and whether it depends on what comes in."""
+        """Find the parameters that have a gradient after a backward pass, and whether it depends on what comes in.
+
+        Raises  BadClaim if the backward pass raises.
+        """
         known = {p.name for p in self.inputs}
-        given = {name: np.float64(x) if type(x) in (int, float) else x for name, x in point.items() if name in known}
+        given = {name: x for name, x in point.items() if name in known}
         rates = {name: float(point[name]) for name in self.rates if name in point}
         candidates = {path: array for path, (_, array) in self.fresh.places.items()}
-        try:
-            with np.errstate(all="ignore"):
-                y, _, _ = self.run(given, candidates)
-                sizes = [np.ones(shape(part)) for part in (y if isinstance(y, tuple) else (y,))]
-                w = np.concatenate([part.reshape(-1) for part in sizes]) if isinstance(y, tuple) else sizes[0]
-                found = self.pulled(given, candidates, w, rates)
-                twice = self.pulled(given, candidates, 2.0 * w, rates) if self.cotangents else found
-        except Exception:  # the check itself reports what raises
-            return
-        layer.parameters = {path: np.array(candidates[path]) for path in candidates if found.get(path) is not None}
+        who = layer.claim.__name__ if layer.claim is not None else self.back_name
+        with np.errstate(all="ignore"), running(who, BadClaim):
+            y, _, _ = self.run(given, candidates)
+            sizes = [np.ones(shape(part)) for part in (y if isinstance(y, tuple) else (y,))]
+            w = np.concatenate([part.reshape(-1) for part in sizes]) if isinstance(y, tuple) else sizes[0]
+            found = self.pulled(given, candidates, w, rates)
+            twice = self.pulled(given, candidates, 2.0 * w, rates) if self.cotangents else found
+        lacking = {path for path in candidates if found.get(path) is None}
+        named = {path for path in lacking if self.fresh.places[path][0].holder in _HOLDERS}  # the verdict lists these
+        layer.parameters = {path: np.array(x) for path, x in candidates.items() if path in named or path not in lacking}
+        if others := sorted(lacking - named):
+            says = f"no gradient is kept of {', '.join(others)}: not checked"
+            layer.notices.append(Notice(Kind.CLAIM, Severity.INFO, says))
         if self.cotangents and found and all(_same(found[name], twice.get(name)) for name in found):
             self._ignores(layer, y)
 
     def _ignores(self, layer: Layer, y: Any) -> None:
         """Note that the backward pass ignores what comes in; of a loss whose cotangent is 1 by default that is no mistake."""
         who = layer.claim.__name__ if layer.claim is not None else self.back_name
-        says, alone = f"{who} ignores the incoming gradient", self.by_default and shape(y) == ()
-        if alone and layer.claim is not None:
+        says, at_the_end = f"{who} ignores the incoming gradient", self.by_default and shape(y) == ()
+        if at_the_end and layer.claim is not None:
             layer.kind, signature = "grad", inspect.signature(layer.claim)
             kept = [p for p in signature.parameters.values() if p.name != self.cotangents[0]]
             layer.claim.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
             says = f"{says}: it is right for {self.cotangents[0]} = 1 alone"
         do = f"multiply by {self.cotangents[0]}, which is that of what comes after"
         layer.notices.append(
-            Notice(Kind.IGNORES_COTANGENT, Severity.INFO if alone else Severity.WARNING, says, hint=do)
+            Notice(Kind.IGNORES_COTANGENT, Severity.INFO if at_the_end else Severity.WARNING, says, hint=do)
         )
 
 
-def layer_of(found: Any, text: str, backward: Any = None, *, alone: bool = True) -> Layer | None:
+def layer_of(found: Any, text: str, backward: Any = None, *, finds_partner: bool) -> Layer | None:
     """Return the layer that a class, an object, a method of an object or a function is; None for anything else.
 
-    `backward` is the function that the user names as the backward pass. With `alone`, no claim is given, so that the partner of
-    a function is looked for beside it.
+    `backward` is the function that the user names as the backward pass; with `finds_partner` it is looked for beside a function.
 
     Raises  BadTarget for a class that cannot be made without arguments, and for an object that cannot be copied.
     """
     if inspect.ismethod(found) and not inspect.isclass(found.__self__):
         return _method(found, text)
     if inspect.isfunction(found):
-        partner = backward or (partner_of(found) if alone else None)
+        partner = backward or (partner_of(found) if finds_partner else None)
         if partner is None:
             return None
         layer = _pair(found, partner, text)
@@ -387,7 +384,7 @@ def partner_of(function: Callable[..., Any]) -> Callable[..., Any] | None:
     names = getattr(inspect.unwrap(function), "__globals__", {})
     likely = backward_names(function.__name__)
     found = next((names[name] for name in likely if inspect.isfunction(names.get(name))), None)
-    return found if found is not None and _parameters_of(found) else None
+    return found if found is not None and parameters_of(found) else None
 
 
 def method_beside(function: Any, name: str) -> Callable[..., Any] | None:
@@ -399,13 +396,13 @@ def method_beside(function: Any, name: str) -> Callable[..., Any] | None:
 
 
 def _on_copies(fresh: Fresh, method: Any, parameters: bool) -> Callable[..., Any]:
-    known = _parameters_of(method)
+    known = parameters_of(method)
 
     def called(**given: Any) -> Any:
         used = fresh(given.get(PARAMETERS, {}))
         return getattr(used, method.__name__)(**{p.name: _own(given[p.name]) for p in known if p.name in given})
 
-    made = _dressed(called, method, [(p.name, p.default) for p in known], parameters, type(fresh.held).__name__)
+    made = _dressed(called, method, known, parameters, type(fresh.held).__name__)
     made.fresh, made.holds_parameters = fresh, parameters  # type: ignore[attr-defined]
     return made
 
@@ -436,12 +433,13 @@ def _pair(forward: Callable[..., Any], backward: Callable[..., Any], text: str) 
 
 def _made(passes: _Passes, forward: Any, backward: Any, fresh: Fresh, owner: str) -> Layer:
     known = {p.name for p in passes.inputs}
-    said = [(p.name, p.default) for p in passes.inputs] + [(name, 1.0) for name in passes.rates]
+    rates = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=1.0) for name in passes.rates]
+    taken = [*passes.inputs, *rates]
     cotangent = passes.cotangents[0] if passes.cotangents else None
     layer: Layer
 
     def function(**given: Any) -> Any:
-        return passes.outputs_of({name: x for name, x in given.items() if name in known}, given.get(PARAMETERS, {}))
+        return passes.run({name: x for name, x in given.items() if name in known}, given.get(PARAMETERS, {}))[0]
 
     def claim(**given: Any) -> Any:
         w = given.get(cotangent, 1.0) if cotangent is not None and layer.kind == "vjp" else 1.0
@@ -449,12 +447,12 @@ def _made(passes: _Passes, forward: Any, backward: Any, fresh: Fresh, owner: str
         inputs = {name: x for name, x in given.items() if name in known}
         return passes.pulled(inputs, given.get(PARAMETERS, {}), w, rates)
 
-    ahead = _dressed(function, forward, said, bool(fresh.places), owner)
-    extra = [] if cotangent is None else [(cotangent, inspect.Parameter.empty)]
+    ahead = _dressed(function, forward, taken, bool(fresh.places), owner)
+    extra = [] if cotangent is None else [inspect.Parameter(cotangent, inspect.Parameter.KEYWORD_ONLY)]
     layer = Layer(
         ahead,
         "vjp" if cotangent is not None else "grad",
-        _dressed(claim, backward, [*said, *extra], bool(fresh.places), owner),
+        _dressed(claim, backward, [*taken, *extra], bool(fresh.places), owner),
         fresh,
         passes=passes,
     )
@@ -462,11 +460,11 @@ def _made(passes: _Passes, forward: Any, backward: Any, fresh: Fresh, owner: str
 
 
 def _dressed(
-    function: Any, original: Any, said: Sequence[tuple[str, Any]], parameters: bool, owner: str
+    function: Any, original: Any, taken: Sequence[inspect.Parameter], parameters: bool, owner: str
 ) -> Callable[..., Any]:
     """Return a function with the name and the place of the user's, and with a signature of its own."""
     kind = inspect.Parameter.KEYWORD_ONLY
-    rows = [inspect.Parameter(name, kind, default=default) for name, default in said]
+    rows = [p.replace(kind=kind) for p in taken]
     rows += [inspect.Parameter(PARAMETERS, kind, default=Named())] if parameters else []
     function.__signature__ = inspect.Signature(rows)
     function.__name__ = f"{owner}.{original.__name__}" if owner else original.__name__
@@ -479,7 +477,7 @@ def _number_by_default(parameters: Sequence[inspect.Parameter], name: str) -> An
     return next((p.default for p in parameters if p.name == name and type(p.default) in (int, float)), None)
 
 
-def _parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
+def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return [p for p in inspect.signature(function).parameters.values() if p.kind in _PLAIN]
 
 
@@ -521,12 +519,12 @@ def _same(a: Any, b: Any) -> bool:
 
 def _named_like(word: Any, names: Sequence[str]) -> str | None:
     """Return the name whose gradient a word says it is: `dW`, `grad_W` and `W` of W; None where there is none."""
-    text = str(word)
-    for name in names:
-        last = name.rpartition(".")[2]
-        spelled = {name, last, *(pattern.format(last) for pattern in _SPELLED)}
-        if text in spelled or text.lower() in {spelling.lower() for spelling in spelled}:
-            return name
+    for letters in (str, str.lower):  # beside an input x and a parameter X: letters as they are come first
+        for name in names:
+            last = name.rpartition(".")[2]
+            spelled = {name, last, *(pattern.format(last) for pattern in _SPELLED)}
+            if letters(str(word)) in map(letters, spelled):
+                return name
     return None
 
 
@@ -574,7 +572,7 @@ def engine_of(function: Any, engine: Any, text: str, *, arrays: bool) -> Layer:
             f"--engine names {type(engine).__name__}, not a class", do="name the class of your values: --engine Value"
         )
     name = getattr(engine, "__name__", "the engine")
-    known = _parameters_of(function)
+    known = parameters_of(function)
 
     def wrapped(x: Any) -> Any:
         if isinstance(x, list | tuple):
@@ -617,8 +615,7 @@ def engine_of(function: Any, engine: Any, text: str, *, arrays: bool) -> Layer:
         arrays_of = {key for key in found if not isinstance(given[key], list | tuple)}
         return found | {key: np.asarray(found[key], dtype=float).reshape(shape(given[key])) for key in arrays_of}
 
-    said = [(p.name, p.default) for p in known]
-    claim = _dressed(gradients, function, said, False, "")
+    claim = _dressed(gradients, function, known, False, "")
     claim.__name__ = f"{name}.backward"
     claim.__wrapped__ = getattr(engine, "backward", function)  # type: ignore[attr-defined]
-    return Layer(_dressed(value, function, said, False, ""), "grad", claim, Fresh(None, text))
+    return Layer(_dressed(value, function, known, False, ""), "grad", claim, Fresh(None, text))

@@ -287,7 +287,7 @@ if "unstack" in FUNCTIONS:
 _ALONE = 16
 
 
-def _growth_matmul(a: Any, b: Any) -> int:
+def _matmul_entries(a: Any, b: Any) -> int:
     rows = shape(a)[-2] if len(shape(a)) > 1 else 1
     columns = shape(b)[-1] if len(shape(b)) > 1 else 1
     return _spread(shape(a)[:-2], shape(b)[:-2]) * rows * shape(a)[-1] * columns
@@ -307,7 +307,7 @@ def _summed(subscripts: str, *operands: Any, **_: Any) -> int:
 
 
 PRODUCTS: dict[Any, Count] = {
-    np.einsum: _summed, linalg.einsum: _summed, np.matmul: _growth_matmul, np.convolve: _pairs, np.correlate: _pairs,
+    np.einsum: _summed, linalg.einsum: _summed, np.matmul: _matmul_entries, np.convolve: _pairs, np.correlate: _pairs,
     np.polymul: lambda a1, a2: _pairs(a1, a2),
     np.polyval: lambda p, x: size(p) * size(x), np.poly: lambda seq_of_zeros: size(seq_of_zeros) ** 2,
     np.polyfit: lambda x, y, deg, **_: size(x) * (int(deg) + 1) ** 2,

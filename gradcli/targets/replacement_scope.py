@@ -152,7 +152,7 @@ def _are_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return SWEEPS.hold is not None and (traced(args) or traced(list(kwargs.values())))
 
 
-_NUMBA_FUNCTIONS_METHODS = (
+_NUMBA_METHODS = (
     ("numba.core.dispatcher", "Dispatcher", "__call__", _call),
     ("numba.core.dispatcher", "Dispatcher", "compile", _compile),
     ("numba.np.ufunc.dufunc", "DUFunc", "__call__", _call_each),
@@ -162,12 +162,12 @@ _NUMBA_FUNCTIONS_METHODS = (
 
 def imported_of_numba() -> list[str]:
     """Return the modules of numba that have stand-ins and are imported; none is imported for them."""
-    return [name for name in dict.fromkeys(row[0] for row in _NUMBA_FUNCTIONS_METHODS) if name in sys.modules]
+    return [name for name in dict.fromkeys(row[0] for row in _NUMBA_METHODS) if name in sys.modules]
 
 
 def methods(originals: Originals) -> Iterator[tuple[type, str, Callable[..., Any]]]:
     """Yield a class of numba, the name of a method, and its stand-in; within `originals()` no stand-in is in place."""
-    for module, kind, name, stand_in in _NUMBA_FUNCTIONS_METHODS:
+    for module, kind, name, stand_in in _NUMBA_METHODS:
         owner = getattr(sys.modules.get(module), kind, None)
         if owner is not None and hasattr(owner, name):
             yield owner, name, stand_in(getattr(owner, name), originals)

@@ -29,6 +29,8 @@ RIGHT = [  # file and target, the point, further options, what is compared
     ("dense:make(3)",                  X, (), "x W b"),
     ("dense:LAYER",                    X, (), "x W b"),
     ("dense:LAYER",                    f"{X}, W=randn(3,4)", (), "x W b"),
+    ("dense:Head",                     f"{X}, t=[0, 1, 1, 0]", (), "x W"),
+    ("dense:Outer",                    f"{X}, t=[0, 1, 1, 0], times=2", (), "x inner.W"),
     ("dense:SERVED.loss",              "x=randn(3)", ("--grad", "SERVED.slope"), "x"),
     ("dense:Trainer",                  X, (), "x W bias"),
     ("dense:Trainer()",                f"{X}, learning_rate=0.1", (), "x W bias"),
@@ -57,6 +59,7 @@ WRONG = [  # file and target, the point, options, what is in the file, the mista
     ("dense:Dense(3, 2)",    X, (), "\"b\": dz.sum(axis=0)", "\"b\": dz[0]", "b"),
     ("dense:Dense(3, 2)",    X, (), "\"W\": x.T @ dz", "\"W\": 2 * x.T @ dz", "W"),
     ("dense:Trainer",        X, (), "self.bias -= learning_rate * output_gradient.sum(axis=0)", "self.bias += learning_rate * output_gradient.sum(axis=0)", "bias"),
+    ("dense:Head", f"{X}, t=[0, 1, 1, 0]", (), "self.x.T @ d * dout", "2 * self.x.T @ d * dout", "W"),
     ("convolution:Pooling(2, 2)", "x=randn(2,1,4,4)", (), "= dout.flatten()", "= 1", "x"),
     ("convolution:Net().loss", "x=randn(2,1,6,6), t=[0, 2]", ("--grad", "gradient"), "dout /= len(t)", "pass", "W2"),
     ("sequence:lstm_step_forward", "x=randn(2,3), h=randn(2,4), c=randn(2,4), Wx=randn(3,16), Wh=randn(4,16), b=randn(16)", (),
@@ -74,6 +77,7 @@ REFUSED = [
     ("dense:Dense(*[3, 2])",       X, "are not literals"),
     ("dense:Dense(3, 2).nothing",  X, "Dense(...) has no function 'nothing'"),
     ("dense:Dense",                X, "Dense(n=..., m=...)"),
+    ("dense:Unwritten",            f"{X}, t=[0, 1, 1, 0]", "Unwritten.backward raised: ValueError: not written yet"),
     ("dense:normalize",            "x=randn(4,3)", "takes x, gamma, state, mode)"),
     ("engine:plain",               "x=[1, 2], w=[1, 2]", "without .data"),
 ]
@@ -156,6 +160,13 @@ def test_a_loss_that_ignores_its_cotangent_is_right_for_one_alone(gradcli: Calla
     ran = gradcli(*asked("dense:LossAlone", "y=randn(3), t=randn(3)", ("--wrt", "y"), HERE), "--json")
     (found,) = [f for f in ran.json["points"][0]["findings"] if f["kind"] == "ignores-cotangent"]
     assert ran.exit_status == 0 and found["message"].endswith("it is right for dout = 1 alone")
+
+
+def test_parameters_without_a_gradient_are_said_to_be_unchecked(gradcli: Callable[..., Any]) -> None:
+    ran = gradcli(*asked("dense:Head", f"{X}, t=[0, 1, 1, 0]", (), HERE), "--json")
+    assert "no gradient is kept of count: not checked" in [f["message"] for f in ran.json["points"][0]["findings"]]
+    ran = gradcli(*asked("dense:Dense(3, 2)", X, (), HERE))
+    assert ran.exit_status == 0 and ran.stdout.startswith("PASS (unused not checked)")
 
 
 def test_the_backward_pass_that_was_found_is_named(gradcli: Callable[..., Any]) -> None:

@@ -348,15 +348,15 @@ def _target(kept: Kept, folder: Path) -> dict[str, Any]:
     """Return the target and the claim of an entry. Raises NotReachable."""
     pair = kept.pair
     if pair.convention == "framework":
-        return {"target": _written_suite_written(_loadable(named(pair.function)), folder)}
+        return {"target": _target_text(_loadable(named(pair.function)), folder)}
     if not _is_plain(kept) or pair.kind not in _CLAIMS:
         raise NotReachable("what it takes or returns is by a convention of scipy")
     function = _loadable(named(pair.function))
     if pair.joint and pair.part is not None:
-        return {"target": _written_suite_written(function, folder), "value-and-grad": True}
+        return {"target": _target_text(function, folder), "value-and-grad": True}
     gradient = _loadable(named(pair.gradient))
-    claim = gradient.name if gradient.file == function.file else _written_suite_written(gradient, folder)
-    return {"target": _written_suite_written(function, folder), _CLAIMS[pair.kind]: claim}
+    claim = gradient.name if gradient.file == function.file else _target_text(gradient, folder)
+    return {"target": _target_text(function, folder), _CLAIMS[pair.kind]: claim}
 
 
 def _is_plain(kept: Kept) -> bool:
@@ -379,7 +379,7 @@ def _loadable(name: Name) -> Name:
     )
 
 
-def _written_suite_written(name: Name, folder: Path) -> str:
+def _target_text(name: Name, folder: Path) -> str:
     return f"{_relative(name.file, folder)}:{name.name}"
 
 

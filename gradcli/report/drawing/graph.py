@@ -340,7 +340,7 @@ def ordered(graph: Proper) -> tuple[tuple[tuple[int, ...], ...], int]:
     """
     columns: list[list[int]] = [[] for _ in graph.layers]
     crossings = 0
-    for part in _layers_parts(graph):
+    for part in _connected_parts(graph):
         best, fewest = _best(graph, part)
         crossings += fewest
         upright = _descents(best, graph.boxes) <= 0
@@ -355,7 +355,7 @@ def _descents(layers: list[list[int]], boxes: int) -> int:
     return sum((above > below) - (above < below) for layer in numbers for above, below in pairwise(layer))
 
 
-def _layers_parts(graph: Proper) -> Iterator[list[list[int]]]:
+def _connected_parts(graph: Proper) -> Iterator[list[list[int]]]:
     """Yield the layers of each connected part, in the order of their first boxes."""
     seen = [False] * len(graph.rank)
     for box in range(graph.boxes):
