@@ -75,12 +75,14 @@ def _plain(line: str) -> str:
 
 def _take_explanations(app: Any) -> None:
     """Put what `gradcli explain` says of each kind among the pages, which link to it."""
+    explained = {file.name: file for file in (HERE.parent / "gradcli" / "report" / "explanations").glob("*.md")}
     for old in (HERE / "findings").glob("*.md"):
-        if old.name != "index.md":
+        if old.name not in {*explained, "index.md"}:
             old.unlink()
-    for file in (HERE.parent / "gradcli" / "report" / "explanations").glob("*.md"):
-        text = file.read_text(encoding="utf-8").replace("../../../docs/findings/", "")
-        (HERE / "findings" / file.name).write_text(text, encoding="utf-8")
+    for name, file in explained.items():
+        page, text = HERE / "findings" / name, file.read_text(encoding="utf-8").replace("../../../docs/findings/", "")
+        if not page.exists() or page.read_text(encoding="utf-8") != text:  # another build may read it now
+            page.write_text(text, encoding="utf-8")
 
 
 def _include(app: Any, page: str, text: list[str]) -> None:
