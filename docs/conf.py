@@ -81,8 +81,9 @@ def _take_explanations(app: Any) -> None:
             old.unlink()
     for name, file in explained.items():
         page, text = HERE / "findings" / name, file.read_text(encoding="utf-8").replace("../../../docs/findings/", "")
-        if not page.exists() or page.read_text(encoding="utf-8") != text:  # another build may read it now
-            page.write_text(text, encoding="utf-8")
+        part = page.with_suffix(f".{os.getpid()}")  # another build may read the page now
+        part.write_text(text, encoding="utf-8")
+        part.replace(page)
 
 
 def _include(app: Any, page: str, text: list[str]) -> None:
