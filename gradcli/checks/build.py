@@ -137,6 +137,7 @@ def request_for(
         options.allow, options.allow_inconclusive, command, _derivative(claiming, options, looked_at), settings.stepping,
         options.mutate, None if own is None else own[2], settings.framework_options, by, not_claimed,
         without_wider if own is None or options.order == 2 else _in_float64(own[2]), assumed.surfaces,
+        found.layer,
     )  # fmt: skip
 
 

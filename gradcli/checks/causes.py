@@ -23,7 +23,7 @@ from gradcli.modes.rounding import EPS
 from gradcli.modes.screening import Limits, ScreeningResult, WrongEntry, screen
 from gradcli.modes.solver_changes import smaller_tolerances
 from gradcli.report.check import CheckReport
-from gradcli.report.common import Finding, finding
+from gradcli.report.common import ABSENT, Finding, finding
 from gradcli.report.native import NativeReport
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, PointReport
 from gradcli.request.point import Array, Estimate, Point
@@ -355,14 +355,14 @@ def with_causes(verified: Verified, budget: CauseBudget) -> CheckReport:
     points = list(report.points)
     for number, diagnosis in found.items():
         points[number] = replace(points[number], diagnosis=diagnosis)
-    native = report.native
-    if isinstance(native, NativeReport):
-        parts = list(native.parts)
-        for number, diagnosis in inner.items():
-            if diagnosis is not None and diagnosis.kind is not DiagnosisKind.UNKNOWN:
-                parts[number] = replace(parts[number], message=diagnosis.message)
-        native = replace(native, parts=tuple(parts))
-    return replace(report, points=tuple(points), native=native)
+    parts = list(report.parts())
+    for number, diagnosis in inner.items():
+        if diagnosis is not None and diagnosis.kind is not DiagnosisKind.UNKNOWN:
+            parts[number] = replace(parts[number], message=diagnosis.message)
+    report = replace(report, points=tuple(points))
+    if isinstance(report.native, NativeReport):
+        return replace(report, native=replace(report.native, parts=tuple(parts)))
+    return replace(report, layers=tuple(parts) or ABSENT)
 
 
 def within_time(report: CheckReport, budget: CauseBudget) -> CheckReport:

@@ -26,6 +26,7 @@ from gradcli.checks.implementation import environment
 from gradcli.checks.kernel_scenarios import compared
 from gradcli.checks.more_evidence import ALONE, evidence_of, with_evidence
 from gradcli.checks.narrow_formats import format_evidence
+from gradcli.checks.own_layers import with_layers
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import PointCheck, missing, reference_of, run
 from gradcli.checks.wrong import FEWEST, CauseBudget
@@ -162,6 +163,8 @@ def verify(request: Request, progress: Progress | None = None, answers: Answers 
     if request.own is not None:
         report, inner = examined(request, report, request.own, verify)
         report = _with_verdict(request, report)
+    if request.layer is not None:
+        report, inner = with_layers(request, report, verify)
     if request.implementation is not None:
         report = compared(request, report)
     causes = {number: result.cause for number, result in enumerate(results) if result.cause is not None}

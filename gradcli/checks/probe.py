@@ -62,6 +62,7 @@ class Located:
     notices: tuple[Notice, ...] = ()
     sizes: Sizes = field(default_factory=dict)
     own_claim: tuple[str, Callable[..., Any]] | None = None
+    layer: Layer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,7 @@ def function_at(
             given = [layer.completed(point) for point in named]
             found = _at_points(layer.function, text, given, options, typed, module)
             own = None if layer.kind is None or layer.claim is None else (layer.kind, layer.claim)
-            return replace(found, own_claim=own, notices=(*found.notices, *layer.notices))
+            return replace(found, own_claim=own, layer=layer, notices=(*found.notices, *layer.notices))
         made = component_of(function, text)
         if made is None:
             return _at_points(function, text, given, options, typed, module)

@@ -14,6 +14,7 @@ from gradcli.modes.problem import DEFAULT_STEPPING, WITHOUT_LIMITS, Budget, Step
 from gradcli.report.check import CheckReport
 from gradcli.request.point import Point
 from gradcli.targets.facts import Function, Notice, Surface
+from gradcli.targets.layers import Layer
 from gradcli.words import Derivative
 
 
@@ -47,6 +48,7 @@ class Request:
     not_claimed: tuple[str, ...] = ()  # inputs that are differentiated by default, but not claimed
     wider: Callable[["Request"], "Request | None"] = without_wider  # the same request in float64, if there is one
     surfaces: Mapping[str, Surface] = field(default_factory=dict)  # the sets that inputs are assumed to lie on
+    layer: Layer | None = None  # the object of one's own that f evaluates
 
     def question(self, point: Point, budget: Budget | None = None) -> Question:
         """Return the question for the modes at one point; `budget` replaces the request's own budget."""

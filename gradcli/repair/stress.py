@@ -873,7 +873,7 @@ def _confirmed(request: Request, values: Mapping[str, Any], given: Point) -> Ver
     fails: Callable[[Any], bool] = lambda at: look(request, at, conditioned=False).word is Word.WRONG
     for at in (shrunk(values, given.values, request.wrt, fails), values):
         alone = replace(
-            request, points=(Point(dict(at), number=len(request.points)),), mutate=False, own=None,
+            request, points=(Point(dict(at), number=len(request.points)),), mutate=False, own=None, layer=None,
             modes=tuple(mode for mode in request.modes if mode not in _WITHOUT),
         )  # fmt: skip
         found = verify(alone)

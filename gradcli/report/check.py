@@ -27,7 +27,7 @@ from gradcli.report.blocks import (
 )
 from gradcli.report.common import ABSENT, Absent, Finding, Printed, SourceLine, Target, seed_line
 from gradcli.report.encode import TEXT_ONLY, Given, Status, Values
-from gradcli.report.native import Aspect, Exactness, NativeReport, Part, aspect_cell
+from gradcli.report.native import Aspect, Exactness, NativeReport, Part, aspect_cell, layer_blocks
 from gradcli.report.point_report import (
     Detects,
     Diagnosis,
@@ -496,6 +496,7 @@ class CheckReport(Printed):
     comparison   How an implementation compares with its reference (--reference).
     headline     The verdict as it is printed, where it has a limit: `PASS (a subgradient at a kink)`.
     on           The set that each input is assumed to lie on, by name; derivatives are along these sets (--assume).
+    layers       The layers that an object of one's own holds, each checked alone, in the order of the backward pass.
     """
 
     target: Target
@@ -517,6 +518,7 @@ class CheckReport(Printed):
     comparison: Comparison | Absent = ABSENT
     headline: str | Absent = ABSENT
     on: dict[str, str] | Absent = ABSENT
+    layers: tuple[Part, ...] | Absent = ABSENT
     full: bool = field(default=False, metadata={TEXT_ONLY: True})  # every point in full, not the worst one alone
     # the computation at the worst point, or why it is not drawn; for pages, where it is made when it is needed
     walk: Callable[[], TraceReport | str] | None = field(
@@ -550,7 +552,7 @@ class CheckReport(Printed):
         failed = self.verdict == Verdict.FAIL
         blocks: list[Block] = [*self.opening()]
         if failed:
-            blocks += self._cause()
+            blocks += self._cause() + layer_blocks(self.layers or (), self.verdict)
         if isinstance(self.claimed_at, SourceLine) and failed:
             at = self.claimed_at
             blocks += [
@@ -561,6 +563,7 @@ class CheckReport(Printed):
             blocks += point_blocks(self, self.points[number], number, opened=failed and number == worst)
         blocks += [] if self.full else other_points(self, [k for k in range(len(self.points)) if k != worst])
         blocks += self.native.blocks() if isinstance(self.native, NativeReport) else []
+        blocks += [] if failed else layer_blocks(self.layers or (), self.verdict)
         blocks += self.comparison.blocks() if isinstance(self.comparison, Comparison) else []
         blocks += stress_blocks(self.stress, self.verdict) if isinstance(self.stress, StressReport) else []
         kind = self.decisive()
@@ -593,6 +596,17 @@ class CheckReport(Printed):
         word, tone = WORDS[self.verdict]
         says = diagnosis.message if known and diagnosis is not None else self.sentence()
         return [Paragraph((Piece(f"{word}  ", tone), Piece(f"{cut(self.target.text)}: {says}")))]
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return what was checked alone: custom gradients inside a framework's function, or the layers of an object."""
+        return self.native.parts if isinstance(self.native, NativeReport) else self.layers or ()
+
+    def first_wrong_layer(self) -> Part | None:
+        """Return the wrong layer that the backward pass meets first, a layer within another before that one."""
+        wrong = [part for part in self.layers or () if part.verdict == Verdict.FAIL]
+        path = {part.name: part.name.rpartition(" (")[0] for part in wrong}
+        holds_another = {a for a in path for b in path.values() if b.startswith((f"{path[a]}.", f"{path[a]}["))}
+        return next((part for part in wrong if part.name not in holds_another), None)
 
     def page_blocks(self) -> tuple[Block | Figure, ...]:
         """Return the verdict, the computation with what the claim makes of it, maps of errors, and all that the text has."""
@@ -669,11 +683,12 @@ class CheckReport(Printed):
             also = self._findings(Severity.ERROR)
             if also and (not wrong or also[0].kind == Kind.FIRST_ORDER):
                 return also[0].message
-            return (
-                f"{whose} is wrong in {least}{wrong} of {compared} entr{'y' if compared == 1 else 'ies'}{self._set()}"
-                if wrong
-                else f"{whose} is contradicted"
-            )
+            if not wrong:
+                return f"{whose} is contradicted"
+            entries = f"{least}{wrong} of {compared} entr{'y' if compared == 1 else 'ies'}"
+            layer = self.first_wrong_layer()
+            first = "" if layer is None else f"; from the loss backwards, {layer.name} is the first wrong layer"
+            return f"{whose} is wrong in {entries}{self._set()}{first}"
         if self.verdict == Verdict.INCONCLUSIVE:
             found = self._findings(Severity.INCONCLUSIVE)
             said = found[0].message if found else "the modes cannot tell"
@@ -803,9 +818,11 @@ def place_of(report: CheckReport) -> Diagnosis | Finding | SourceLine | Part | N
     user's: a framework's gradient, or gradcli's own, was checked.
     """
     diagnoses = [p.diagnosis for p in report.points if p.diagnosis is not None]
-    found: list[Diagnosis | Finding | SourceLine | Part] = [d for d in diagnoses if not isinstance(d.edits, Absent)]
-    found += [report.claimed_at] if isinstance(report.claimed_at, SourceLine) else []
     native = report.native if isinstance(report.native, NativeReport) else None
+    found: list[Diagnosis | Finding | SourceLine | Part] = [d for d in diagnoses if not isinstance(d.edits, Absent)]
+    layer = report.first_wrong_layer()
+    found += [] if layer is None else [layer]
+    found += [report.claimed_at] if isinstance(report.claimed_at, SourceLine) else []
     found += [] if native is None else [part for part in native.parts if part.verdict == Verdict.FAIL]
     if report.claim is None or native is not None:
         found += [*diagnoses, *(f for point in report.points for f in point.findings)]

@@ -1,5 +1,6 @@
 """What a check found of a function that is written in a framework: its other ways to differentiate, and its parts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradcli.report import numbers
@@ -31,9 +32,9 @@ class Aspect:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A custom gradient that was met on the way, checked alone at the values it really saw.
+    """A custom gradient or a layer that was met on the way, checked alone at the values it really saw.
 
-    name     The name of the custom gradient.
+    name     The name of the custom gradient, or the path of the layer with its class.
     verdict  The verdict on it alone.
     detects  The smallest relative error that would have been seen.
     message  Why it is not confirmed, as a sentence.
@@ -168,3 +169,26 @@ def _part_blocks(part: Part) -> list[Block]:
     if part.verdict != Verdict.PASS and part.source and part.file:
         blocks.append(Paragraph(Piece(f"{part.file}:{part.line}    {part.source}", "dim"), 4))
     return blocks
+
+
+def layer_blocks(layers: Sequence[Part], whole: Verdict) -> list[Block]:
+    """Return what people read of the layers of a network, each checked alone, and what follows if all of them are right."""
+    if not layers:
+        return []
+    rows = tuple((part.name, layer_cell(part, whole)) for part in layers)
+    blocks: list[Block] = [Table(("layer, from the loss backwards", "alone"), rows)]
+    if whole == Verdict.FAIL and not any(part.verdict == Verdict.FAIL for part in layers):
+        blocks.append(Paragraph("No layer is wrong where it is called first: look at what calls them."))
+    return blocks
+
+
+def layer_cell(part: Part, whole: Verdict) -> Cell:
+    """Return how a layer turned out; one that is wrong alone may be right with the next, as softmax before its loss is."""
+    if part.verdict == Verdict.PASS:
+        return Piece(f"right to better than {numbers.power(part.detects)}" if part.detects else "right", "good")
+    at = f" ({part.file}:{part.line})" if part.file else ""
+    if part.verdict == Verdict.FAIL and whole == Verdict.PASS:
+        return Piece(f"not the derivative of its forward pass{at}; what calls it is right", "unsure")
+    if part.verdict == Verdict.FAIL:
+        return Piece(f"wrong: {part.message}{at}", "bad")
+    return Piece(part.message or "cannot be told", "unsure")

@@ -6,6 +6,7 @@ the object as it was when the check began, and the random states of that moment.
 """
 
 import ast
+import contextlib
 import copy
 import inspect
 import random
@@ -13,7 +14,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ _HOLDERS = ("params", "parameters", "weights")
 _GRADIENTS = ("grads", "gradients", "grad", "dparams", "derivatives")
 _SPELLED = ("d{}", "{}_grad", "grad_{}", "g{}", "d_{}", "grad{}", "{}_gradient", "gradient_{}", "{}grad")
 PARAMETERS = "object_parameters"  # the argument that holds the parameters of an object
+_LOSSES, _GRADIENT_METHODS = ("loss", "cost", "objective"), ("gradient", "gradients", "grad", "grads")
 _DEEPEST = 4  # objects within objects in which parameters are looked for
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -54,9 +56,11 @@ class Fresh:
         self.held, self.text = held, text
         self._states = random.getstate(), np.random.get_state()
         self.places: dict[str, tuple[_Place, np.ndarray]] = {}
+        self.last: Any = None  # the copy that was made last
         if held is not None:
-            for path, place, array in _arrays(held):
-                self.places.setdefault(path, (place, array))
+            for path, place, part in _held(held):
+                if _is_parameter(part):
+                    self.places.setdefault(path, (place, part))
             self({})
 
     def __call__(self, parameters: Mapping[str, Any]) -> Any:
@@ -72,7 +76,8 @@ class Fresh:
             if (x := parameters.get(path)) is not None
         }
         try:
-            return copy.deepcopy(self.held, memo)
+            self.last = copy.deepcopy(self.held, memo)
+            return self.last
         except Exception as error:
             says = f"{self.text} cannot be copied: {error}"
             do = "each evaluation needs the object as it was: leave out what cannot be copied, such as a lock or a file"
@@ -98,43 +103,31 @@ class Fresh:
         return getattr(owner, place.key) if place.holder is None else getattr(owner, place.holder)[place.key]
 
 
-def _arrays(
+def _held(
     owner: Any, prefix: str = "", steps: tuple[Any, ...] = (), seen: set[int] | None = None
-) -> Iterator[tuple[str, _Place, np.ndarray]]:
-    """Yield the float arrays that an object holds, and the objects in it: the path of each, where it is, and the array."""
+) -> Iterator[tuple[str, _Place, Any]]:
+    """Yield the float arrays and the objects that an object holds, and those in them: the path of each, where it is, and it."""
     seen = set() if seen is None else seen
     if len(steps) > _DEEPEST or id(owner) in seen or not hasattr(owner, "__dict__"):
         return
     seen.add(id(owner))
     for name, x in vars(owner).items():
-        if name in _GRADIENTS:
-            continue
-        if _is_parameter(x) and id(x) not in seen:
-            seen.add(id(x))
-            yield f"{prefix}{name}", _Place(steps, None, name), x
-        parts: list[tuple[Any, Any]] = []
+        parts: list[tuple[str, _Place, Any]] = [(f"{prefix}{name}", _Place(steps, None, name), x)]
         if isinstance(x, dict):
-            parts = list(x.items())
+            before = prefix if name in _HOLDERS else f"{prefix}{name}."
+            parts += [(f"{before}{key}", _Place(steps, name, key), part) for key, part in x.items()]
         elif isinstance(x, list | tuple):
-            parts = list(enumerate(x))
-        elif _is_object(x):
-            yield from _arrays(x, f"{prefix}{name}.", (*steps, name), seen)
-        for key, part in parts:
-            if key in _GRADIENTS:
+            parts += [(f"{prefix}{name}[{k}]", _Place(steps, name, k), part) for k, part in enumerate(x)]
+        for path, place, part in parts:
+            if name in _GRADIENTS or place.key in _GRADIENTS or id(part) in seen:
                 continue
-            in_list = not isinstance(x, dict)
-            inner = (
-                f"{prefix}{name}[{key}]"
-                if in_list
-                else f"{prefix}{key}"
-                if name in _HOLDERS
-                else f"{prefix}{name}.{key}"
-            )
-            if _is_parameter(part) and id(part) not in seen:
+            if _is_parameter(part):
                 seen.add(id(part))
-                yield inner, _Place(steps, name, key), part
+                yield path, place, part
             elif _is_object(part):
-                yield from _arrays(part, f"{inner}.", (*steps, name, key), seen)
+                yield path, place, part
+                inside = (*steps, name) if place.holder is None else (*steps, name, place.key)
+                yield from _held(part, f"{path}.", inside, seen)
 
 
 def _is_parameter(x: Any) -> bool:
@@ -189,6 +182,99 @@ class Layer:
         rest = {name: x for name, x in point.items() if name not in given}
         held = {PARAMETERS: Named({**self.parameters, **given})} if self.parameters else {}
         return {**held, **rest}
+
+    def inner_calls(self, arguments: Mapping[str, Any]) -> list["InnerCall"]:
+        """Return the first call of each layer that the object holds, in one evaluation, in the order in which they ended."""
+        classes = {type(part) for _, _, part in _held(self.fresh.held) if _passes_of(part) is not None}
+        calls: dict[str, InnerCall] = {}
+
+        def recorder(ahead: Callable[..., Any]) -> Callable[..., Any]:
+            def recorded(layer: Any, *args: Any, **named: Any) -> Any:
+                path = next((path for path, _, part in _held(self.fresh.last) if part is layer), None)
+                if path is None or path in calls:
+                    return ahead(layer, *args, **named)
+                given = inspect.signature(ahead).bind(layer, *args, **named).arguments
+                before, own = copy.deepcopy(layer), {name: _own(x) for name, x in [*given.items()][1:]}
+                y = ahead(layer, *args, **named)
+                calls.setdefault(path, InnerCall(path, before, own, _own(y)))
+                return y
+
+            return recorded
+
+        with contextlib.ExitStack() as stack:
+            for kind in classes:
+                name = (_passes_of(kind) or ("",))[0]
+                stack.enter_context(_replaced(kind, name, recorder(getattr(kind, name))))
+            stack.enter_context(running(self.fresh.text))
+            self.function(**arguments)
+        return [*calls.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class InnerCall:
+    """A call of a layer in an object: the path at which it is held, the layer as it was, the arguments, and the result."""
+
+    path: str
+    layer: Any
+    arguments: Mapping[str, Any]
+    result: Any
+
+    @property
+    def name(self) -> str:
+        """The path, and the class."""
+        return f"{self.path} ({type(self.layer).__name__})"
+
+    @property
+    def backward(self) -> Callable[..., Any]:
+        """The backward pass of the layer."""
+        found: Callable[..., Any] = getattr(self.layer, (_passes_of(self.layer) or PASSES[0])[1])
+        return found
+
+
+def together(first: InnerCall, second: InnerCall) -> InnerCall | None:
+    """Return two layers as one, where the second takes what the first returns, and passes on what its backward returns."""
+    taken = next((name for name, x in second.arguments.items() if _same(x, first.result)), None)
+    others = {name: x for name, x in second.arguments.items() if name != taken}
+    if taken is None or others.keys() & first.arguments.keys():
+        return None
+    (ahead, back), (ahead_2, back_2) = (_passes_of(call.layer) or PASSES[0] for call in (first, second))
+
+    class Both:
+        def __init__(self) -> None:
+            self.first, self.second = first.layer, second.layer
+
+        def forward(self, **given: Any) -> Any:
+            y = getattr(self.first, ahead)(**{name: given[name] for name in first.arguments})
+            return getattr(self.second, ahead_2)(**{name: given[name] for name in others}, **{str(taken): y})
+
+        def backward(self, *cotangents: Any) -> Any:
+            between = getattr(self.second, back_2)(*cotangents)
+            return getattr(self.first, back)(between[0] if isinstance(between, tuple) else between)
+
+    kind, both = inspect.Parameter.POSITIONAL_OR_KEYWORD, {**first.arguments, **others}
+    rows = [inspect.Parameter(name, kind) for name in ("self", *both)]
+    Both.forward.__signature__ = inspect.Signature(rows)  # type: ignore[attr-defined]
+    Both.backward.__signature__ = inspect.signature(getattr(type(second.layer), back_2))  # type: ignore[attr-defined]
+    return InnerCall(f"{first.path}, {second.path}", Both(), both, second.result)
+
+
+def _passes_of(layer: Any) -> tuple[str, str] | None:
+    """Return the names of the two passes of a layer, or of its class; None for anything else."""
+    return next((names for names in PASSES if all(callable(getattr(layer, name, None)) for name in names)), None)
+
+
+@contextlib.contextmanager
+def _replaced(kind: type, name: str, method: Callable[..., Any]) -> Iterator[None]:
+    """Let a class have another method for a while."""
+    own = vars(kind).get(name)
+    setattr(kind, name, method)
+    try:
+        yield
+    finally:
+        if own is None:
+            delattr(kind, name)
+        else:
+            setattr(kind, name, own)
 
 
 class _Passes:
@@ -351,15 +437,14 @@ def layer_of(found: Any, text: str, backward: Any = None, *, finds_partner: bool
         return layer
     if inspect.isbuiltin(found):
         return None
-    for names in PASSES:
-        if all(callable(getattr(found, name, None)) for name in names):
-            try:
-                return _layer(instance_of(found, text), names, text)
-            except (BadTarget, ValueError):  # a signature that cannot be read is a ValueError
-                if inspect.isclass(found) or not callable(found):
-                    raise
-                return None
-    return None
+    if (names := _passes_of(found)) is not None:
+        try:
+            return _layer(instance_of(found, text), names, text)
+        except (BadTarget, ValueError):  # a signature that cannot be read is a ValueError
+            if inspect.isclass(found) or not callable(found):
+                raise
+            return None
+    return _network(found, text)
 
 
 def instance_of(found: Any, text: str) -> Any:
@@ -393,6 +478,20 @@ def method_beside(function: Any, name: str) -> Callable[..., Any] | None:
     if not isinstance(fresh, Fresh) or not name.isidentifier() or not callable(getattr(fresh.held, name, None)):
         return None
     return _on_copies(fresh, getattr(fresh.held, name), function.holds_parameters)
+
+
+def _network(found: Any, text: str) -> Layer | None:
+    """Return the loss of an object, with the method beside it that returns its gradient; None for what has no such pair."""
+    pairs = [(loss, name) for loss in _LOSSES for name in _GRADIENT_METHODS]
+    names = next((pair for pair in pairs if all(callable(getattr(found, name, None)) for name in pair)), None)
+    if names is None or (inspect.isclass(found) and not inspect.isfunction(getattr(found, names[0]))):
+        return None
+    held = instance_of(found, text)
+    loss, gradient = (getattr(held, name) for name in names)
+    layer = _method(loss, text) or Layer(loss, None, None, Fresh(None, text))
+    claim = method_beside(layer.function, names[1]) or gradient
+    says = f"{names[1]}, which the object has beside {names[0]}, is the gradient that was checked"
+    return replace(layer, kind="grad", claim=claim, notices=[Notice(Kind.CLAIM, Severity.INFO, says)])
 
 
 def _on_copies(fresh: Fresh, method: Any, parameters: bool) -> Callable[..., Any]:

@@ -60,11 +60,11 @@ def load(text: str, what: str = "function") -> Loaded:
         module = _module(text.strip())
         raise BadTarget(f"'{text.strip()}' names no function", do=_offers(module, text.strip()))
     module = _module(match["file"])
+    np.random.seed(0)  # what a constructor and a layer draw is the same in every run
+    random.seed(0)
     found = _member(module, match["name"], match["file"], what)
     if match["made"]:
         args, kwargs = _literals(match["inside"], match["name"])
-        np.random.seed(0)  # what a constructor draws is the same in every run
-        random.seed(0)
         with running(f"{match['name']}()"):
             found = found(*args, **kwargs)
         for part in filter(None, match["after"].split(".")):

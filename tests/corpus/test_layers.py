@@ -48,6 +48,11 @@ RIGHT = [  # file and target, the point, further options, what is compared
      "xt a_prev c_prev parameters.W parameters.b"),
     ("course:Linear(3, 2)",            X, (), "x w.value b.val"),
     ("course:Sequential",              X, (), "x layers[0].w.value layers[0].b.val layers[2].w.value layers[2].b.val"),
+    ("network:Net",                    "x=randn(5,3), t=[0, 1, 2, 3, 1]", (), "x layers[0].dense.W layers[1].gamma layers[2].b"),
+    ("network:Book(3, 4)",             "x=randn(5,3), t=[0, 1, 2, 3, 1]", (), "W1 b1 W2 b2"),
+    ("network:BatchNorm(3)",           "x=randn(5,3)", (), "x gamma beta"),
+    ("network:BatchNorm(3)",           "x=randn(5,3), train=False", (), "x gamma beta"),
+    ("network:Ridge(2)",               "w=randn(3), X=randn(4,3), y=randn(4)", ("--wrt", "w"), "w"),
     ("course:Classifier().loss",       "X=randn(5,3), y=[0, 1, 0, 1, 1]", ("--value-and-grad",), "W"),
 ]
 WRONG = [  # file and target, the point, options, what is in the file, the mistake in its place, the mistake's entry
@@ -70,6 +75,10 @@ WRONG = [  # file and target, the point, options, what is in the file, the mista
     ("sequence:Decay(3, 2)", X, (), "", "", "W"),
     ("engine:loss", "x=[0.5, -1], w=[0.3, 0.8]", ("--engine", "Scalar"), "self.grad += other.data * out.grad", "self.grad = other.data * out.grad", "x"),
     ("dense:Ignoring",       X, (), "", "", "x"),
+    ("network:BatchNorm(3)", "x=randn(5,3)", (), "d - d.mean(axis=0) - self.hat", "d - self.hat", "x"),
+    ("network:BatchNorm(3)", "x=randn(5,3), train=False", (), "if self.train:", "if True:", "x"),
+    ("network:Book(3, 4)", "x=randn(5,3), t=[0, 1, 2, 3, 1]", (), "d / len(self.t)", "d", "W1"),
+    ("network:Ridge(2)", "w=randn(3), X=randn(4,3), y=randn(4)", ("--wrt", "w"), "y) + self.strength * w", "y)", "w"),
 ]
 REFUSED = [
     ("dense:Locked",               X, "Locked cannot be copied"),
@@ -151,6 +160,38 @@ def test_the_edit_is_in_the_layers_own_line(
     assert mistake in removed
 
 
+NET = "x=randn(5,3), t=[0, 1, 2, 3, 1]"
+TOGETHER = "not the derivative of its forward pass alone; right together with "
+
+
+@pytest.mark.parametrize(
+    ("code", "mistake", "first", "wrong"),
+    [
+        pytest.param("", "", None, set(), marks=pytest.mark.slow),
+        pytest.param("(1 - self.y**2)", "(1 - self.y)", "layers[0].tanh (Tanh)",
+                     {"layers[0] (Residual)", "layers[0].tanh (Tanh)"}, marks=pytest.mark.slow),
+        ("+ dout\n", "+ 2 * dout\n", "layers[0] (Residual)", {"layers[0] (Residual)"}),
+        pytest.param("dout.sum(axis=0)}", "dout[0]}", "layers[2] (Dense)",
+                     {"layers[0] (Residual)", "layers[0].dense (Dense)", "layers[2] (Dense)"}, marks=pytest.mark.slow),
+        ("return d\n\n\nclass Book", "return 2 * d\n\n\nclass Book", None, set()),
+    ],
+)  # fmt: skip
+def test_the_first_wrong_layer_of_a_network_is_named(
+    gradcli: Callable[..., Any], tmp_path: Path, code: str, mistake: str, first: str | None, wrong: set[str]
+) -> None:
+    (tmp_path / "network.py").write_text((HERE / "network.py").read_text().replace(code, mistake, 1))
+    ran = gradcli(*asked("network:Net", NET, (), tmp_path), "--json")
+    assert ran.exit_status == bool(code)
+    verdicts = {layer["name"]: layer["verdict"] for layer in ran.json["layers"]}
+    assert {name for name, verdict in verdicts.items() if verdict == "fail"} == wrong
+    assert list(verdicts)[:3] == ["end (CrossEntropy)", "soft (Softmax)", "layers[2] (Dense)"]
+    said = {layer["name"]: layer.get("message") for layer in ran.json["layers"]}
+    assert said["soft (Softmax)"] == f"{TOGETHER}end (CrossEntropy)"
+    shown = " ".join(gradcli(*asked("network:Net", NET, (), tmp_path)).stdout.split())
+    assert (f"from the loss backwards, {first} is the first wrong layer" in shown) == (first is not None)
+    assert ("No layer is wrong where it is called first" in shown) == (bool(code) and first is None)
+
+
 def test_hard_points_of_a_product_have_its_shapes(gradcli: Callable[..., Any]) -> None:
     ran = gradcli(*asked("dense:Dense(3, 2)", X, ("--stress-points", "20"), HERE), "--json")
     assert ran.exit_status == 0 and ran.json["stress"]["right"] > 10
@@ -190,10 +231,10 @@ def test_find_lists_every_shape_with_its_forward_pass(gradcli: Callable[..., Any
 
 def test_what_a_constructor_draws_is_the_same_in_every_run(gradcli: Callable[..., Any]) -> None:
     first, second = (
-        gradcli(*asked("convolution:Net().loss", "x=randn(2,1,6,6), t=[0, 2]", (), HERE), "--json").json
-        for _ in range(2)
+        gradcli(*asked(target, "x=randn(5,3)", (), HERE), "--json").json
+        for target in ("network:Residual(3)", "network:Residual(3)")
     )
-    assert first["points"][0]["at"]["W1"] == second["points"][0]["at"]["W1"]
+    assert first["points"][0]["at"]["dense.W"] == second["points"][0]["at"]["dense.W"]
 
 
 def test_python_and_pytest_take_every_shape() -> None:

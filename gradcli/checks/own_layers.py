@@ -1,0 +1,75 @@
+"""The layers that a network of one's own holds, each checked alone at what it got in a run of the network."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from gradcli.checks.build import request_for, settings_of
+from gradcli.checks.causes import Cause, Verified
+from gradcli.checks.probe import LocateOptions, function_at
+from gradcli.checks.request import Request
+from gradcli.errors import GradcliError
+from gradcli.report.check import CheckReport
+from gradcli.report.common import ABSENT
+from gradcli.report.native import Part
+from gradcli.request.options import Options
+from gradcli.targets.derived import root_of
+from gradcli.targets.layers import InnerCall, together
+from gradcli.targets.python import PythonFunction
+from gradcli.targets.structure import put_together
+from gradcli.tracing.provenance import place_of
+from gradcli.words import Verdict
+
+_MOST = 50  # layers
+
+
+def with_layers(
+    request: Request, report: CheckReport, verify: Callable[[Request], Verified]
+) -> tuple[CheckReport, dict[int, Cause]]:
+    """Return the report with a verdict on each layer that the object holds, and how the cause of a wrong one is looked for.
+
+    The layers are in the order of the backward pass. Each is checked at the arguments and in the state of its first call.
+    """
+    f = root_of(request.f)
+    if request.layer is None or request.layer.fresh.held is None or not isinstance(f, PythonFunction):
+        return report, {}
+    values = request.points[0].values
+    try:
+        arguments = {name: put_together(node, values) for name, node in f.arguments.items()}
+        calls = request.layer.inner_calls(arguments)[-_MOST:][::-1]
+    except GradcliError as error:
+        return replace(report, layers=(Part("its layers", Verdict.INCONCLUSIVE, message=error.what),)), {}
+    found = [_alone(call, request, verify) for call in calls]
+    for k in range(
+        len(calls) - 1
+    ):  # softmax may leave its slope to the loss: neither is right alone, and both together are
+        if all(part.verdict == Verdict.FAIL for part, _ in found[k : k + 2]):
+            both = together(calls[k + 1], calls[k])
+            if both is not None and _alone(both, request, verify)[0].verdict == Verdict.PASS:
+                says = "not the derivative of its forward pass alone; right together with "
+                pairs = zip(found[k : k + 2], (calls[k + 1], calls[k]), strict=True)
+                found[k : k + 2] = [
+                    (replace(part, verdict=Verdict.INCONCLUSIVE, message=f"{says}{other.name}"), None)
+                    for (part, _), other in pairs
+                ]
+    causes = {number: cause for number, (_, cause) in enumerate(found) if cause is not None}
+    return replace(report, layers=tuple(part for part, _ in found) or ABSENT), causes
+
+
+def _alone(call: InnerCall, request: Request, verify: Callable[[Request], Verified]) -> tuple[Part, Cause | None]:
+    """Return the verdict on one layer, with the line of its backward pass, and how the cause is looked for if it is wrong."""
+    at = place_of(call.backward)
+    part = Part(call.name, Verdict.INCONCLUSIVE)
+    if at is not None:
+        part = replace(part, file=at.file, line=at.line, source=at.source)
+    try:
+        located = function_at(call.layer, call.name, [dict(call.arguments)], LocateOptions(request.seed))
+        alone = request_for(located, None, settings_of(Options(seed=request.seed)))
+        verified = verify(replace(alone, layer=None))
+    except GradcliError as error:
+        return replace(part, message=error.what), None
+    report = verified.report
+    part = replace(part, verdict=report.verdict)
+    if report.verdict == Verdict.PASS:
+        seen = report.detects.relative
+        return replace(part, detects=ABSENT if seen is None else seen), None
+    return replace(part, message=report.sentence()), verified.first_cause
