@@ -25,7 +25,7 @@ def grad(world: World, target: list[str], options: Options) -> int:
     from gradcli.study.gradient import gradient
 
     to = output(FORMATS, options, world)
-    report = answered(gradient, target, options, world, "differentiating")
+    report = answered(lambda q, _: gradient(q), target, options, world, "differentiating")
     emit(report, to, world)
     for note in () if to.quiet or to.form in DATA else report.notes:
         world.tell(f"note: {note}")

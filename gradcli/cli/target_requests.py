@@ -14,6 +14,7 @@ from gradcli.targets.target_request import TargetRequest, checked_point_texts, w
 
 if TYPE_CHECKING:
     from gradcli.modes.mode import Question
+    from gradcli.targets.layers import Layer
 
 Report = TypeVar("Report")
 
@@ -171,9 +172,15 @@ def _object(
 
 
 def answered(
-    study: Callable[["Question"], Report], words: Sequence[str], options: Options, world: World, doing: str
+    study: Callable[["Question", "Layer | None"], Report],
+    words: Sequence[str],
+    options: Options,
+    world: World,
+    doing: str,
 ) -> Report:
     """Return the report of a study of the target in `words` at its point; `doing` names the work while it runs.
+
+    The study is given the question, and the layer that the target is.
 
     Raises  NotSupported if the function cannot be traced, BadOption for several targets, and the errors of locating it.
     """
@@ -190,8 +197,11 @@ def answered(
         found = locate(
             ask.target,
             at,
-            LocateOptions(seed, read_shapes(shapes, sizes), wrt=ask.wrt, sizes=sizes, finds_partner=True),
-        )
+            LocateOptions(
+                seed, read_shapes(shapes, sizes), wrt=ask.wrt, sizes=sizes, finds_partner=True, engine=options.engine,
+                engine_arrays=options.engine_arrays,
+            ),
+        )  # fmt: skip
         q = Question(found.f, found.points[0], found.wrt, seed)
         q.refuse_untraced()
-        return study(q)
+        return study(q, found.layer)

@@ -1,11 +1,16 @@
 """`gradcli trace`."""
 
-from functools import partial
+from typing import TYPE_CHECKING
 
 from gradcli.cli.output import emit, output
 from gradcli.cli.target_requests import answered
 from gradcli.cli.world import World
 from gradcli.request.options import Options
+
+if TYPE_CHECKING:
+    from gradcli.modes.mode import Question
+    from gradcli.report.trace import TraceReport
+    from gradcli.targets.layers import Layer
 
 FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv", "mermaid", "svg")
 EXAMPLES = """Examples:
@@ -13,18 +18,27 @@ EXAMPLES = """Examples:
     gradcli trace "v3 = x1 + x2; v3 * x1" x1=3 x2=4
 
     gradcli trace "sigmoid(w*x + b)" --at "w=2, x=1, b=-1" --out steps.html --out graph.svg
+
+    gradcli trace engine.py:loss --engine Value --at "x=2, w=3"
 """
 
 
 def trace(world: World, target: list[str], options: Options) -> int:
     """Show the computation as a walkthrough: forward values, local partials, adjoints and how they were summed.
 
+    With --engine, the gradients that your own engine leaves stand beside the right ones.
     A page (--out steps.html) draws it as a graph, with forward and backward steps.
     Formats: text, json, ndjson, markdown, html, csv, mermaid, svg.
     """
+    from gradcli.study.point_walkthrough import engine_walkthrough
     from gradcli.study.walkthrough import walkthrough
 
     to = output(FORMATS, options, world)
-    report = answered(partial(walkthrough, prove=to.pages), target, options, world, "tracing")
+
+    def study(q: "Question", layer: "Layer | None") -> "TraceReport":
+        engine = None if layer is None else layer.engine
+        return walkthrough(q, prove=to.pages) if engine is None else engine_walkthrough(q, engine, prove=to.pages)
+
+    report = answered(study, target, options, world, "tracing")
     emit(report, to, world)
     return report.exit_status

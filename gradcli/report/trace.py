@@ -107,6 +107,7 @@ class TraceReport(Printed):
     result       The name of the node whose value this is; absent where f does not depend on the inputs.
     departs      The first node inside the computation, from the result backward, whose adjoint is not that of a wrong claim.
     mistake      The line of code with the mistake that makes the claim depart there, where it is known.
+    engine       The class of one's own engine, whose gradients the claimed adjoints are.
     """
 
     target: Target
@@ -123,6 +124,7 @@ class TraceReport(Printed):
     result: str | Absent = ABSENT
     departs: str | Absent = ABSENT
     mistake: SourceLine | Absent = ABSENT
+    engine: str | Absent = ABSENT
     source: tuple[SourceLine, ...] = field(default=(), metadata={TEXT_ONLY: True})  # the code around the nodes
 
     def blocks(self) -> tuple[Block, ...]:
@@ -136,6 +138,7 @@ class TraceReport(Printed):
             Paragraph((Piece(f"backward, last line first; L is {self.loss()}", "strong"),)),
             self._backward(),
         ]
+        blocks += [Paragraph(self.departure())] if isinstance(self.engine, str) else []
         blocks += [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
         return (*blocks, self.graph(), *seed_line(self.seed))
 
@@ -172,15 +175,35 @@ class TraceReport(Printed):
             rows.append((str(len(rows) + 1), f"{node.name} = {text}", numbers.value(node.value), partials))
         return Table(("", "forward", "value", "local partials"), tuple(rows), frozenset({0}))
 
+    def departure(self) -> str:
+        """Return a sentence that says where a claim first goes wrong, from the result backward; empty if it does nowhere."""
+        if not isinstance(self.departs, str):
+            if not isinstance(self.engine, str):
+                return ""
+            wrong = [node.name for node in self.nodes if not isinstance(node.claimed, Absent)]
+            at = f" but at {', '.join(wrong)}, where what is right arrives" if wrong else ""
+            return f"Every .grad of {self.engine} is right{at}."
+        node = next(node for node in self.nodes if node.name == self.departs)
+        if isinstance(self.engine, str):
+            at = f" ({node.file}:{node.line})" if isinstance(node.file, str) and node.line else ""
+            return f"Going back from the result, the .grad of {self.engine} first goes wrong at {self.departs}{at}."
+        inferred = "" if isinstance(node.claimed, Absent) else ", if it makes the likely mistake"
+        return f"Going back from the result, the claim first goes wrong at {self.departs}{inferred}."
+
     def _backward(self) -> Table:
+        claims = any(not isinstance(node.claimed, Absent) for node in self.nodes)
+        claimed = f"{self.engine}.grad" if isinstance(self.engine, str) else "claimed"
         rows: list[tuple[Cell, ...]] = []
         for node in reversed(self.nodes):
             products = [_product(c) for c in node.contributions]
             how = " + ".join(products)
             if len(products) > 1:
                 how += ": used twice, summed" if len(products) == 2 else f": used {len(products)} times, summed"
-            rows.append((f"dL/d{node.name}", numbers.value(node.adjoint), f"= {how}" if how else ""))
-        return Table(("adjoint", "value", "from the operations that use it"), tuple(rows))
+            other = "" if isinstance(node.claimed, Absent) else Piece(numbers.value(node.claimed), "bad")
+            value = numbers.value(node.adjoint)
+            rows.append((f"dL/d{node.name}", value, *(other,) * claims, f"= {how}" if how else ""))
+        head = ("adjoint", "value", *(claimed,) * claims, "from the operations that use it")
+        return Table(head, tuple(rows))
 
     def graph(self) -> Graph:
         """Return the nodes with their values, and the edges with their local partials."""

@@ -157,10 +157,10 @@ class Options:
     engine: str | None = row(
         "--engine", "CLASS",
         "The class of your own engine, with .data, .grad and .backward(): each number of an input becomes an object of it.",
-        on=("check",), group=CLAIM, write=one, take=as_given)
+        on=("check", "trace"), group=CLAIM, write=one, take=as_given)
     engine_arrays: bool = row(
         "--engine-arrays", "", "With --engine: each array becomes one object.",
-        on=("check",), group=CLAIM, default=False, kind=bool, write=flag_alone, take=as_given)
+        on=("check", "trace"), group=CLAIM, default=False, kind=bool, write=flag_alone, take=as_given)
     pick: Pick | None = row(
         "--pick", "PARTS",
         "The target returns its value and its gradient among others: grad=1, value=2,grad=1 by position, "

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.tape import Recorded
 from gradcli.checks.on_tape import Search, on_tape
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import MOST, CauseBudget, Gradient, Wrong
@@ -19,7 +20,9 @@ from gradcli.report.native import NativeReport, Part
 from gradcli.report.point_report import PointReport
 from gradcli.report.trace import TraceReport
 from gradcli.study.walkthrough import walkthrough
-from gradcli.targets.derived import gradient_in, keeping
+from gradcli.targets.derived import gradient_in, keeping, root_of
+from gradcli.targets.layers import Engine
+from gradcli.targets.structure import put_together
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import plain
@@ -118,6 +121,27 @@ def claimed_adjoints(q: Question, point: PointReport) -> dict[int, Value]:
     return found | {k: bars[k] for k in inside if bars[k] is not None and _is_other(bars[k], q.bars[k])}
 
 
+def engine_walkthrough(q: Question, engine: Engine, *, prove: bool = False) -> TraceReport:
+    """Return the walkthrough of a function of an engine's values, with the gradients that its objects have otherwise.
+
+    The function is run twice, on tracers and on numbers: the objects that are made first, second and so on are the same ones.
+    """
+    f = root_of(q.f)
+    arguments = {name: put_together(node, q.point.values) for name, node in getattr(f, "arguments", {}).items()}
+    with np.errstate(all="ignore"):
+        with engine.objects() as traced:
+            program = record(q.g, q.xs)
+        with engine.objects() as run:
+            engine.gradients(**arguments)
+    claimed: dict[int, Value] = {}
+    if len(traced) == len(run) and len(program.lines) == len(q.lines):
+        for y, slope in zip(engine.values_of(traced), engine.slopes_of(run), strict=True):
+            given = np.asarray(slope, dtype=float)[()]
+            if isinstance(y, Recorded) and _is_other(given, q.bars[y.slot]):
+                claimed[y.slot] = given
+    return replace(walkthrough(q, prove=prove, claimed=claimed), engine=engine.name)
+
+
 def _is_other(slipped: Value, right: Value | None) -> bool:
     """Whether a mistake changes an adjoint; both are computed by the same operations, up to where the mistake is."""
     if right is None or shape(slipped) != shape(right):
@@ -158,6 +182,9 @@ def point_walkthrough(request: Request, report: CheckReport) -> TraceReport | st
         with np.errstate(all="ignore"), keeping():
             if not _same_value(plain(q.recording.y), report.points[number].value):
                 return "The computation is not drawn: the function gave another value when it was called again."
+            engine = None if request.layer is None else request.layer.engine
+            if engine is not None:
+                return departing(engine_walkthrough(q, engine, prove=True), report, number)
             found = walkthrough(q, prove=True, claimed=claimed_adjoints(q, report.points[number]))
             return departing(found, report, number)
     except GradcliError as error:

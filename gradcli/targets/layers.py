@@ -175,6 +175,7 @@ class Layer:
     parameters: dict[str, Any] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
     passes: "_Passes | None" = None
+    engine: "Engine | None" = None
 
     def completed(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return a point with the parameters of the object, at their own values where the point gives none."""
@@ -658,63 +659,102 @@ def _returned(function: Callable[..., Any]) -> list[ast.expr]:
 _VALUES, _SLOPES = ("data", "value", "val"), ("grad", "gradient")
 
 
-def engine_of(function: Any, engine: Any, text: str, *, arrays: bool) -> Layer:
-    """Return a function of an engine's values as one of numbers, and as its claim the gradients that one `backward()` leaves.
+class Engine:
+    """A function whose numbers are objects of a class of one's own, as a function of numbers with its gradients.
 
-    Each number of an input becomes an object of the class `engine`, and an array nested lists of them; with `arrays` the array
-    itself does.
-
-    Raises  BadTarget if the class or its objects are not what an engine has.
+    Each number of an input becomes an object of the class, and an array nested lists of them; with `arrays` the array itself.
     """
-    if not callable(engine):
-        raise BadTarget(
-            f"--engine names {type(engine).__name__}, not a class", do="name the class of your values: --engine Value"
-        )
-    name = getattr(engine, "__name__", "the engine")
-    known = parameters_of(function)
 
-    def wrapped(x: Any) -> Any:
-        if isinstance(x, list | tuple):
-            return [wrapped(part) for part in x]
-        if not _is_float(x):
-            return x
-        if shape(x) == () or arrays:
-            return engine(x if isinstance(x, Tracer) or shape(x) else float(x))
-        return [wrapped(x[k]) for k in range(len(x))]
+    def __init__(self, function: Any, kind: Callable[..., Any], text: str, *, arrays: bool) -> None:
+        self.function, self.kind, self.text, self.arrays = function, kind, text, arrays
+        self.name, self.known = getattr(kind, "__name__", "the engine"), parameters_of(function)
 
-    def held(x: Any, names: Sequence[str]) -> Any:
-        found = next((getattr(x, word) for word in names if hasattr(x, word)), None)
-        if found is None:
-            says = f"{text} returns {type(x).__name__}" if names is _VALUES else f"an object of {name}"
-            raise BadTarget(
-                f"{says} without .{names[0]}", do=f"an engine's values have .{_VALUES[0]} and .{_SLOPES[0]}"
-            )
-        return found
+    def value(self, **given: Any) -> Any:
+        """Return the value of the function."""
+        return self._held(self._run(given)[1], _VALUES)
 
-    def inside(x: Any) -> Any:
-        return [inside(part) for part in x] if isinstance(x, list) else held(x, _SLOPES)
-
-    def run(given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-        values = {p.name: wrapped(given[p.name]) for p in known if p.name in given}
-        return values, function(**values)
-
-    def value(**given: Any) -> Any:
-        return held(run(given)[1], _VALUES)
-
-    def gradients(**given: Any) -> dict[str, Any]:
-        values, y = run(given)
+    def gradients(self, **given: Any) -> dict[str, Any]:
+        """Return what one `backward()` of the result leaves beside each input."""
+        values, y = self._run(given)
         if not callable(getattr(y, "backward", None)):
-            raise BadTarget(
-                f"{text} returns {type(y).__name__}, which has no backward()", do="return a value of the engine"
-            )
+            says = f"{self.text} returns {type(y).__name__}, which has no backward()"
+            raise BadTarget(says, do="return a value of the engine")
         y.backward()
         found = {
-            key: inside(x) for key, x in values.items() if isinstance(given[key], list | tuple) or _is_float(given[key])
+            key: self._inside(x)
+            for key, x in values.items()
+            if isinstance(given[key], list | tuple) or _is_float(given[key])
         }
         arrays_of = {key for key in found if not isinstance(given[key], list | tuple)}
         return found | {key: np.asarray(found[key], dtype=float).reshape(shape(given[key])) for key in arrays_of}
 
-    claim = _dressed(gradients, function, known, False, "")
-    claim.__name__ = f"{name}.backward"
-    claim.__wrapped__ = getattr(engine, "backward", function)  # type: ignore[attr-defined]
-    return Layer(_dressed(value, function, known, False, ""), "grad", claim, Fresh(None, text))
+    @contextlib.contextmanager
+    def objects(self) -> Iterator[list[Any]]:
+        """Collect the objects of the engine in the order in which they are made meanwhile; none if it is no class."""
+        made: list[Any] = []
+        if not isinstance(self.kind, type):
+            yield made
+            return
+        begin: Any = self.kind.__init__  # type: ignore[misc]
+
+        def collected(engine_object: Any, *args: Any, **named: Any) -> None:
+            made.append(engine_object)
+            begin(engine_object, *args, **named)
+
+        with _replaced(self.kind, "__init__", collected):
+            yield made
+
+    def values_of(self, made: Sequence[Any]) -> list[Any]:
+        """Return the values of objects."""
+        return [self._held(x, _VALUES) for x in made]
+
+    def slopes_of(self, made: Sequence[Any]) -> list[Any]:
+        """Return the gradients that objects have."""
+        return [self._held(x, _SLOPES) for x in made]
+
+    def _run(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+        values = {p.name: self._wrapped(given[p.name]) for p in self.known if p.name in given}
+        return values, self.function(**values)
+
+    def _wrapped(self, x: Any) -> Any:
+        if isinstance(x, list | tuple):
+            return [self._wrapped(part) for part in x]
+        if not _is_float(x):
+            return x
+        if shape(x) == () or self.arrays:
+            return self.kind(x if isinstance(x, Tracer) or shape(x) else float(x))
+        return [self._wrapped(x[k]) for k in range(len(x))]
+
+    def _inside(self, x: Any) -> Any:
+        return [self._inside(part) for part in x] if isinstance(x, list) else self._held(x, _SLOPES)
+
+    def _held(self, x: Any, names: Sequence[str]) -> Any:
+        found = next((getattr(x, word) for word in names if hasattr(x, word)), None)
+        if found is None:
+            says = f"{self.text} returns {type(x).__name__}" if names is _VALUES else f"an object of {self.name}"
+            do = f"an engine's values have .{_VALUES[0]} and .{_SLOPES[0]}"
+            raise BadTarget(f"{says} without .{names[0]}", do=do)
+        return found
+
+
+def engine_of(function: Any, kind: Any, text: str, *, arrays: bool) -> Layer:
+    """Return a function of an engine's values as one of numbers, and as its claim the gradients that one `backward()` leaves.
+
+    Raises  BadTarget if the class or its objects are not what an engine has.
+    """
+    if not callable(kind):
+        says = f"--engine names {type(kind).__name__}, not a class"
+        raise BadTarget(says, do="name the class of your values: --engine Value")
+    engine = Engine(function, kind, text, arrays=arrays)
+
+    def value(**given: Any) -> Any:
+        return engine.value(**given)
+
+    def gradients(**given: Any) -> Any:
+        return engine.gradients(**given)
+
+    claim = _dressed(gradients, function, engine.known, False, "")
+    claim.__name__ = f"{engine.name}.backward"
+    claim.__wrapped__ = getattr(kind, "backward", function)  # type: ignore[attr-defined]
+    ahead = _dressed(value, function, engine.known, False, "")
+    return Layer(ahead, "grad", claim, Fresh(None, text), engine=engine)

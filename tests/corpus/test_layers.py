@@ -192,6 +192,31 @@ def test_the_first_wrong_layer_of_a_network_is_named(
     assert ("No layer is wrong where it is called first" in shown) == (bool(code) and first is None)
 
 
+@pytest.mark.parametrize(
+    ("code", "mistake", "departs"),
+    [
+        ("", "", None),
+        ("other.grad += self.data * out.grad", "other.grad = self.data * out.grad", "t1"),
+        ("other.grad += self.data * out.grad", "other.grad += out.grad", "t1"),
+        ("order.append(v)\n", "order.insert(0, v)\n", "t1"),
+    ],
+)
+def test_the_first_wrong_gradient_of_an_engine_is_marked(
+    gradcli: Callable[..., Any], tmp_path: Path, code: str, mistake: str, departs: str | None
+) -> None:
+    source = (HERE / "engine.py").read_text().replace(code, mistake, 1)
+    (tmp_path / "own.py").write_text(
+        f"{source}\n\ndef twice(x, w):\n    s = x * w\n    y = s * s\n    return y.exp()\n"
+    )
+    words = ("trace", f"{tmp_path}/own.py:twice", "--engine", "Scalar", "x=0.5", "w=0.8")
+    found = gradcli(*words, "--json").json
+    claimed = {node["name"] for node in found["nodes"] if "claimed" in node}
+    assert found["engine"] == "Scalar" and bool(claimed) == bool(code)
+    assert found.get("departs") == departs
+    shown = " ".join(gradcli(*words).stdout.split())
+    assert ("Every .grad of Scalar is right." in shown) == (not code)
+
+
 def test_hard_points_of_a_product_have_its_shapes(gradcli: Callable[..., Any]) -> None:
     ran = gradcli(*asked("dense:Dense(3, 2)", X, ("--stress-points", "20"), HERE), "--json")
     assert ran.exit_status == 0 and ran.json["stress"]["right"] > 10

@@ -69,10 +69,7 @@ def _sentences(trace: TraceReport, drawing: Drawing) -> str:
         )
     if any(not isinstance(node.claimed, Absent) for node in trace.nodes):
         found.append("Red: where the claim has another adjoint.")
-    if isinstance(trace.departs, str):
-        inside = next(node.claimed for node in trace.nodes if node.name == trace.departs)
-        inferred = "" if isinstance(inside, Absent) else ", if it makes the likely mistake"
-        found.append(f"Going back from the result, the claim first goes wrong at {trace.departs}{inferred}.")
+    found += [trace.departure()] if trace.departure() else []
     if isinstance(trace.mistake, SourceLine):
         at = trace.mistake
         where = "in the derivative of this line" if _recorded(trace, at) else "here"
