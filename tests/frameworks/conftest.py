@@ -3,17 +3,9 @@
 import os
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 
-# Before a framework is loaded: threads that wait for work, and optimizations, take longer than the work; and what one process
-# of the tests has compiled, none compiles again.
-os.environ |= {
-    "OMP_NUM_THREADS": "1",
-    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-    "JAX_COMPILATION_CACHE_DIR": str(Path(__file__).parents[2] / ".pytest_cache" / "d" / "jax"),
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-}
+# Before a framework is loaded: threads that wait for work, and optimizations, take longer than the work.
+os.environ |= {"OMP_NUM_THREADS": "1", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 
 import pytest
 

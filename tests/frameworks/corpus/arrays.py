@@ -93,7 +93,8 @@ def _mlx() -> Mapping[str, Function]:
     }  # fmt: skip
 
 
-TABLES = {"torch": _torch, "jax": _jax, "jaxlib": _jax, "tensorflow": _tensorflow, "mlx": _mlx}
+# What gradcli records stands for arrays of JAX: of torch it records tensors, and of the others nothing.
+TABLES = {"torch": _torch, "jax": _jax, "jaxlib": _jax, "gradcli": _jax, "tensorflow": _tensorflow, "mlx": _mlx}
 
 
 @functools.cache
