@@ -383,3 +383,7 @@ API = [
 def test_the_api_takes_claims_of_every_kind(claim: dict[str, Any], verdict: str) -> None:
     report = package.check(cube, np.array([1.0, 2.0]), modes="forward,reverse,fd", **claim)
     assert report.verdict == verdict
+
+
+def test_without_a_claim_the_hessian_is_checked() -> None:
+    assert package.check("x**3", {"x": 2.0}, order=2).derivative == "Hessian"

@@ -386,3 +386,8 @@ def test_by_a_shape_without_a_rule_a_distribution_is_checked_by_its_values(cdf: 
     report = package.check(lambda x, a: np.sum(cdf(x, a)), {"x": np.array([0.2, 0.5]), "a": 1.4})
     (untraced,) = [f for f in report.points[0].findings if f.kind == "untraced"]
     assert report.verdict == "inconclusive" and "has no derivative by its order" in untraced.message
+
+
+def test_a_function_that_changes_in_steps_alone_is_not_confirmed() -> None:
+    report = package.check(lambda x: float(format(float(x), ".1f")), 0.3142, grad=lambda x: 0.0)
+    assert report.verdict == "inconclusive" and "in steps alone" in report.sentence()

@@ -123,6 +123,7 @@ def test_text_fits(gradcli: Gradcli, status: int, argv: tuple) -> None:
     ((*LEAST, "--wrt", "W", "--code", "all"), "in jax: import jax.numpy as jnp def gradient(*, W, x, y): return jnp.outer(W@x - y, x)"),
     ((*LEAST, "--wrt", "W", "--code", "all"), "no C code: C is written for functions of numbers, and W is none"),
     (("sum(torch**2)", "--shapes", "torch: n"), "no torch code: what is called torch hides a module in the code"),
+    (("log(sum(exp(A@x)))", "--shapes", "A: m n; x: n", "--wrt", "x"), "logsumexp"),
     (("sin(gamma)", "--code", "C"), "#include <math.h> double gradient(double gamma_) { return cos(gamma_); }"),
 ], parts=3)  # fmt: skip
 def test_the_text_says(gradcli: Gradcli, argv: tuple, says: str) -> None:

@@ -77,6 +77,13 @@ def test_what_is_there_is_not_overwritten(gradcli: Program, tmp_path: Path, case
         assert ran.exit_status == 0 and contents() == before | {workflow: workflow.read_bytes()}
 
 
+def test_a_workflow_that_is_there_is_kept(gradcli: Program, tmp_path: Path) -> None:
+    workflow = tmp_path / ".github" / "workflows" / "gradcli.yml"
+    written(tmp_path, {".github/workflows/gradcli.yml": b"mine"})
+    ran = gradcli("init", "--github")
+    assert (ran.exit_status, workflow.read_text(), (tmp_path / "gradcli.toml").exists()) == (2, "mine", False)
+
+
 @pytest.mark.slow
 def test_the_workflow_is_written_once(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"a.py": LIVE})

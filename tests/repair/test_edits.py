@@ -51,6 +51,8 @@ def edited(source: str) -> dict[str, Edit]:
         ("g = np.einsum('ij,j->i', A, x)", "g = np.einsum('ji,j->i', A, x)", "subscripts"),
         ("g = np.cumsum(x)", "g = np.cumsum(x[::-1])[::-1]", "order"),
         ("g = (A @ x - y)", "g = ((A @ x - y) / n)", "factor"),
+        ("g = lam / x", "g = lam / (1 + x)", "term"),
+        ("g = x**2", "g = (x * y)**2", "factor"),
     ],
 )
 def test_a_slip_is_undone_by_one_edit(wrong: str, right: str, kind: str) -> None:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import gradcli as gc
+from gradcli.repair.stress import loss
+from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
 Gradcli = Callable[..., Any]
@@ -328,3 +330,10 @@ def test_an_error_that_rounding_explains_is_inaccurate_and_not_wrong(gradcli: Gr
     ran = stressed(gradcli, CANCELS, "x=1.3", "--bounds", "x=1e-6:10")
     assert ran.exit_status == 0, ran.stdout
     assert "inaccurate" in {f["kind"] for f in ran.json["points"][0]["findings"]}
+
+
+def test_the_digits_that_an_operation_loses_are_counted() -> None:
+    x = 1e-10
+    lost = loss(Expression("(1 + x) - 1"), ("x",), {"x": np.float64(x)})
+    assert lost is not None and lost.name == "subtract"
+    assert lost.digits == pytest.approx(16 + np.log10(abs((1 + x) - 1 - x) / x), abs=0.1)
