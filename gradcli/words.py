@@ -67,6 +67,7 @@ class Kind(StrEnum):
     SECOND_ORDER = "second-order"
     NOT_SYMMETRIC = "not-symmetric"
     WEAK = "weak"
+    APPROXIMATION = "approximation"
     PRECISION = "precision"
     INACCURATE = "inaccurate"
     # the request, and what it costs

@@ -56,6 +56,20 @@ class Program(NamedTuple):
             made.lines[k] = line
         return self.on(made)
 
+    def without_constants(self, lines: frozenset[int]) -> "Program":
+        """Return the program with zeros as the constants of some lines, and what depends on them run again."""
+        made, moved = Tape(self.tape.level), set(lines)
+        for k, (primitive, slots, xs, y, params, position) in enumerate(self.lines):
+            if primitive is not None and (k in lines or moved.intersection(slots)):
+                moved.add(k)
+                xs = [
+                    made.value(slot) if slot != CONSTANT else 0 * x if k in lines else x
+                    for slot, x in zip(slots, xs, strict=True)
+                ]
+                y = primitive.fun(*xs, **(params or {}))
+            made.lines.append((primitive, slots, xs, y, params, position))
+        return self.on(made)
+
     def run(self, xs: Sequence[Value]) -> Value | None:
         """Return the value at other inputs, or None where the program would have decided otherwise there.
 

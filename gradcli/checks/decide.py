@@ -14,16 +14,19 @@ from gradcli.checks.evidence import (
     LESS_EXACT,
     LESS_EXACT_ENTRY,
     NEAR_ZERO,
+    SMALL_CONSTANT,
     USEFUL_SOLVER,
     Evidence,
     EvidenceKind,
     FormatEvidence,
     HullDistance,
+    LeftOut,
     MissingEvidence,
     PerEntry,
     Projections,
     SetLeft,
     has_no_right_digit,
+    off_by,
     ratios,
     require,
 )
@@ -82,7 +85,10 @@ def decide(seen: Evidence) -> Decision | EvidenceKind:
             return _by_projections(seen, decision)
     except MissingEvidence as missing:
         return missing.kind
-    return replace(decision, detects=detects_of(seen, decision.verdict, decision.hull))
+    detects = detects_of(seen, decision.verdict, decision.hull)
+    if decision.verdict == Verdict.PASS and seen.left_out is not None:
+        detects = replace(detects, relative=max(detects.relative or 0.0, seen.left_out.off))
+    return replace(decision, detects=detects)
 
 
 def _by_modes(seen: Evidence) -> Decision:
@@ -344,7 +350,14 @@ def _exact_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) 
         changed = require(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
         if changed is not None:
             return Decision(Verdict.FAIL, (*findings, changed))
-        return Decision(Verdict.FAIL, findings, unexplained=True)
+        is_near = seen.untraced is None and off_by(seen) <= SMALL_CONSTANT
+        without = require(seen.left_out, EvidenceKind.LEFT_OUT) if is_near else LeftOut()
+        if without.constant is None:
+            return Decision(Verdict.FAIL, findings, unexplained=True)
+        says = f"leaves out {without.constant} in {without.operation}: {without.off:.0e} off"
+        findings = (*findings, finding(Kind.APPROXIMATION, Severity.INFO, says))
+        agreement = {name: np.where(word == DISAGREE, AGREE, word) for name, word in agreement.items()}
+        seen = replace(seen, agreement={**seen.agreement, "claim": agreement})
     findings, hull = _at_kinks(seen, findings)
     at_kink = seen.undecided if hull is not None else {}
     findings = (*findings, *_contradicted(seen, findings))

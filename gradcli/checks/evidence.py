@@ -31,6 +31,7 @@ class EvidenceKind(Enum):
     DIRECTION = "direction"
     BLAME = "blame"
     CLAIM_AGAIN = "claim_again"
+    LEFT_OUT = "left_out"
     PIECES = "pieces"
     FUNCTION_AGAIN = "function_again"
     MUTANTS = "mutants"
@@ -94,6 +95,20 @@ class RepeatedCall:
     """The result of another call with the same arguments: a finding if the value changed, else None."""
 
     changed: Finding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A small constant without which f has the claimed gradient, as text, the operation that it guards, and the difference.
+
+    Without a constant, none explains the claim.
+
+    Units  `off` is relative to the largest entry of each input.
+    """
+
+    constant: str | None = None
+    operation: str = ""
+    off: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +217,7 @@ class TraceComparison:
 
 AGREE, CANNOT_TELL, DISAGREE = np.int8(0), np.int8(1), np.int8(2)  # verdicts of entries; a larger number is worse
 WORDS: tuple[Agreement, ...] = ("agree", "cannot tell", "disagree")
+SMALL_CONSTANT = 1e-4  # of a constant, and of the difference that leaving it out makes, relative to the largest entry
 NEAR_ZERO = 1e-6  # relative to the largest entry: smaller entries are compared as if they were this large
 USEFUL = 1e-3  # a bound wider than this, relative to the entry, decides nothing
 USEFUL_SOLVER = 0.01  # the same where f calls a solver, whose tolerance bounds what can be known
@@ -304,6 +320,16 @@ def entrywise(
         return mapped(words, np.int8, x, y, a.bound[name], b.bound[name], solvers)
 
 
+def off_by(seen: "Evidence") -> float:
+    """Return how far the claim is from the reference: the largest difference, relative to the largest entry of each input."""
+    claim, right = seen.estimate("claim").value, seen.estimate(str(seen.reference)).value
+    with np.errstate(all="ignore"):
+        apart = [
+            np.max(np.abs(x - right[name]), initial=0.0) / (largest(right[name]) or 1.0) for name, x in claim.items()
+        ]
+    return float(np.max(apart, initial=0.0))
+
+
 def _known(value: Array, bound: Array) -> Any:
     """Return the verdicts on an estimate beside itself: it agrees where it and its bound are finite."""
     return np.where(np.isfinite(value) & np.isfinite(bound), AGREE, CANNOT_TELL)
@@ -347,6 +373,7 @@ class Evidence:
     direction: DirectionalCheck | None = None
     blame: Cause | None = None
     claim_again: RepeatedCall | None = None
+    left_out: LeftOut | None = None
     pieces: PiecesAtKink | None = None
     function_again: RepeatedCall | None = None
     mutants: MutationResult | None = None

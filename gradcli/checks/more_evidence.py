@@ -9,13 +9,16 @@ from gradcli.arithmetic.ball import Ball, nearest, precision, radius
 from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.checks.causes import applies, projections
 from gradcli.checks.evidence import (
+    SMALL_CONSTANT,
     Cause,
     Evidence,
     EvidenceKind,
     HullDistance,
+    LeftOut,
     PiecesAtKink,
     RepeatedCall,
     TraceComparison,
+    off_by,
 )
 from gradcli.checks.findings_at_point import claim_again, directional, scale_findings
 from gradcli.checks.mutate import plant_mistakes
@@ -33,7 +36,7 @@ from gradcli.report.common import finding
 from gradcli.request.point import Estimate
 from gradcli.tracing.primitive import Params, Primitive, Value
 from gradcli.tracing.provenance import WRITTEN, place
-from gradcli.tracing.shapes import end_to_end, is_plain, shape
+from gradcli.tracing.shapes import end_to_end, is_plain, largest, shape
 from gradcli.words import Kind, Severity
 
 ALONE = "let it depend on its arguments alone"
@@ -249,11 +252,42 @@ def hull(q: Question, claim: Estimate) -> HullDistance | None:
     return HullDistance(distance, len(pieces.found), float(np.max(limits, initial=CLOSE)), pieces.contradicted)
 
 
+# Find the small constant that a claim leaves out, such as the epsilon that keeps a logarithm from zero.
+
+_GUARDED = {"log": "log", "sqrt": "sqrt", "divide": "a division", "reciprocal": "a division", "power": "a power"}
+_ROUNDED = 1e-13  # relative to the largest entry: what the gradient without the constant may be off by rounding
+
+
+def left_out(case: PointCheck, seen: Evidence) -> LeftOut:
+    """Return the small constant without which f has the claimed gradient; none unless f is a traced number.
+
+    Cost  for each small constant that is added before a logarithm, a root or a division, one run and one sweep of the program.
+    """
+    q, claim = case.q, seen.estimate("claim").value
+    if q.untraced is not None or shape(q.value) != () or set(claim) - set(q.wrt):
+        return LeftOut()
+    guards = {slot: p.name for p, slots, *_ in q.lines if p is not None and p.name in _GUARDED for slot in slots}
+    added: dict[float, list[int]] = {}
+    for k, (primitive, slots, xs, *_) in enumerate(q.lines):
+        constants = [x for x, slot in zip(xs, slots, strict=True) if slot == CONSTANT]
+        if k in guards and primitive is not None and primitive.name in ("add", "subtract") and len(constants) == 1:
+            values = np.unique(np.abs(np.asarray(constants[0], dtype=float)))
+            if len(values) == 1 and 0 < values[0] <= SMALL_CONSTANT:
+                added.setdefault(float(values[0]), []).append(k)
+    for c, lines in added.items():
+        made = dict(zip(q.wrt, q.recording.without_constants(frozenset(lines)).pull(np.float64(1)), strict=True))
+        room = {name: seen.estimate("claim").bound[name] + _ROUNDED * largest(x) for name, x in claim.items()}
+        if all(bool(np.all(np.abs(claim[name] - made[name]) <= room[name])) for name in claim):
+            return LeftOut(f"{c:g}", _GUARDED[guards[lines[0]]], off_by(seen))
+    return LeftOut()
+
+
 _GATHER: dict[EvidenceKind, Callable[[PointCheck, Evidence], Any]] = {
     EvidenceKind.DIRECTION: lambda case, seen: directional(
         case.q, seen.estimate(str(seen.reference)), _wants_balls(case)
     ),
     EvidenceKind.BLAME: _blame,
+    EvidenceKind.LEFT_OUT: left_out,
     EvidenceKind.CLAIM_AGAIN: lambda case, seen: RepeatedCall(claim_again(case)),
     EvidenceKind.PIECES: lambda case, seen: PiecesAtKink(hull(case.q, seen.estimate("claim"))),
     EvidenceKind.FUNCTION_AGAIN: _function_again,

@@ -645,6 +645,8 @@ class CheckReport(Printed):
         limits = [f"{', '.join(left)} not checked"] * bool(left)
         limits += [f"{', '.join(declined)} not differentiated"] * bool(declined)
         limits += [single] if single else []
+        found = [f for point in self.points for f in point.findings]
+        limits += list(dict.fromkeys(f.message for f in found if f.kind == Kind.APPROXIMATION))
         limits += ["a subgradient at a kink"] * any(f.kind == Kind.SUBGRADIENT for p in self.points for f in p.findings)
         return f"{word} ({'; '.join(limits)})" if limits and self.passed else word
 

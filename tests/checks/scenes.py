@@ -17,6 +17,7 @@ from gradcli.checks.evidence import (
     EvidenceKind,
     FormatEvidence,
     HullDistance,
+    LeftOut,
     MutationResult,
     Outcome,
     PiecesAtKink,
@@ -33,7 +34,7 @@ from gradcli.report.point_report import Entries
 from gradcli.request.point import Estimate, Slopes
 from gradcli.words import Kind, Severity, Verdict
 
-_LETTERS = {"a": AGREE, "?": CANNOT_TELL, "d": DISAGREE}
+_LETTERS = {"a": AGREE, "?": CANNOT_TELL, "d": DISAGREE, "n": DISAGREE}
 _STATUSES: dict[str, tuple[str, GradcliError]] = {
     "not-run": ("not run", NotRun("it takes too much", do="--modes all")),
     "over-budget": ("not run", OverBudget("the budget is 10 evaluations", do="--budget 100")),
@@ -61,6 +62,7 @@ CALM: dict[EvidenceKind, Any] = {
     EvidenceKind.DIRECTION: DirectionalCheck(True, 1e-9, 6, 1e-9, {"x": np.ones(1)}),
     EvidenceKind.BLAME: Cause(),
     EvidenceKind.CLAIM_AGAIN: RepeatedCall(),
+    EvidenceKind.LEFT_OUT: LeftOut(),
     EvidenceKind.PIECES: PiecesAtKink(),
     EvidenceKind.FUNCTION_AGAIN: RepeatedCall(),
     EvidenceKind.MUTANTS: MutationResult(()),
@@ -81,7 +83,8 @@ def scene(modes: str, value: float = 2.0, bound: float = 1e-12, **more: Any) -> 
             outcomes[name] = Outcome(mode, status, error=error)
             continue
         inputs = dict(zip("xy", letters.split("/"), strict=False))
-        entries = {n: np.full(len(word), value) for n, word in inputs.items()}
+        off = {"d": 1.001, "n": 1 + 1e-6} if name == "claim" else {}
+        entries = {n: np.array([value * off.get(letter, 1.0) for letter in word]) for n, word in inputs.items()}
         outcomes[name] = Outcome(mode, "ok", Estimate(entries, {n: np.full(len(g), bound) for n, g in entries.items()}))
         agreement[name] = {n: np.array([_LETTERS[letter] for letter in word]) for n, word in inputs.items()}
     reference = next((name for name in _REFERENCES if name in agreement), None)

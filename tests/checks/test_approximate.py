@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gradcli
 from tests.checks.planting import checked, diagnosis_of, named
 from tests.rows import for_rows
 
@@ -179,3 +180,26 @@ def test_the_pattern_of_a_matrix_is_told(added: Any, says: str) -> None:
 def test_the_right_gradient_has_no_diagnosis(function: Any, claim: Any, at: Any) -> None:
     report = checked(function, at, claim)
     assert (report.verdict, diagnosis_of(report)) == ("pass", None)
+
+
+@for_rows(
+    ("function", "point", "claim", "headline"),
+    [
+        ("sum(log(y + 1e-7))", "y=[0.3, 0.7]", "1/y", "PASS (leaves out 1e-07 in log: 3e-07 off)"),
+        ("sum(sqrt(y*y + 1e-6))", "y=[0.3, 0.7]", "y/sqrt(y*y)", "PASS (leaves out 1e-06 in sqrt: 6e-06 off)"),
+        ("sum(y)/(norm(y) + 1e-6)", "y=[0.3, 0.7]", "1/norm(y) - sum(y)*y/norm(y)**3", "PASS (leaves out 1e-06 in a division: 4e-06 off)"),
+        ("sum(log(y + 1e-7))", "y=[0.3, 0.7]", "1/y + 1e-7", None),  # no constant explains it
+        ("sum(log(y + 1e-7)) + sum(y)", "y=[0.3, 0.7]", "1/y", None),
+        ("sum(log(y + 1e-3))", "y=[0.3, 0.7]", "1/y", None),  # the constant is not small
+        ("sum(log(y + 1e-7))", "y=[1e-4, 0.7]", "1/y", None),  # nor is the difference
+        ("sum(y + 1e-7*sin(y))", "y=[0.3, 0.7]", "1 + 0*y", None),  # it is a factor
+    ],
+)  # fmt: skip
+def test_a_small_constant_that_the_claim_leaves_out_is_named(
+    function: str, point: str, claim: str, headline: str | None
+) -> None:
+    report = gradcli.check(function, point, grad=claim)
+    assert (report.verdict, report.headline or None) == ("fail" if headline is None else "pass", headline)
+    if headline is not None:
+        off = float(headline.split()[-2])
+        assert report.detects.relative == pytest.approx(off, rel=0.5) and report.points[0].entries.wrong == 0

@@ -1,7 +1,8 @@
 """The truth table of the verdict: each way to pass, to fail and to leave open, and what is looked at on the way.
 
 A row is evidence in one line and what is decided: `verdict: kinds that are new < what was looked at`. Entries are a (agrees
-with the reference), ? (the bounds cannot tell) and d (disagrees).
+with the reference), ? (the bounds cannot tell) d (disagrees), and of a claim n (disagrees by a
+little).
 """
 
 from dataclasses import replace
@@ -20,6 +21,7 @@ from gradcli.checks.evidence import (
     Evidence,
     EvidenceKind,
     FormatEvidence,
+    LeftOut,
     MutationResult,
     Outcome,
     PiecesAtKink,
@@ -156,6 +158,7 @@ NO_DIRECTION = {EvidenceKind.DIRECTION: DirectionalCheck(None, 0.1, 6)}
 AGAINST = {EvidenceKind.DIRECTION: DirectionalCheck(False, 1e-9, 6)}
 OTHER_GRADIENT = {EvidenceKind.CLAIM_AGAIN: RepeatedCall(CHANGED)}
 OTHER_VALUE = {EvidenceKind.FUNCTION_AGAIN: RepeatedCall(MOVED)}
+EPSILON = {EvidenceKind.LEFT_OUT: LeftOut("1e-07", "log", 1e-6)}
 DOUBT = {"may_retry_without_trace": True}
 STATE = {"may_keep_state": True}
 MANY = {"untraced": UNTRACED, "needs_projections": True}
@@ -312,6 +315,10 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     ("rev:a fd:?", DOUBT, {}, "inconclusive: noise"),
     ("rev:a fd:a", {**DOUBT, "written_as_text": True}, {}, "pass"),
     # claims
+    (WHOLE + " claim:n", {}, {}, "fail: [unexplained] < claim_again, left_out"),
+    (WHOLE + " claim:n", {}, EPSILON, "pass: approximation < claim_again, left_out"),
+    (WHOLE + " claim:n", {"findings": JUMP}, EPSILON, "inconclusive: approximation < claim_again, left_out"),
+    ("rev:aa fd:aa claim:nd", {}, EPSILON, "fail: [unexplained] < claim_again"),
     (WHOLE + " claim:a", {}, OTHER_GRADIENT, "fail: not-deterministic < claim_again"),
     (WHOLE + " claim:d", {}, OTHER_GRADIENT, "fail: not-deterministic < claim_again"),
     (
