@@ -269,7 +269,8 @@ def _places_of(modules: Iterable[ModuleType], table: Mapping[int, _Row]) -> list
     found = []
     for module in modules:
         names = vars(module)
-        found += [(names, key, x) for key, x in list(names.items()) if id(x) in table and table[id(x)][2] is x]
+        if not table.keys().isdisjoint(map(id, list(names.values()))):
+            found += [(names, key, x) for key, x in list(names.items()) if id(x) in table and table[id(x)][2] is x]
     return found
 
 
@@ -363,10 +364,8 @@ def _installed(modules: tuple[ModuleType, ...]) -> list[tuple[dict[str, Any], di
     for owner, name, _, stand_in in _METHODS:
         setattr(owner, name, stand_in)
     changed = []
-    for names, originals, chosen in (
-        *_own_places(len(_TABLE)),
-        *_users_places(modules, tuple(map(_length, modules)), len(_TABLE)),
-    ):
+    places = (_places_in(module, len(vars(module)), len(_TABLE)) for module in modules)
+    for names, originals, chosen in (*_own_places(len(_TABLE)), *filter(None, places)):
         if not all(map(operator.is_, map(names.get, originals), originals.values())):
             kept = {name for name, original in originals.items() if names.get(name) is original}
             originals, chosen = ({name: part[name] for name in kept} for part in (originals, chosen))
@@ -390,26 +389,18 @@ def _own_places(count: int) -> list[_Place]:
     return list(found.values())
 
 
-@functools.lru_cache(maxsize=4)
-def _users_places(modules: tuple[ModuleType, ...], lengths: tuple[int, ...], count: int) -> list[_Place]:
-    """Return the entries to replace in the user's modules, under any alias; the numbers of names key the cache."""
-    found = []
-    for module in modules:
-        known = [(alias, _row_of(x)) for alias, x in list(vars(module).items())]
-        there = [(alias, row) for alias, row in known if row is not None]
-        if there:
-            found.append((vars(module), {a: row[2] for a, row in there}, {a: row[3] for a, row in there}))
-    return found
+@functools.lru_cache(maxsize=1024)
+def _places_in(module: ModuleType, length: int, count: int) -> _Place | None:
+    """Return the entries to replace in a module of the user's, under any alias; the numbers of names key the cache."""
+    known = [(alias, _row_of(x)) for alias, x in list(vars(module).items())]
+    there = [(alias, row) for alias, row in known if row is not None]
+    return (vars(module), {a: row[2] for a, row in there}, {a: row[3] for a, row in there}) if there else None
 
 
 def _row_of(x: Any) -> _Row | None:
     """Return the row of the table for an original, or for what stands in its place meanwhile."""
     row = _TABLE.get(id(x)) or _TABLE.get(id(getattr(x, "__wrapped__", None) if callable(x) else None))
     return row if row is not None and (row[2] is x or row[3] is x) else None
-
-
-def _length(module: ModuleType) -> int:
-    return len(vars(module))
 
 
 def users_modules() -> list[ModuleType]:

@@ -56,7 +56,6 @@ def no_folder_is_own() -> None:
     """Forget all folders that were passed to `own`."""
     _OWN.clear()
     _USERS.clear()
-    _folder_of.cache_clear()
 
 
 def is_users(file: str) -> bool:
@@ -80,11 +79,7 @@ def _is_users(file: str) -> bool:
     installed = file.startswith(_INSTALLED) or "site-packages" in file
     if installed and not _OWN:
         return False
-    if installed and not os.path.islink(file):  # noqa: PTH114 (pathlib is slow, and there are a thousand files)
-        parent, _, name = file.rpartition(os.sep)
-        resolved = f"{_folder_of(parent)}{os.sep}{name}"
-    else:
-        resolved = _resolved(file)
+    resolved = _place_of_file(file, installed)
     if resolved.startswith(_OURS):
         return False
     if not installed and not resolved.startswith(_INSTALLED) and "site-packages" not in resolved:
@@ -92,11 +87,18 @@ def _is_users(file: str) -> bool:
     return any(resolved.startswith(folder) and not _environment_in(folder, resolved) for folder in _OWN)
 
 
-def _resolved(path: str) -> str:
+@lru_cache(maxsize=8192)
+def _place_of_file(file: str, installed: bool) -> str:
+    """Return where a file is without links: one look at the disk for a file, and one for all of an installed package's folder."""
+    if installed and not os.path.islink(file):  # noqa: PTH114 (pathlib is slow, and there are a thousand files)
+        parent, _, name = file.rpartition(os.sep)
+        return f"{_folder_of(parent)}{os.sep}{name}"
+    return str(Path(file).resolve())
+
+
+@lru_cache(maxsize=4096)
+def _folder_of(path: str) -> str:
     return str(Path(path).resolve())
-
-
-_folder_of = lru_cache(maxsize=4096)(_resolved)  # one look at the disk for all files of an installed package
 
 
 def _environment_in(folder: str, file: str) -> bool:
