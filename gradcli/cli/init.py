@@ -1,15 +1,17 @@
 """`gradcli init`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradcli.cli.world import World
 from gradcli.errors import BadOption
 from gradcli.request.options import Options
+from gradcli.words import Verdict
 
 if TYPE_CHECKING:
     from gradcli.project.discovery.project import Found
+    from gradcli.project.discovery.trial import Trial
 
 EXAMPLES = """Examples:
 
@@ -28,8 +30,9 @@ def init(world: World, options: Options) -> int:
     """Write a suite for the hand-written gradients of this folder, and with --github a workflow that runs it.
 
     Where there is a folder src/, its files alone are read. The suite is added to pyproject.toml where there is one, else
-    written to gradcli.toml. A suite or workflow that is there is never changed. Where no point is known, a check is written
-    as a comment that says what to fill in.
+    written to gradcli.toml. A suite or workflow that is there is never changed. Where no point is known, small ones are
+    tried, which runs the project's code in a process of its own; where none runs, or with --no-try, a check is written as a
+    comment that says what to fill in.
     """
     from gradcli.project.discovery.reader import find
 
@@ -44,10 +47,16 @@ def init(world: World, options: Options) -> int:
         _write_lines([f"{error.what}: left as it is", *write_workflow(folder)], world, options)
         return 0
     findings = find([_source(folder)])
-    said = write_suite(place, findings.gradients)
+    trials: dict[int, Trial] = {}
+    if not options.no_try:
+        from gradcli.project.discovery.trial import tried
+
+        with world.working("trying points", options.quiet) as tell:
+            trials = tried(findings.gradients, folder, tell)
+    said = write_suite(place, findings.gradients, trials)
     if options.github:
         said += write_workflow(folder)
-    _write_lines([*said, *_next(findings.gradients, place)], world, options)
+    _write_lines([*said, *_next(findings.gradients, trials, place)], world, options)
     return 0
 
 
@@ -76,22 +85,33 @@ def suite_file(folder: Path) -> Path:
     return project
 
 
-def write_suite(place: Path, gradients: Sequence["Found"]) -> list[str]:
+def write_suite(place: Path, gradients: Sequence["Found"], trials: Mapping[int, "Trial"]) -> list[str]:
     """Write a suite, and return the lines that say so: added to pyproject.toml, or to a new gradcli.toml."""
     from gradcli.project.discovery.proposal import is_live, suite
 
     paths = ["src"] if gradients and all(g.file.startswith("src/") for g in gradients) else ["."]
-    live = sum(map(is_live, gradients))
+    run = {k: trial.keys for k, trial in trials.items() if trial.keys is not None}
+    reasons = {k: trial.reason for k, trial in trials.items() if trial.keys is None}
+    live = sum(map(is_live, gradients)) + len(run)
     count = (
         f"{len(gradients)} {'check' if len(gradients) == 1 else 'checks'}, {len(gradients) - live} of them as comments"
     )
+    verdicts = [trial.verdict for trial in trials.values() if trial.verdict is not None]
+    said = [f"{len(run)} ran at a point that was tried: {_counted(verdicts)}"] if run else []
+    wrong = [gradients[k].name for k, trial in trials.items() if trial.verdict is Verdict.FAIL]
+    said += [f"failed: {', '.join(wrong)}"] if wrong else []
     if place.name == "gradcli.toml":
-        _write(place, suite(gradients, paths, "").encode(), "xb")
-        return [f"gradcli.toml: written, {count}"]
+        _write(place, suite(gradients, paths, "", run, reasons).encode(), "xb")
+        return [f"gradcli.toml: written, {count}", *said]
     before = place.read_bytes()
     gap = b"" if not before else b"\n" if before.endswith(b"\n") else b"\n\n"
-    _write(place, gap + suite(gradients, paths).encode(), "ab")
-    return [f"pyproject.toml: [tool.gradcli] added, {count}"]
+    _write(place, gap + suite(gradients, paths, run=run, reasons=reasons).encode(), "ab")
+    return [f"pyproject.toml: [tool.gradcli] added, {count}", *said]
+
+
+def _counted(verdicts: Sequence[Verdict]) -> str:
+    words = {Verdict.PASS: "passed", Verdict.FAIL: "failed", Verdict.INCONCLUSIVE: "inconclusive"}
+    return ", ".join(f"{verdicts.count(verdict)} {word}" for verdict, word in words.items() if verdict in verdicts)
 
 
 def write_workflow(folder: Path) -> list[str]:
@@ -116,11 +136,12 @@ def _source(folder: Path) -> str:
     return "src" if (folder / "src").is_dir() else "."
 
 
-def _next(gradients: Sequence["Found"], place: Path) -> list[str]:
+def _next(gradients: Sequence["Found"], trials: Mapping[int, "Trial"], place: Path) -> list[str]:
     from gradcli.project.discovery.proposal import is_live
 
     if not gradients:
         return ["no hand-written gradient was found; gradcli check --help shows how to check one"]
-    if all(map(is_live, gradients)):
+    runs = {k for k, trial in trials.items() if trial.keys is not None}
+    if all(is_live(gradient) or k in runs for k, gradient in enumerate(gradients)):
         return ["next: gradcli check"]
     return [f"next: fill in what {place.name} marks with ?, then gradcli check"]

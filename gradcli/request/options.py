@@ -348,6 +348,9 @@ class Options:
         on=("find",), group=OUTPUT, kind=float, low=0, high=100)
     github: bool = row(
         "--github", "", "Also write .github/workflows/gradcli.yml.", on=("init",), group=OUTPUT, default=False, kind=bool)
+    no_try: bool = row(
+        "--no-try", "", "Only read: run none of the project's code to find points at which checks run.",
+        on=("init",), group=OUTPUT, default=False, kind=bool)
     format: str | None = row("--format", "FORM", "Format of standard output.  [default: text]", on=PRINTS, group=OUTPUT)
     json: bool = row("--json", "", "The same as --format json.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
     out: tuple[str, ...] = row(

@@ -474,7 +474,10 @@ def partner_of(function: Callable[..., Any]) -> Callable[..., Any] | None:
 
 
 def method_beside(function: Any, name: str) -> Callable[..., Any] | None:
-    """Return a method of the object whose method is the target, called on a copy of the object; None where there is none."""
+    """Return a method of the object whose method is the target, called on a copy where that is; None where there is none."""
+    if inspect.ismethod(function) and not inspect.isclass(function.__self__):
+        found = getattr(function.__self__, name, None) if name.isidentifier() else None
+        return found if callable(found) else None
     fresh = getattr(function, "fresh", None)
     if not isinstance(fresh, Fresh) or not name.isidentifier() or not callable(getattr(fresh.held, name, None)):
         return None

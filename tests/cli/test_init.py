@@ -19,10 +19,63 @@ def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+LAYERS = """
+import numpy as np
+
+
+class Affine:
+    def __init__(self, W): self.W = W
+    def forward(self, x):
+        return x @ self.W
+    def backward(self, dout):
+        return dout @ self.W.T
+
+
+class Dense:
+    def __init__(self, n, m): self.W = np.random.randn(n, m)
+    def forward(self, x):
+        self.x = x
+        return x @ self.W
+    def backward(self, dout):
+        self.dW = 2 * self.x.T @ dout
+        return dout @ self.W.T
+
+
+class Ridge:
+    def __init__(self, strength): self.strength = strength
+    def loss(self, w, X, y): return np.sum((X @ w - y) ** 2) + self.strength * w @ w
+    def gradient(self, w, X, y): return 2 * X.T @ (X @ w - y) + 2 * self.strength * w
+"""
+
+
+@pytest.mark.slow
+def test_checks_are_tried_before_they_are_written(gradcli: Program, tmp_path: Path) -> None:
+    script = "open('ran', 'w').write('')\nprint('training')\n"
+    written(tmp_path, {"layers.py": LAYERS, "train.py": f"{script}{OPEN}"})
+    ran = gradcli("init")
+    assert (ran.exit_status, ran.stdout.splitlines()) == (0, [
+        "gradcli.toml: written, 4 checks, 2 of them as comments",
+        "2 ran at a point that was tried: 1 passed, 1 failed",
+        "failed: Dense.backward",
+        "next: fill in what gradcli.toml marks with ?, then gradcli check",
+    ])  # fmt: skip
+    text = (tmp_path / "gradcli.toml").read_text()
+    assert tomllib.loads(text)["check"] == [
+        {"id": "Dense.backward", "target": "layers.py:Dense(3, 4)", "at": "x=randn(5,3)"},
+        {"id": "Ridge.gradient", "target": "layers.py:Ridge(3).loss", "grad": "gradient",
+         "at": "w=randn(3), X=randn(5,3), y=[0, 1, 0, 1, 0]"},
+    ]  # fmt: skip
+    assert "# Tried, and not run: layers.py:Affine(3) raised ValueError: matmul" in text
+    assert "# Tried, and not run: its file runs a program when it is imported" in text
+    assert not [*tmp_path.rglob("ran")]
+    listed = gradcli("check", "--json").json
+    assert [row["verdict"] for row in listed["checks"]] == ["fail", "pass"]
+
+
 @pytest.mark.slow
 def test_a_suite_is_written(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"src/a.py": LIVE, "src/b.py": OPEN, "notes.py": OPEN})
-    ran = gradcli("init")
+    ran = gradcli("init", "--no-try")
     assert (ran.exit_status, ran.stderr) == (0, "")
     assert ran.stdout == (
         "gradcli.toml: written, 2 checks, 1 of them as comments\n"
@@ -118,5 +171,5 @@ def test_quiet_says_nothing(gradcli: Program, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_init_writes_is_what_find_reads(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"a.py": LIVE, "b.py": OPEN})
-    gradcli("init")
+    gradcli("init", "--no-try")
     assert gradcli("find").stdout.endswith("1 of 2 hand-written gradients are checked\n")

@@ -3,7 +3,7 @@
 import ast
 import json
 import keyword
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from gradcli.project.discovery.project import Found, Parameter
@@ -12,17 +12,30 @@ CUSTOM = ("torch", "jax", "tensorflow", "mlx")
 _KEYS = ("grad", "jac", "hess", "hvp", "jvp", "vjp")
 
 
-def suite(gradients: Sequence[Found], paths: Iterable[str], table: str = "tool.gradcli") -> str:
+_LONGEST = 100  # characters of a reason
+Keys = Mapping[str, str | bool]  # of a check in a suite
+
+
+def suite(
+    gradients: Sequence[Found],
+    paths: Iterable[str],
+    table: str = "tool.gradcli",
+    run: Mapping[int, Keys] = {},
+    reasons: Mapping[int, str] = {},
+) -> str:
     """Return the text of a suite: a check for each gradient, as comments where it lacks something that must be filled in.
 
-    `table` is the table that it is written for: `tool.gradcli` in pyproject.toml, empty in gradcli.toml.
+    `table` is the table that it is written for: `tool.gradcli` in pyproject.toml, empty in gradcli.toml. By the number of a
+    gradient, `run` has the keys of a check that was tried and runs, and `reasons` why none did.
     """
     head = f"[{table}]\n" if table else ""
     name = f"{table}.check" if table else "check"
     parts = [f"{head}paths = [{', '.join(map(quoted, paths))}]"]
-    if any(not is_live(gradient) for gradient in gradients):
+    if any(not is_live(gradient) and k not in run for k, gradient in enumerate(gradients)):
         parts.append("# Checks in comments lack something: fill in what is marked with ?, then remove the leading #.")
-    parts += [_check(gradient, id, name) for gradient, id in zip(gradients, ids(gradients), strict=True)]
+    for k, (gradient, id) in enumerate(zip(gradients, ids(gradients), strict=True)):
+        why = f"Tried, and not run: {reasons[k].splitlines()[0][:_LONGEST]}" if reasons.get(k) else ""
+        parts.append(_lines(run[k], id, name) if k in run else _check(gradient, id, name, why))
     return "\n\n".join(parts) + "\n"
 
 
@@ -41,11 +54,17 @@ def is_live(gradient: Found) -> bool:
     return gradient.reachable and gradient.found_by not in CUSTOM and (known or gradient.point)
 
 
-def _check(gradient: Found, id: str, table: str) -> str:
-    lines = [f"[[{table}]]", f"id = {quoted(id)}", *_claim(gradient)]
+def _lines(keys: Keys, id: str, table: str) -> str:
+    """Return the lines of a check that runs as it is written."""
+    written = [f"{key} = {quoted(x) if isinstance(x, str) else 'true'}" for key, x in keys.items()]
+    return "\n".join([f"[[{table}]]", f"id = {quoted(id)}", *written])
+
+
+def _check(gradient: Found, id: str, table: str, why: str) -> str:
     if is_live(gradient):
-        return "\n".join(lines)
-    notes = [*_note(gradient)]
+        return _lines(values(gradient), id, table)
+    lines = _lines(values(gradient), id, table).splitlines()
+    notes = [*_note(gradient), *([why] if why else [])]
     return "\n".join(f"# {line}" for line in (*notes, *lines, *_point(gradient)))
 
 
@@ -71,11 +90,6 @@ def _is_pass(gradient: Found) -> bool:
     """Whether it is the backward pass of a class with a forward pass, which is checked as one target."""
     owner = gradient.name.rpartition(".")[0]
     return gradient.kind == "backward" and bool(owner) and (gradient.of or "").rpartition(".")[0] == owner
-
-
-def _claim(gradient: Found) -> list[str]:
-    """Return the lines of the target, of the claim, and of a point that is known."""
-    return [f"{key} = {quoted(x) if isinstance(x, str) else 'true'}" for key, x in values(gradient).items()]
 
 
 def _reached(gradient: Found, name: str) -> str:
