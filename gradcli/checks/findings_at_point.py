@@ -448,14 +448,13 @@ _CLEAR = 10.0  # times the bounds: a claim must differ by this much where the bo
 
 # Check claims of a zero slope for functions that can only be called, where finite differences may mislead.
 #
-# A central difference is zero wherever f is even about the point, even if f has a kink there. A function that rounds
-# internally has the slope 0 almost everywhere, although its differences over wider steps are not 0.
+# A function that rounds internally has the slope 0 almost everywhere, although its differences over wider steps are not 0.
 
 _MOST_ZERO_SLOPES = 50  # entries that are examined
 _STEPS = 10.0 ** -np.array(
     [2.0, 2.5, 5.0, 5.5, 6.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0]
 )  # relative to the size of the entry
-_WIDE, _SMALLEST = 2, 2  # the number of steps that count as wide, and of the smallest steps that are compared with them
+_WIDE = 2  # the number of steps that count as wide
 _BESIDE = 1e-6  # relative to a step: the distance of a second value from the first
 _SMALLER_SLOPES = 0.1  # times the slopes over wide steps: if f is smooth and even, slopes over small steps are smaller
 _SEEN = 8.0  # roundings of f: a smaller change of f shows nothing
@@ -474,10 +473,6 @@ def settled_zeros(case: PointCheck, name: str, word: Any) -> Any:
     for at in map(tuple, np.argwhere(np.asarray(claim) == 0)[:_MOST_ZERO_SLOPES]):
         slopes = _one_sided(case, name, at)
         entry = f"{name}[{','.join(map(str, at))}]" if at else name
-        if word[at] == AGREE and _by_symmetry(case, slopes, _size(case, name, at)):
-            word[at] = CANNOT_TELL
-            says = f"f is symmetric about {entry}, but its slopes do not tend to 0 as the steps shrink: it may have a kink there"
-            case.inconclusive(Kind.KINK, says, hint="move the point, or accept it: --allow kink")
         if word[at] == AGREE and not np.any(slopes) and _moves_in_steps(case, name, at):
             word[at] = CANNOT_TELL
             says = f"f changes with {entry} in steps alone: its slope is 0 although its value changes"
@@ -537,16 +532,6 @@ def _moves_in_steps(case: PointCheck, name: str, at: tuple[int, ...]) -> bool:
         if np.all(np.isfinite(there)) and there[0] != float(q.value):
             levels.append(there[0] == there[1])
     return bool(levels) and all(levels)
-
-
-def _by_symmetry(case: PointCheck, slopes: Any, size: float) -> bool:
-    """Whether f is even about the point, and its slopes do not shrink with the steps, as at a kink."""
-    if not np.all(np.isfinite(slopes)) or not np.any(slopes):
-        return False
-    even = np.all(np.abs(slopes[:, 0] - slopes[:, 1]) <= _SMALLER_SLOPES * np.max(np.abs(slopes), axis=1))
-    wide = float(np.max(np.abs(slopes[:_WIDE])))
-    smallest = np.abs(slopes[_visible(case, wide, size)])[_WIDE:][-_SMALLEST:]
-    return bool(even and smallest.size and np.max(smallest) > _SMALLER_SLOPES * wide)
 
 
 def _visible(case: PointCheck, slope: float, size: float) -> Any:
