@@ -197,6 +197,9 @@ def function_at(
                 layer.passes.look_at(layer, _first_arguments(layer.function, text, named, options, typed))
             given = [layer.completed(point) for point in named]
             found = _at_points(layer.function, text, given, options, typed, module)
+            others = layer.elsewhere(named[0], options.seed) if len(named) == 1 else {}
+            if others:
+                found = _also_at(found, layer.completed({**named[0], **others}), layer, text, options, typed)
             own = None if layer.kind is None or layer.claim is None else (layer.kind, layer.claim)
             return replace(found, own_claim=own, layer=layer, notices=(*found.notices, *layer.notices))
         made = component_of(function, text)
@@ -223,6 +226,20 @@ def function_at(
     found = _at_points(narrow, text, given, options, typed, module)
     says = "f takes float32 only: its gradient is checked within the bounds of float32"
     return replace(found, notices=(*found.notices, Notice(Kind.PRECISION, Severity.INFO, says)))
+
+
+def _also_at(
+    found: Located, point: dict[str, Any], layer: Layer, text: str, options: LocateOptions, typed: bool
+) -> Located:
+    """Return what was located at a second point too, where constant parameters have other values; as it is if f fails there."""
+    try:
+        second = _at_points(layer.function, text, [point], options, typed, found.module)
+    except FunctionFailed:
+        return found
+    (first,), (other,) = found.points, second.points
+    return (
+        replace(found, points=(first, replace(other, number=1))) if list(first.values) == list(other.values) else found
+    )
 
 
 def _named_in(name: str | Callable[..., Any] | None, module: ModuleType | None, flag: str) -> Callable[..., Any] | None:

@@ -30,6 +30,7 @@ from gradcli.words import Kind, Severity
 
 PASSES = (("forward", "backward"), ("fprop", "bprop"), ("forward_pass", "backward_pass"))
 _RATES = ("lr", "learning_rate", "eta", "alpha", "step_size")
+_RATE = 0.5  # a rate that is not given; with 1 a missing factor would not show
 _CACHES = ("cache", "ctx", "context", "memory", "saved", "stored", "tape", "caches")
 _HOLDERS = ("params", "parameters", "weights")
 _GRADIENTS = ("grads", "gradients", "grad", "dparams", "derivatives")
@@ -89,10 +90,9 @@ class Fresh:
         owner = used
         for step in place.steps:
             owner = getattr(owner, step) if isinstance(step, str) and hasattr(owner, step) else owner[step]
-        for found in _beside(owner, place):
-            if isinstance(found, np.ndarray | np.floating | float | list) and np.size(found) == array.size:
-                return found
-        return None
+        kept = [x for x in _beside(owner, place) if isinstance(x, np.ndarray | np.floating | float | list)]
+        fitting = (x for x in kept if np.size(x) == array.size)
+        return next(fitting, next((x for x in kept if isinstance(x, np.ndarray)), None))
 
     def parameter(self, used: Any, path: str) -> Any:
         """Return what an object has in the place of a parameter now."""
@@ -183,6 +183,18 @@ class Layer:
         rest = {name: x for name, x in point.items() if name not in given}
         held = {PARAMETERS: Named({**self.parameters, **given})} if self.parameters else {}
         return {**held, **rest}
+
+    def elsewhere(self, point: Mapping[str, Any], seed: int) -> dict[str, Any]:
+        """Return other values of the parameters whose entries are all 0, or all alike: a mistake may vanish there.
+
+        A missing factor of ones is one, and so is what a bias of zeros is multiplied with.
+        """
+        rng, found = np.random.default_rng([seed, 0x1A7E5]), {}
+        for path, x in self.parameters.items():
+            if path not in point and np.all(x == x.reshape(-1)[0]) and (x.size > 1 or not np.any(x)):
+                away = rng.choice([-1.0, 1.0], x.shape) * rng.uniform(0.1, 0.5, x.shape)
+                found[path] = x * (1 + away) if np.any(x) else away
+        return found
 
     def inner_calls(self, arguments: Mapping[str, Any]) -> list["InnerCall"]:
         """Return the first call of each layer that the object holds, in one evaluation, in the order in which they ended."""
@@ -335,7 +347,7 @@ class _Passes:
         y, cache, used = self.run(given, parameters)
         arguments: dict[str, Any] = {name: given[name] for name in self.reused if name in given}
         arguments |= {
-            name: rates.get(name, 1.0) for name in self.rates if name in rates or name not in self.has_default
+            name: rates.get(name, _RATE) for name in self.rates if name in rates or name not in self.has_default
         }
         if self.cache is not None and (cache is not None or self.cache not in self.has_default):
             arguments[self.cache] = cache
@@ -536,7 +548,7 @@ def _pair(forward: Callable[..., Any], backward: Callable[..., Any], text: str) 
 
 def _made(passes: _Passes, forward: Any, backward: Any, fresh: Fresh, owner: str) -> Layer:
     known = {p.name for p in passes.inputs}
-    rates = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=1.0) for name in passes.rates]
+    rates = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_RATE) for name in passes.rates]
     taken = [*passes.inputs, *rates]
     cotangent = passes.cotangents[0] if passes.cotangents else None
     layer: Layer

@@ -123,6 +123,8 @@ def test_text_fits(gradcli: Gradcli, status: int, argv: tuple) -> None:
     ((*LEAST, "--wrt", "W", "--code", "all"), "in jax: import jax.numpy as jnp def gradient(*, W, x, y): return jnp.outer(W@x - y, x)"),
     ((*LEAST, "--wrt", "W", "--code", "all"), "no C code: C is written for functions of numbers, and W is none"),
     (("sum(torch**2)", "--shapes", "torch: n"), "no torch code: what is called torch hides a module in the code"),
+    (("cross_entropy(Z, y)", "--shapes", "Z: m k; y: m", "--wrt", "Z"), "∂f/∂Z = (softmax_rows(Z) - onehot(y)) / m"),
+    (("-sum(y*log(softmax(z)))", "--shapes", "z: n; y: n", "--assume", "y: simplex", "--wrt", "z"), "1 name p = softmax(z) 2 name f = -yᵀ log(p)"),
     (("log(sum(exp(A@x)))", "--shapes", "A: m n; x: n", "--wrt", "x"), "logsumexp"),
     (("sin(gamma)", "--code", "C"), "#include <math.h> double gradient(double gamma_) { return cos(gamma_); }"),
 ], parts=3)  # fmt: skip

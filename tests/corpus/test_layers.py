@@ -76,6 +76,9 @@ WRONG = [  # file and target, the point, options, what is in the file, the mista
     ("engine:loss", "x=[0.5, -1], w=[0.3, 0.8]", ("--engine", "Scalar"), "self.grad += other.data * out.grad", "self.grad = other.data * out.grad", "x"),
     ("dense:Ignoring",       X, (), "", "", "x"),
     ("network:BatchNorm(3)", "x=randn(5,3)", (), "d - d.mean(axis=0) - self.hat", "d - self.hat", "x"),
+    ("network:BatchNorm(3)", "x=randn(5,3)", (), "d = dout * self.gamma", "d = dout", "x"),  # which is one, and not at the second point
+    ("network:BatchNorm(3)", "x=randn(5,3)", (), "(dout * self.hat).sum(axis=0)", "(dout * self.hat).sum(axis=1)", "gamma"),
+    ("dense:Trainer", X, (), "learning_rate * output_gradient.sum(axis=0)", "output_gradient.sum(axis=0)", "bias"),
     ("network:BatchNorm(3)", "x=randn(5,3), train=False", (), "if self.train:", "if True:", "x"),
     ("network:Book(3, 4)", "x=randn(5,3), t=[0, 1, 2, 3, 1]", (), "d / len(self.t)", "d", "W1"),
     ("network:Ridge(2)", "w=randn(3), X=randn(4,3), y=randn(4)", ("--wrt", "w"), "y) + self.strength * w", "y)", "w"),
@@ -125,7 +128,9 @@ def test_mistakes_are_caught_in_their_entry(
     (tmp_path / file).write_text(source.replace(code, mistake) if code else source)
     ran = gradcli(*asked(target, at, options, tmp_path), "--json")
     assert ran.exit_status == 1, ran.stdout + ran.stderr
-    assert entry in {wrong["input"] for wrong in ran.json["points"][0]["mismatches"]}
+    points = ran.json["points"]
+    said = {word for point in points if point["diagnosis"] for word in point["diagnosis"]["message"].split()[:5]}
+    assert entry in {wrong["input"] for point in points for wrong in point["mismatches"]} | said
 
 
 @pytest.mark.parametrize(("target", "at", "said"), REFUSED)
