@@ -341,6 +341,9 @@ class _Reader:
 # Read the checks that `@gradcli.checked(...)` declares from the source of a project, without running it.
 
 _NAME = "checked"
+_MAY_HAVE = re.compile(
+    rb"from\s+gradcli\s+import\b|\.checked\s*\("
+)  # a file that may use the decorator: others are not parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +380,7 @@ def _may_have(file: Path) -> bool:
         content = file.read_bytes()
     except OSError:
         return False
-    return b"gradcli" in content and _NAME.encode() in content
+    return b"gradcli" in content and _NAME.encode() in content and _MAY_HAVE.search(content) is not None
 
 
 def _of_file(file: Path, folder: Path) -> Iterator[Decorated]:
