@@ -30,14 +30,16 @@ def trace(world: World, target: list[str], options: Options) -> int:
     A page (--out steps.html) draws it as a graph, with forward and backward steps.
     Formats: text, json, ndjson, markdown, html, csv, mermaid, svg.
     """
-    from gradcli.study.point_walkthrough import engine_walkthrough
-    from gradcli.study.walkthrough import walkthrough
-
     to = output(FORMATS, options, world)
 
     def study(q: "Question", layer: "Layer | None") -> "TraceReport":
-        engine = None if layer is None else layer.engine
-        return walkthrough(q, prove=to.pages) if engine is None else engine_walkthrough(q, engine, prove=to.pages)
+        if layer is not None and layer.engine is not None:
+            from gradcli.study.point_walkthrough import engine_walkthrough
+
+            return engine_walkthrough(q, layer.engine, prove=to.pages)
+        from gradcli.study.walkthrough import walkthrough
+
+        return walkthrough(q, prove=to.pages)
 
     report = answered(study, target, options, world, "tracing")
     emit(report, to, world)

@@ -92,7 +92,7 @@ class Fresh:
             owner = getattr(owner, step) if isinstance(step, str) and hasattr(owner, step) else owner[step]
         kept = [x for x in _beside(owner, place) if isinstance(x, np.ndarray | np.floating | float | list)]
         fitting = (x for x in kept if np.size(x) == array.size)
-        return next(fitting, next((x for x in kept if isinstance(x, np.ndarray)), None))
+        return next(fitting, next((x for x in kept if isinstance(x, np.ndarray | np.floating)), None))
 
     def parameter(self, used: Any, path: str) -> Any:
         """Return what an object has in the place of a parameter now."""

@@ -70,6 +70,7 @@ WRONG = [  # file and target, the point, options, what is in the file, the mista
                  marks=pytest.mark.slow),
     ("sequence:lstm_step_forward", "x=randn(2,3), h=randn(2,4), c=randn(2,4), Wx=randn(3,16), Wh=randn(4,16), b=randn(16)", (),
      "dc * c * f * (1 - f)", "dc * c * (1 - f)", "Wx"),
+    ("sequence:LayerNorm(3)", X, (), "xhat, axis=tuple(range(grad_output.ndim - 1))", "xhat", "gamma"),
     ("sequence:LayerNorm(3)", X, (), "d - d.mean(-1, keepdims=True) -", "d -", "x"),
     ("sequence:Attention(3)", X, (), "dq, dk = ds @ self.k, ds.T @ self.q", "dq, dk = ds @ self.k, ds @ self.q", "weights[1]"),
     ("sequence:Embedding([[1, 2], [3, 4], [5, 6]])", "idx=int([0, 2, 2])", (), "np.add.at(dW, self.idx, dout)", "dW[self.idx] = dout", "params[0]"),
