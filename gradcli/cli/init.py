@@ -51,7 +51,7 @@ def init(world: World, options: Options) -> int:
     if not options.no_try:
         from gradcli.project.discovery.trial import tried
 
-        with world.working("trying points", options.quiet) as tell:
+        with world.working("trying points", options.quiet, ends="--no-try leaves it out") as tell:
             trials = tried(findings.gradients, folder, tell)
     said = write_suite(place, findings.gradients, trials)
     if options.github:

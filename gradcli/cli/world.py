@@ -150,10 +150,10 @@ class World:
                 os.close(kept)
 
     @contextmanager
-    def working(self, what: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    def working(self, what: str, quiet: bool = False, *, ends: str = "") -> Iterator[Callable[[str], None]]:
         """Show on standard error that long work goes on: by a spinner on a terminal, else by a line every 30 s.
 
-        The function that the block gets says what is done now.
+        The function that the block gets says what is done now; `ends` what shortens it, where that is not --timeout.
         """
         doing = [what]
         if quiet:
@@ -162,7 +162,7 @@ class World:
         import threading  # loaded late, because --version does not need it
 
         done = threading.Event()
-        thread = threading.Thread(target=self._wait, args=(doing, done), daemon=True)
+        thread = threading.Thread(target=self._wait, args=(doing, done, ends), daemon=True)
         thread.start()
         try:
             yield doing.append
@@ -175,10 +175,12 @@ class World:
         self.stderr.write(f"{visible(what)}\n")
         self.stderr.flush()
 
-    def _wait(self, doing: list[str], done: "Event") -> None:
+    def _wait(self, doing: list[str], done: "Event", ends: str) -> None:
         if done.wait(_SOON_SECONDS if self.stderr.isatty() else _QUIET_SECONDS):
             return
-        limit = "--timeout 60s ends it" if self._seconds is None else f"--timeout ends it after {self._seconds:g} s"
+        limit = (
+            ends or "--timeout 60s ends it" if self._seconds is None else f"--timeout ends it after {self._seconds:g} s"
+        )
         if self.stderr.isatty():
             from rich.console import Console
 

@@ -185,8 +185,10 @@ class TraceReport(Printed):
             return f"Every .grad of {self.engine} is right{at}."
         node = next(node for node in self.nodes if node.name == self.departs)
         if isinstance(self.engine, str):
-            at = f" ({node.file}:{node.line})" if isinstance(node.file, str) and node.line else ""
-            return f"Going back from the result, the .grad of {self.engine} first goes wrong at {self.departs}{at}."
+            uses = [n for n in self.nodes if self.departs in n.inputs and isinstance(n.file, str) and n.line]
+            at = ", ".join(dict.fromkeys(f"{n.file}:{n.line}" for n in uses))
+            where = f"; what uses it, and passes its gradient back, is at {at}" if at else ""
+            return f"Going back from the result, the .grad of {self.engine} first goes wrong at {self.departs}{where}."
         inferred = "" if isinstance(node.claimed, Absent) else ", if it makes the likely mistake"
         return f"Going back from the result, the claim first goes wrong at {self.departs}{inferred}."
 

@@ -24,7 +24,7 @@ from gradcli.targets.derived import gradient_in, keeping, root_of
 from gradcli.targets.layers import Engine
 from gradcli.targets.structure import put_together
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.shapes import shape
+from gradcli.tracing.shapes import shape, zeros_like
 from gradcli.tracing.tracer import plain
 from gradcli.words import Verdict
 
@@ -137,7 +137,8 @@ def engine_walkthrough(q: Question, engine: Engine, *, prove: bool = False) -> T
     if len(traced) == len(run) and len(program.lines) == len(q.lines):
         for y, slope in zip(engine.values_of(traced), engine.slopes_of(run), strict=True):
             given = np.asarray(slope, dtype=float)[()]
-            if isinstance(y, Recorded) and _is_other(given, q.bars[y.slot]):
+            right = q.bars[y.slot] if isinstance(y, Recorded) else None
+            if isinstance(y, Recorded) and _is_other(given, zeros_like(plain(y)) if right is None else right):
                 claimed[y.slot] = given
     return replace(walkthrough(q, prove=prove, claimed=claimed), engine=engine.name)
 

@@ -37,9 +37,10 @@ def bound(
     if inspect.isclass(function):
         raise BadTarget(f"{text} is a class", do=f"{text}() makes an instance, which is called")
     if not callable(function):
+        methods = [n for n, x in vars(type(function)).items() if inspect.isfunction(x) and not n.startswith("_")]
         raise BadTarget(
             f"{text} is not a function but {_article(type(function).__name__)}",
-            do="name a function, or what can be called",
+            do=f"name a method: {text}.{methods[0]}" if methods else "name a function, or what can be called",
         )
     refuse_coroutine(function, text)
     signature = signature_of(function)

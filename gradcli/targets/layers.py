@@ -59,8 +59,10 @@ class Fresh:
         self.places: dict[str, tuple[_Place, np.ndarray]] = {}
         self.last: Any = None  # the copy that was made last
         if held is not None:
-            for path, place, part in _held(held):
-                if _is_parameter(part):
+            found = [(path, place, part) for path, place, part in _held(held) if _is_parameter(part)]
+            parameters = {(place.steps, place.key) for _, place, _ in found if place.holder in (None, *_HOLDERS)}
+            for path, place, part in found:  # what another table has under the name of a parameter is an optimiser's
+                if place.holder in (None, *_HOLDERS) or (place.steps, place.key) not in parameters:
                     self.places.setdefault(path, (place, part))
             self({})
 
@@ -504,7 +506,10 @@ def _network(found: Any, text: str) -> Layer | None:
         return None
     held = instance_of(found, text)
     loss, gradient = (getattr(held, name) for name in names)
-    layer = _method(loss, text) or Layer(loss, None, None, Fresh(None, text))
+    layer = _method(loss, text)
+    if layer is None and any(_is_parameter(part) for _, _, part in _held(held)):
+        return None  # of which the gradient may be, and not of the arguments
+    layer = layer or Layer(loss, None, None, Fresh(None, text))
     claim = method_beside(layer.function, names[1]) or gradient
     says = f"{names[1]}, which the object has beside {names[0]}, is the gradient that was checked"
     return replace(layer, kind="grad", claim=claim, notices=[Notice(Kind.CLAIM, Severity.INFO, says)])
@@ -700,8 +705,10 @@ class Engine:
             for key, x in values.items()
             if isinstance(given[key], list | tuple) or _is_float(given[key])
         }
-        arrays_of = {key for key in found if not isinstance(given[key], list | tuple)}
-        return found | {key: np.asarray(found[key], dtype=float).reshape(shape(given[key])) for key in arrays_of}
+        for key in [key for key in found if not isinstance(given[key], list | tuple)]:
+            slopes = np.asarray(found[key], dtype=float)
+            found[key] = slopes.reshape(shape(given[key])) if slopes.size == np.size(given[key]) else slopes
+        return found
 
     @contextlib.contextmanager
     def objects(self) -> Iterator[list[Any]]:

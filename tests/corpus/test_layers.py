@@ -52,6 +52,7 @@ RIGHT = [  # file and target, the point, further options, what is compared
     ("network:Book(3, 4)",             "x=randn(5,3), t=[0, 1, 2, 3, 1]", (), "W1 b1 W2 b2"),
     ("network:BatchNorm(3)",           "x=randn(5,3)", (), "x gamma beta"),
     ("network:BatchNorm(3)",           "x=randn(5,3), train=False", (), "x gamma beta"),
+    ("network:Adam(3, 4)",             "x=randn(5,3)", (), "x W b"),
     ("network:Ridge(2)",               "w=randn(3), X=randn(4,3), y=randn(4)", ("--wrt", "w"), "w"),
     ("course:Classifier().loss",       "X=randn(5,3), y=[0, 1, 0, 1, 1]", ("--value-and-grad",), "W"),
 ]
@@ -93,6 +94,7 @@ REFUSED = [
     ("dense:Dense",                X, "Dense(n=..., m=...)"),
     ("dense:Unwritten",            f"{X}, t=[0, 1, 1, 0]", "Unwritten.backward raised: ValueError: not written yet"),
     ("dense:normalize",            "x=randn(4,3)", "takes x, gamma, state, mode)"),
+    ("network:Linear(3)",          "X=randn(5,3), y=randn(5)", "name a method: "),
     ("engine:plain",               "x=[1, 2], w=[1, 2]", "without .data"),
 ]
 # fmt: on
@@ -111,6 +113,7 @@ def test_right_ones_pass_with_every_parameter(
     ran = gradcli(*asked(target, at, options, HERE), "--json")
     assert ran.exit_status == 0, ran.stdout + ran.stderr
     assert set(names.split()) <= set(ran.json["points"][0]["differentiated"])
+    assert not {"first.W", "second.W"} & set(ran.json["points"][0]["differentiated"])
 
 
 @pytest.mark.parametrize(("target", "at", "options", "code", "mistake", "entry"), WRONG)

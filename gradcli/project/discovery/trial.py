@@ -16,7 +16,7 @@ from gradcli.project.suite.executors import Pool
 from gradcli.project.suite.job import Answer, Job
 from gradcli.request.options import Options
 from gradcli.targets.target_request import TargetRequest
-from gradcli.words import Verdict
+from gradcli.words import Kind, Verdict
 
 _MOST = 40  # tries for a check
 _SECONDS = 5.0  # for a try
@@ -41,6 +41,7 @@ class Trial:
     keys: dict[str, str | bool] | None = None
     verdict: Verdict | None = None
     reason: str = ""
+    late: bool = False  # no other point is tried
 
 
 def tried(gradients: Sequence[Found], folder: Path, tell: Callable[[str], None]) -> dict[int, Trial]:
@@ -62,7 +63,9 @@ def tried(gradients: Sequence[Found], folder: Path, tell: Callable[[str], None])
                     found[number] = Trial(reason="its file runs a program when it is imported")
                     continue
                 for keys in [*candidates(gradient, tree)][:_MOST]:
-                    if number in found and found[number].verdict in (Verdict.PASS, Verdict.FAIL):
+                    if number in found and (
+                        found[number].late or found[number].verdict in (Verdict.PASS, Verdict.FAIL)
+                    ):
                         break
                     taken.append((number, keys))
                     yield _job(keys, folder, empty)
@@ -71,7 +74,9 @@ def tried(gradients: Sequence[Found], folder: Path, tell: Callable[[str], None])
             number, keys = taken[k]
             now = _trial(answer, keys, folder)
             before = found.setdefault(number, now)
-            if before.verdict is None or now.verdict in (Verdict.PASS, Verdict.FAIL):
+            if now.late and before.verdict is None:
+                found[number] = now
+            elif before.verdict is None or now.verdict in (Verdict.PASS, Verdict.FAIL):
                 found[number] = now if now.verdict is not None else before
     return found
 
@@ -80,6 +85,9 @@ def _trial(answer: Answer, keys: dict[str, str | bool], folder: Path) -> Trial:
     document = answer.document
     if "error" in document:
         return Trial(reason=str(document["error"]["message"]).replace(f"{folder.resolve()}/", ""))
+    kinds = {f["kind"] for point in document["points"] for f in point["findings"]}
+    if Kind.TIMEOUT in kinds and document["verdict"] == Verdict.INCONCLUSIVE:
+        return Trial(reason=f"it took longer than {_SECONDS:g} s", late=True)
     return Trial(keys, Verdict(document["verdict"]))
 
 
