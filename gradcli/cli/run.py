@@ -56,6 +56,16 @@ def run(world: World, words: list[str], options: Options) -> int:
     return Exit.CONFIRMED
 
 
+def _in_its_files() -> int:
+    """Return how many hand-written gradients the files have that the program loaded."""
+    from gradcli.project.discovery.reader import find
+    from gradcli.targets.replacement_scope import users_modules
+
+    files = {str(module.__file__) for module in users_modules() if str(module.__file__).endswith(".py")}
+    files = {file for file in files if Path(file).is_file()}  # not in an archive
+    return len(find(sorted(files)).gradients) if files else 0
+
+
 def _refuse_files(options: Options) -> None:
     """Raise BadOption for a file that cannot be written, before the program runs."""
     for flag, text, ending in (("--save", options.save, ".npz"), ("--write-suite", options.write_suite, ".toml")):
@@ -132,6 +142,8 @@ class _Run:
                 used = [(each, "") for each in recorder.all()]
                 command = ("gradcli", "run", *seed_words(self._options.seed), *self._words)
                 report = report_of(used, command, program, self._options, self._folder)
+                if not report.gradients:
+                    report = dataclasses.replace(report, unwatched=_in_its_files())
             emit(report, self._to, dataclasses.replace(self._world, stdout=self._world.stderr))
             if self._to.quiet and report.exit_status:
                 self._world.tell(report.counted())

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table, visible
 from gradcli.report.check import COLUMNS
-from gradcli.report.common import seed_line
+from gradcli.report.common import ABSENT, Absent, seed_line
 from gradcli.report.encode import TEXT_ONLY, Status
 from gradcli.report.suite import CheckRow, Word
 from gradcli.words import DerivativeKind, Exit, Kind, worst
@@ -118,6 +118,7 @@ class RunReport:
     gradients    The gradients, the worst first, then by file and line.
     environment  The versions of what the results depend on, by name, and the number of threads.
     schema       The name of this schema, with its number.
+    unwatched    The number of hand-written gradients in the files that the program loaded, where none was used as is watched.
     """
 
     command: tuple[str, ...]
@@ -127,6 +128,7 @@ class RunReport:
     gradients: tuple[UsedGradient, ...]
     environment: dict[str, str | int]
     schema: str = "gradcli.run/1"
+    unwatched: int | Absent = ABSENT
     full: bool = field(default=False, metadata={TEXT_ONLY: True})  # calls that passed too
 
     def blocks(self) -> tuple[Block, ...]:
@@ -152,11 +154,21 @@ class RunReport:
     def counted(self) -> str:
         """Return the last line: how many gradients there are of each verdict."""
         if not self.gradients:
-            return "no hand-written gradient was used"
+            return f"no gradient was used as gradcli run watches it{self._left()}"
         words = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", "error": "not checked"}
         counts = ((said, sum(g.verdict == word for g in self.gradients)) for word, said in words.items())
         many = f"{len(self.gradients)} gradient{'s' * (len(self.gradients) > 1)}"
         return f"{many}: " + ", ".join(f"{count} {word}" for word, count in counts if count)
+
+    def _left(self) -> str:
+        """Return how many gradients the program has that nothing showed to be such when it ran, and what to do with them."""
+        if not isinstance(self.unwatched, int) or not self.unwatched:
+            return ""
+        many = "1 hand-written gradient" if self.unwatched == 1 else f"{self.unwatched:,} hand-written gradients"
+        return (
+            f"; its files have {many} that neither scipy nor a framework was given, and that gradcli.watch does not name: "
+            "gradcli init checks them"
+        )
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the rows of every check under the place of its gradient."""

@@ -93,7 +93,7 @@ def both(folder: Path, *words: str, new: bool = False) -> tuple[Ran, Ran]:
 
 def without_report(text: str) -> str:
     """Return standard error up to the report, if the program itself used no gradient or one that passes."""
-    return text.replace("no hand-written gradient was used\n", "").partition("  verdict  defined at")[0]
+    return text.partition("no gradient was used as gradcli run watches it")[0].partition("  verdict  defined at")[0]
 
 
 @pytest.mark.slow
@@ -260,3 +260,13 @@ def test_a_time_limit_ends_a_check(tmp_path: Path) -> None:
     done = process("run", "--timeout", "1s", "script.py", cwd=tmp_path)
     assert done.exit_status == 3
     assert "the time limit was reached" in " ".join(done.stderr.split())
+
+
+@pytest.mark.slow
+def test_gradients_that_nothing_showed_when_they_ran_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("def f(x): return x * x\ndef f_grad(x): return 2 * x\n")
+    (tmp_path / "main.py").write_text("import model\nx = 3.0\nfor _ in range(9): x -= 0.1 * model.f_grad(x)\n")
+    (tmp_path / "bare.py").write_text("print(1)\n")
+    ran, bare = (anew(tmp_path, "-m", "gradcli", "run", name) for name in ("main.py", "bare.py"))
+    assert "its files have 1 hand-written gradient that neither scipy nor" in " ".join(ran.stderr.split())
+    assert bare.stderr == "no gradient was used as gradcli run watches it\n"
