@@ -39,9 +39,8 @@ def with_layers(
     except GradcliError as error:
         return replace(report, layers=(Part("its layers", Verdict.INCONCLUSIVE, message=error.what),)), {}
     found = [_alone(call, request, verify) for call in calls]
-    for k in range(
-        len(calls) - 1
-    ):  # softmax may leave its slope to the loss: neither is right alone, and both together are
+    # Softmax may leave its slope to the loss after it: neither is right alone, and both together are.
+    for k in range(len(calls) - 1):
         if all(part.verdict == Verdict.FAIL for part, _ in found[k : k + 2]):
             both = together(calls[k + 1], calls[k])
             if both is not None and _alone(both, request, verify)[0].verdict == Verdict.PASS:

@@ -231,11 +231,14 @@ def function_at(
 def _also_at(
     found: Located, point: dict[str, Any], layer: Layer, text: str, options: LocateOptions, typed: bool
 ) -> Located:
-    """Return what was located at a second point too, where constant parameters have other values; as it is if f fails there."""
+    """Return what was located at a second point too, where constant parameters have other values; a notice if f fails there."""
     try:
         second = _at_points(layer.function, text, [point], options, typed, found.module)
-    except FunctionFailed:
-        return found
+        if not np.all(np.isfinite(np.asarray(second.points[0].value, dtype=float))):
+            raise FunctionFailed("with other values f is not finite")
+    except FunctionFailed as error:
+        says = f"parameters whose entries are all alike were not moved: {error.what}"
+        return replace(found, notices=(*found.notices, Notice(Kind.NOTICE, Severity.INFO, says)))
     (first,), (other,) = found.points, second.points
     return (
         replace(found, points=(first, replace(other, number=1))) if list(first.values) == list(other.values) else found

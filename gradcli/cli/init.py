@@ -17,6 +17,8 @@ EXAMPLES = """Examples:
 
     gradcli init
 
+    gradcli init --no-try
+
     gradcli init --github
 """
 WORKFLOW = Path(".github", "workflows", "gradcli.yml")

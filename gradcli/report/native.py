@@ -1,4 +1,4 @@
-"""What a check found of a function that is written in a framework: its other ways to differentiate, and its parts."""
+"""What a check found of a framework's function: its other ways to differentiate; and of what was checked alone, as layers are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -154,20 +154,20 @@ class RunReport:
     def counted(self) -> str:
         """Return the last line: how many gradients there are of each verdict."""
         if not self.gradients:
-            return f"no gradient was used as gradcli run watches it{self._left()}"
+            return f"no gradient was used as gradcli run watches it{self._not_watched()}"
         words = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", "error": "not checked"}
         counts = ((said, sum(g.verdict == word for g in self.gradients)) for word, said in words.items())
         many = f"{len(self.gradients)} gradient{'s' * (len(self.gradients) > 1)}"
         return f"{many}: " + ", ".join(f"{count} {word}" for word, count in counts if count)
 
-    def _left(self) -> str:
-        """Return how many gradients the program has that nothing showed to be such when it ran, and what to do with them."""
+    def _not_watched(self) -> str:
+        """Return how many gradients the program has that nothing showed to be such when it ran, and what lists them."""
         if not isinstance(self.unwatched, int) or not self.unwatched:
             return ""
         many = "1 hand-written gradient" if self.unwatched == 1 else f"{self.unwatched:,} hand-written gradients"
         return (
             f"; its files have {many} that neither scipy nor a framework was given, and that gradcli.watch does not name: "
-            "gradcli init checks them"
+            "gradcli find lists them"
         )
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:

@@ -181,8 +181,8 @@ class TraceReport(Printed):
             if not isinstance(self.engine, str):
                 return ""
             wrong = [node.name for node in self.nodes if not isinstance(node.claimed, Absent)]
-            at = f" but at {', '.join(wrong)}, where what is right arrives" if wrong else ""
-            return f"Every .grad of {self.engine} is right{at}."
+            at = f" inside is right; at {', '.join(wrong)} it is not" if wrong else " is right"
+            return f"Every .grad of {self.engine}{at}."
         node = next(node for node in self.nodes if node.name == self.departs)
         if isinstance(self.engine, str):
             uses = [n for n in self.nodes if self.departs in n.inputs and isinstance(n.file, str) and n.line]

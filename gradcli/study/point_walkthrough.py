@@ -11,10 +11,10 @@ from gradcli.arithmetic.tape import Recorded
 from gradcli.checks.on_tape import Search, on_tape
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import MOST, CauseBudget, Gradient, Wrong
-from gradcli.errors import GradcliError
+from gradcli.errors import BadClaim, GradcliError
 from gradcli.modes.mode import Question
 from gradcli.report.check import CheckReport, worst_point
-from gradcli.report.common import Absent, SourceLine
+from gradcli.report.common import Absent, SourceLine, finding
 from gradcli.report.encode import Values
 from gradcli.report.native import NativeReport, Part
 from gradcli.report.point_report import PointReport
@@ -22,11 +22,12 @@ from gradcli.report.trace import TraceReport
 from gradcli.study.walkthrough import walkthrough
 from gradcli.targets.derived import gradient_in, keeping, root_of
 from gradcli.targets.layers import Engine
+from gradcli.targets.loading import running
 from gradcli.targets.structure import put_together
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, zeros_like
 from gradcli.tracing.tracer import plain
-from gradcli.words import Verdict
+from gradcli.words import Kind, Severity, Verdict
 
 _ROUNDED = 1e-6  # relative, also of a value in float32
 MOST_NODES = 200_000  # lines of a program that is walked through
@@ -131,10 +132,14 @@ def engine_walkthrough(q: Question, engine: Engine, *, prove: bool = False) -> T
     with np.errstate(all="ignore"):
         with engine.objects() as traced:
             program = record(q.g, q.xs)
-        with engine.objects() as run:
+        with engine.objects() as run, running(f"{engine.name}.backward", BadClaim):
             engine.gradients(**arguments)
     claimed: dict[int, Value] = {}
-    if len(traced) == len(run) and len(program.lines) == len(q.lines):
+    if not traced or len(traced) != len(run) or len(program.lines) != len(q.lines):
+        says = f"the objects of {engine.name} cannot be followed: two runs make {len(traced)} and {len(run)} of them"
+        found = walkthrough(q, prove=prove)
+        return replace(found, findings=(*found.findings, finding(Kind.NOTICE, Severity.WARNING, says)))
+    with running(f"{engine.name}.backward", BadClaim):
         for y, slope in zip(engine.values_of(traced), engine.slopes_of(run), strict=True):
             given = np.asarray(slope, dtype=float)[()]
             right = q.bars[y.slot] if isinstance(y, Recorded) else None

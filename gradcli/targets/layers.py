@@ -187,14 +187,14 @@ class Layer:
         return {**held, **rest}
 
     def elsewhere(self, point: Mapping[str, Any], seed: int) -> dict[str, Any]:
-        """Return other values of the parameters whose entries are all 0, or all alike: a mistake may vanish there.
+        """Return other values of the parameters whose entries are all alike: a mistake may vanish there.
 
         A missing factor of ones is one, and so is what a bias of zeros is multiplied with.
         """
         rng, found = np.random.default_rng([seed, 0x1A7E5]), {}
         for path, x in self.parameters.items():
             if path not in point and np.all(x == x.reshape(-1)[0]) and (x.size > 1 or not np.any(x)):
-                away = rng.choice([-1.0, 1.0], x.shape) * rng.uniform(0.1, 0.5, x.shape)
+                away = rng.uniform(0.1, 0.5, x.shape)  # upwards: what must be positive stays so
                 found[path] = x * (1 + away) if np.any(x) else away
         return found
 
@@ -220,7 +220,7 @@ class Layer:
             for kind in classes:
                 name = (_passes_of(kind) or ("",))[0]
                 stack.enter_context(_replaced(kind, name, recorder(getattr(kind, name))))
-            stack.enter_context(running(self.fresh.text))
+            stack.enter_context(running(self.fresh.text, BadClaim))
             self.function(**arguments)
         return [*calls.values()]
 
@@ -262,8 +262,8 @@ def together(first: InnerCall, second: InnerCall) -> InnerCall | None:
             y = getattr(self.first, ahead)(**{name: given[name] for name in first.arguments})
             return getattr(self.second, ahead_2)(**{name: given[name] for name in others}, **{str(taken): y})
 
-        def backward(self, *cotangents: Any) -> Any:
-            between = getattr(self.second, back_2)(*cotangents)
+        def backward(self, *cotangents: Any, **named: Any) -> Any:
+            between = getattr(self.second, back_2)(*cotangents, **named)
             return getattr(self.first, back)(between[0] if isinstance(between, tuple) else between)
 
     kind, both = inspect.Parameter.POSITIONAL_OR_KEYWORD, {**first.arguments, **others}

@@ -1,5 +1,6 @@
 """`gradcli init`: what it writes, what it never touches, and what it says."""
 
+import ast
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gradcli.project.discovery.trial import runs_a_program
 from tests.project.discovery.reading import written
 
 Program = Callable[..., Any]
@@ -46,6 +48,23 @@ class Ridge:
     def loss(self, w, X, y): return np.sum((X @ w - y) ** 2) + self.strength * w @ w
     def gradient(self, w, X, y): return 2 * X.T @ (X @ w - y) + 2 * self.strength * w
 """
+
+
+@pytest.mark.parametrize(
+    ("code", "runs"),
+    [
+        ("import numpy as np\nW = np.zeros(3)\n", False),
+        ("class A: pass\nOBJECT = A()\n", False),
+        ("def main(): pass\nif __name__ == '__main__': main()\n", False),
+        ("def main(): pass\nmain()\n", True),
+        ("def main(): pass\nhistory = main()\n", True),
+        ("import sys\nif sys.argv: print(1)\n", True),
+        ("try:\n    print(1)\nexcept OSError: pass\n", True),
+        ("for k in range(3): x = k\n", True),
+    ],
+)
+def test_a_file_that_runs_a_program_is_known(code: str, runs: bool) -> None:
+    assert runs_a_program(ast.parse(code)) == runs
 
 
 @pytest.mark.slow

@@ -227,6 +227,15 @@ def test_the_first_wrong_gradient_of_an_engine_is_marked(
     assert ("Every .grad of Scalar is right." in shown) == (not code)
 
 
+def test_an_engine_that_cannot_be_followed_says_so(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    source = (
+        HERE / "engine.py"
+    ).read_text() + "\n\ndef make(x):\n    return Scalar(x)\n\n\ndef twice(x):\n    return x + x\n"
+    (tmp_path / "own.py").write_text(source)
+    shown = " ".join(gradcli("trace", f"{tmp_path}/own.py:twice", "--engine", "make", "x=0.5").stdout.split())
+    assert "notice: the objects of make cannot be followed" in shown and "is right" not in shown
+
+
 def test_hard_points_of_a_product_have_its_shapes(gradcli: Callable[..., Any]) -> None:
     ran = gradcli(*asked("dense:Dense(3, 2)", X, ("--stress-points", "20"), HERE), "--json")
     assert ran.exit_status == 0 and ran.json["stress"]["right"] > 10

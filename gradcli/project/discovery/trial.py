@@ -36,12 +36,15 @@ _NUMBERS = re.compile(rf"(k|n|power|{_RATES.pattern})$")
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What trying a check showed: its keys in a suite and the verdict, where it runs; else why the last try did not."""
+    """What trying a check showed: its keys in a suite and the verdict, where it runs; else why the first try did not.
+
+    Once one is `ended`, by a verdict or by the time that it took, no other point is tried.
+    """
 
     keys: dict[str, str | bool] | None = None
     verdict: Verdict | None = None
     reason: str = ""
-    late: bool = False  # no other point is tried
+    ended: bool = False
 
 
 def tried(gradients: Sequence[Found], folder: Path, tell: Callable[[str], None]) -> dict[int, Trial]:
@@ -50,6 +53,7 @@ def tried(gradients: Sequence[Found], folder: Path, tell: Callable[[str], None])
     The first try with a verdict is taken, else the first that is inconclusive. `tell` is told what is tried.
     """
     found: dict[int, Trial] = {}
+    ended: set[int] = set()
     taken: list[tuple[int, dict[str, str | bool]]] = []
     with TemporaryDirectory() as empty, Pool(1) as pool:
 
@@ -59,13 +63,11 @@ def tried(gradients: Sequence[Found], folder: Path, tell: Callable[[str], None])
                     continue
                 tell(f"trying {gradient.name}, {number + 1} of {len(gradients)}")
                 tree = ast.parse((folder / gradient.file).read_bytes())
-                if _runs_a_program(tree):
+                if runs_a_program(tree):
                     found[number] = Trial(reason="its file runs a program when it is imported")
                     continue
                 for keys in [*candidates(gradient, tree)][:_MOST]:
-                    if number in found and (
-                        found[number].late or found[number].verdict in (Verdict.PASS, Verdict.FAIL)
-                    ):
+                    if number in ended:  # one worker has answered before the next job is taken
                         break
                     taken.append((number, keys))
                     yield _job(keys, folder, empty)
@@ -74,10 +76,10 @@ def tried(gradients: Sequence[Found], folder: Path, tell: Callable[[str], None])
             number, keys = taken[k]
             now = _trial(answer, keys, folder)
             before = found.setdefault(number, now)
-            if now.late and before.verdict is None:
+            if now.verdict is not None and (before.verdict is None or now.ended):
                 found[number] = now
-            elif before.verdict is None or now.verdict in (Verdict.PASS, Verdict.FAIL):
-                found[number] = now if now.verdict is not None else before
+            if now.ended:
+                ended.add(number)
     return found
 
 
@@ -87,8 +89,8 @@ def _trial(answer: Answer, keys: dict[str, str | bool], folder: Path) -> Trial:
         return Trial(reason=str(document["error"]["message"]).replace(f"{folder.resolve()}/", ""))
     kinds = {f["kind"] for point in document["points"] for f in point["findings"]}
     if Kind.TIMEOUT in kinds and document["verdict"] == Verdict.INCONCLUSIVE:
-        return Trial(reason=f"it took longer than {_SECONDS:g} s", late=True)
-    return Trial(keys, Verdict(document["verdict"]))
+        return Trial(reason=f"it took longer than {_SECONDS:g} s", ended=True)
+    return Trial(keys, Verdict(document["verdict"]), ended=document["verdict"] != Verdict.INCONCLUSIVE)
 
 
 def _job(keys: dict[str, str | bool], folder: Path, empty: str) -> Job:
@@ -100,14 +102,27 @@ def _job(keys: dict[str, str | bool], folder: Path, empty: str) -> Job:
     return Job(name, ask, options, empty, (str(folder.resolve()), str((folder / "src").resolve())))
 
 
-def _runs_a_program(tree: ast.Module) -> bool:
-    """Whether the top level of a file does more than define, import and assign; what a guard holds does not run."""
+def runs_a_program(tree: ast.Module) -> bool:
+    """Whether a file, when it is imported, loops, or calls something for its effect, or a function of its own.
 
-    return any(
-        isinstance(node, ast.For | ast.While | ast.With)
-        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
-        for node in tree.body
-    )
+    What `if __name__ == "__main__"` holds does not run.
+    """
+    own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+    def runs(node: ast.stmt) -> bool:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return False
+        if isinstance(node, ast.If):
+            return "__name__" not in ast.unparse(node.test) and any(map(runs, (*node.body, *node.orelse)))
+        if isinstance(node, ast.Try):
+            handled = (part for handler in node.handlers for part in handler.body)
+            return any(map(runs, (*node.body, *node.orelse, *node.finalbody, *handled)))
+        calls = (part.func for part in ast.walk(node) if isinstance(part, ast.Call))
+        of_own = any(isinstance(called, ast.Name) and called.id in own for called in calls)
+        alone = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        return alone or of_own or isinstance(node, ast.For | ast.While | ast.With)
+
+    return any(map(runs, tree.body))
 
 
 def candidates(gradient: Found, tree: ast.Module) -> Iterator[dict[str, str | bool]]:
@@ -118,10 +133,9 @@ def candidates(gradient: Found, tree: ast.Module) -> Iterator[dict[str, str | bo
     made = list({target: (target, claim, first) for target, claim, first in _targets(keys, gradient, tree)}.values())
     names = [p.name for p in gradient.parameters if not p.default]
     points = [*dict.fromkeys([*(() if gradient.kind == "backward" else _of_a_function(names)), *_of_a_layer(names)])]
-    for sizes in range(len(points)):
+    for point in points:
         for target, claim, first in made:
-            at = points[sizes].format(n=first)
-            yield {**keys, "target": target, **claim, "at": at}
+            yield {**keys, "target": target, **claim, "at": point.format(n=first)}
 
 
 def _targets(

@@ -341,9 +341,7 @@ class _Reader:
 # Read the checks that `@gradcli.checked(...)` declares from the source of a project, without running it.
 
 _NAME = "checked"
-_MAY_HAVE = re.compile(
-    rb"from\s+gradcli\s+import\b|\.checked\s*\("
-)  # a file that may use the decorator: others are not parsed
+_MAY_HAVE = re.compile(rb"from\s+gradcli\s+import\b|\.checked\s*\(")  # other files are not parsed
 
 
 @dataclass(frozen=True, slots=True)

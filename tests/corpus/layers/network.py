@@ -69,9 +69,9 @@ class CrossEntropy:
         self.y, self.t = y, t
         return -np.mean(np.log(y[np.arange(len(t)), t]))
 
-    def backward(self):
-        d = self.y.copy()
-        d[np.arange(len(self.t)), self.t] -= 1
+    def backward(self, dout=1.0):
+        d = dout * self.y
+        d[np.arange(len(self.t)), self.t] -= dout
         return d / len(self.t)
 
 
