@@ -44,8 +44,9 @@ def run(world: World, words: list[str], options: Options) -> int:
     """Run a program as python does, and check every hand-written gradient that it uses, at values it used.
 
     Watched are gradients given to scipy.optimize and scipy.integrate, custom gradients of torch, JAX, TensorFlow and MLX,
-    and pairs that the program names by gradcli.watch. Of each gradient the first call is kept, the one of the largest input,
-    and others drawn evenly. The program's output stays as it is: the report goes to standard error.
+    backward passes of layers, of pairs with a cache and of networks, and pairs that the program names by gradcli.watch. Of
+    each gradient the first call is kept, the one of the largest input, and others drawn evenly. The program's output
+    stays as it is: the report goes to standard error.
 
     Exit status: the program's if it is not 0, else that of the worst check.
     Formats of --out: text, json, markdown, csv.
@@ -99,7 +100,7 @@ class _Run:
         room = options.keep_bytes or DEFAULT_BYTES
         self._session = Session(Wanted(options.keep, room, options.source, options.seed))
         self._session.begin(at_exit=self._left)
-        ended = run_program(self._words)
+        ended = run_program(self._words, self._session.layers.look_at_script)
         if self._session.is_child:  # it was forked, and came to the program's end
             self._session.end_child()
             return ended.status

@@ -165,10 +165,7 @@ class RunReport:
         if not isinstance(self.unwatched, int) or not self.unwatched:
             return ""
         many = "1 hand-written gradient" if self.unwatched == 1 else f"{self.unwatched:,} hand-written gradients"
-        return (
-            f"; its files have {many} that neither scipy nor a framework was given, and that gradcli.watch does not name: "
-            "gradcli find lists them"
-        )
+        return f"; its files have {many}: gradcli find lists them, and gradcli.watch names those that the program calls itself"
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the rows of every check under the place of its gradient."""

@@ -34,6 +34,11 @@ def folded(name: str) -> str:
     return unicodedata.normalize("NFKC", name)
 
 
+PASSES = (("forward", "backward"), ("fprop", "bprop"), ("forward_pass", "backward_pass"))  # the two methods of a layer
+LOSSES, GRADIENT_METHODS = (
+    ("loss", "cost", "objective"),
+    ("gradient", "gradients", "grad", "grads"),
+)  # those of a network
 _ENDINGS = (("_forward", "_backward"), ("_fwd", "_bwd"), ("_fprop", "_bprop"))
 _BEGINNINGS = (("forward_", "backward_"), ("fwd_", "bwd_"))
 

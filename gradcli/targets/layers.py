@@ -13,14 +13,14 @@ import random
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from gradcli.errors import BadClaim, BadTarget
-from gradcli.request.target_text import backward_names
+from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, backward_names
 from gradcli.targets.facts import Notice
 from gradcli.targets.loading import running
 from gradcli.targets.structure import Named
@@ -28,7 +28,6 @@ from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer
 from gradcli.words import Kind, Severity
 
-PASSES = (("forward", "backward"), ("fprop", "bprop"), ("forward_pass", "backward_pass"))
 _RATES = ("lr", "learning_rate", "eta", "alpha", "step_size")
 _RATE = 0.5  # a rate that is not given; with 1 a missing factor would not show
 _CACHES = ("cache", "ctx", "context", "memory", "saved", "stored", "tape", "caches")
@@ -36,7 +35,6 @@ _HOLDERS = ("params", "parameters", "weights")
 _GRADIENTS = ("grads", "gradients", "grad", "dparams", "derivatives")
 _SPELLED = ("d{}", "{}_grad", "grad_{}", "g{}", "d_{}", "grad{}", "{}_gradient", "gradient_{}", "{}grad")
 PARAMETERS = "object_parameters"  # the argument that holds the parameters of an object
-_LOSSES, _GRADIENT_METHODS = ("loss", "cost", "objective"), ("gradient", "gradients", "grad", "grads")
 _DEEPEST = 4  # objects within objects in which parameters are looked for
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -400,7 +398,7 @@ class _Passes:
         known = {p.name for p in self.inputs}
         given = {name: x for name, x in point.items() if name in known}
         rates = {name: float(point[name]) for name in self.rates if name in point}
-        candidates = {path: array for path, (_, array) in self.fresh.places.items()}
+        candidates = {path: array for path, (_, array) in self.fresh.places.items() if path not in known}
         who = layer.claim.__name__ if layer.claim is not None else self.back_name
         with np.errstate(all="ignore"), running(who, BadClaim):
             y, _, _ = self.run(given, candidates)
@@ -411,7 +409,7 @@ class _Passes:
         lacking = {path for path in candidates if found.get(path) is None}
         named = {path for path in lacking if self.fresh.places[path][0].holder in _HOLDERS}  # the verdict lists these
         layer.parameters = {path: np.array(x) for path, x in candidates.items() if path in named or path not in lacking}
-        if others := sorted(lacking - named):
+        if others := sorted(path for path in lacking - named if not _is_kept_gradient(path, self.fresh.places)):
             says = f"no gradient is kept of {', '.join(others)}: not checked"
             layer.notices.append(Notice(Kind.CLAIM, Severity.INFO, says))
         if self.cotangents and found and all(_same(found[name], twice.get(name)) for name in found):
@@ -500,7 +498,7 @@ def method_beside(function: Any, name: str) -> Callable[..., Any] | None:
 
 def _network(found: Any, text: str) -> Layer | None:
     """Return the loss of an object, with the method beside it that returns its gradient; None for what has no such pair."""
-    pairs = [(loss, name) for loss in _LOSSES for name in _GRADIENT_METHODS]
+    pairs = [(loss, name) for loss in LOSSES for name in GRADIENT_METHODS]
     names = next((pair for pair in pairs if all(callable(getattr(found, name, None)) for name in pair)), None)
     if names is None or (inspect.isclass(found) and not inspect.isfunction(getattr(found, names[0]))):
         return None
@@ -646,6 +644,13 @@ def _named_like(word: Any, names: Sequence[str]) -> str | None:
             if letters(str(word)) in map(letters, spelled):
                 return name
     return None
+
+
+def _is_kept_gradient(path: str, places: Iterable[str]) -> bool:
+    """Whether an array is the gradient of another one that the same object holds, from an earlier backward pass."""
+    owner, _, last = path.rpartition(".")
+    beside = [q.rpartition(".")[2] for q in places if q != path and q.rpartition(".")[0] == owner]
+    return _named_like(last, beside) is not None
 
 
 def _returned_names(function: Callable[..., Any]) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-_LIBRARIES = ("numpy", "scipy", "torch", "torchvision", "jax", "jaxlib", "tensorflow", "keras", "mlx", "gradcli")
+LIBRARIES = ("numpy", "scipy", "torch", "torchvision", "jax", "jaxlib", "tensorflow", "keras", "mlx", "gradcli")
 _DIFFERENTIATE = (  # by themselves: what they return is not written by hand
     "torch", "jax", "jaxlib", "tensorflow", "keras", "mlx", "autograd", "casadi", "numdifftools", "pytensor", "gradcli",
 )  # fmt: skip
@@ -53,7 +53,7 @@ class Scope:
         path = os.path.realpath(file)
         if self._folders:
             return path.startswith(self._folders) or file.startswith("<")
-        return not _is_library(path, _LIBRARIES)
+        return not _is_library(path, LIBRARIES)
 
 
 def definition_of(function: Any) -> Definition | None:

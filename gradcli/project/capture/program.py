@@ -1,5 +1,6 @@
 """Run a Python program as `python` would: a script, a folder or zip file with a `__main__`, or a module by `-m`."""
 
+import ast
 import builtins
 import importlib.machinery
 import importlib.util
@@ -7,7 +8,7 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -27,6 +28,9 @@ class Ended:
     started: bool = True  # whether there was a program to run
 
 
+Prepare = Callable[[ast.Module, dict[str, Any]], None]  # of the tree of a script, and the scope in which it runs
+
+
 class CannotStart(Exception):
     """The program cannot be started; the message is that of `python`."""
 
@@ -35,15 +39,17 @@ class CannotStart(Exception):
         self.status = status
 
 
-def run(words: Sequence[str]) -> Ended:
+def run(words: Sequence[str], prepare: Prepare) -> Ended:
     """Run a program, given as `script.py ARGS...` or `-m MODULE ARGS...`, and return how it ended.
+
+    `prepare` may change the tree of its script, and the scope in which it runs.
 
     What it raises is printed as Python prints it. Its threads are waited for.
     """
     before = sys.argv
     try:
         try:
-            _execute(words)
+            _execute(words, prepare)
         except CannotStart as error:
             sys.stderr.write(f"{error}\n")
             return Ended(error.status, started=False)
@@ -62,13 +68,13 @@ def run(words: Sequence[str]) -> Ended:
         sys.argv = before
 
 
-def _execute(words: Sequence[str]) -> None:
+def _execute(words: Sequence[str], prepare: Prepare) -> None:
     if words[0] == "-m":
         if len(words) == 1:
             raise CannotStart("Argument expected for the -m option", 2)
         _start_at(str(Path.cwd()))
         sys.argv = ["-m", *words[2:]]
-        return _run_module(words[1])
+        return _run_module(words[1], prepare)
     path = os.path.join(Path.cwd(), words[0])  # noqa: PTH118 - Python keeps ./ and ..
     sys.argv = [*words]
     if Path(path).is_dir() or _is_zip(path):
@@ -76,7 +82,7 @@ def _execute(words: Sequence[str]) -> None:
         found = importlib.machinery.PathFinder.find_spec("__main__", [path])
         if found is None:
             raise CannotStart(f"{sys.executable}: can't find '__main__' module in {path!r}", 1)
-        return _run_spec(found)
+        return _run_spec(found, prepare)
     try:
         with io.open_code(path) as file:
             source = file.read()
@@ -85,11 +91,13 @@ def _execute(words: Sequence[str]) -> None:
         raise CannotStart(says, 2) from None
     _start_at(str(Path(path).resolve().parent))
     main = _new_main(path, None, importlib.machinery.SourceFileLoader("__main__", path))
-    exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+    tree = ast.parse(source, path)
+    prepare(tree, main.__dict__)
+    exec(compile(tree, path, "exec", dont_inherit=True), main.__dict__)
     return None
 
 
-def _run_module(name: str) -> None:
+def _run_module(name: str, prepare: Prepare) -> None:
     """Run a module, or the `__main__` of a package, as `python -m` does."""
     spec = _spec_of(name)
     if spec.submodule_search_locations is not None:
@@ -101,16 +109,21 @@ def _run_module(name: str) -> None:
             says = f"{error}; {name!r} is a package and cannot be directly executed"
             raise CannotStart(says, 1) from None
     sys.argv[0] = spec.origin or name
-    return _run_spec(spec)
+    return _run_spec(spec, prepare)
 
 
-def _run_spec(spec: importlib.machinery.ModuleSpec) -> None:
+def _run_spec(spec: importlib.machinery.ModuleSpec, prepare: Prepare) -> None:
     """Run the code of a module as `__main__`. Raises CannotStart if it has none."""
     loader: Any = spec.loader
     code = loader.get_code(spec.name) if hasattr(loader, "get_code") else None
     if code is None:
         raise CannotStart(f"{sys.executable}: No code object available for {spec.name}", 1)
     main = _new_main(spec.origin, spec, loader)
+    source = loader.get_source(spec.name) if hasattr(loader, "get_source") else None
+    if source is not None:
+        tree = ast.parse(source)
+        prepare(tree, main.__dict__)
+        code = compile(tree, code.co_filename, "exec", dont_inherit=True)
     exec(code, main.__dict__)
 
 

@@ -19,10 +19,12 @@ from gradcli.project.capture.state import State, state_of
 from gradcli.tracing.captured import content
 from gradcli.words import DerivativeKind
 
-Convention = Literal["plain", "transposed", "along", "weighted", "elementwise", "curve", "mesh", "ends", "framework"]
+Convention = Literal[
+    "plain", "transposed", "along", "weighted", "elementwise", "curve", "mesh", "ends", "framework", "layer"
+]
 Given = Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]
 _MOST_SHAPES = 16  # sets of shapes and formats of which calls are kept, for each gradient
-_OVERHEAD = 200  # bytes of a kept call beside its arrays
+OVERHEAD = 200  # bytes of a kept call beside its arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,10 @@ class Drawn:
         self._weight = 1.0
         self._larger = _LARGER
         self.following = 2 if self._count else 0  # the number of the next call that is drawn; 0 for none
+
+    def is_near(self, calls: int) -> bool:
+        """Whether one of the next calls is kept, of so many; the norm of their input counts for nothing."""
+        return self.seen == 0 or self.seen < self.following <= self.seen + calls
 
     def places(self, norm: float) -> tuple[int, ...]:
         """Return where the next call is kept; `norm` is that of its input, 0 if it is not known."""
@@ -228,7 +234,7 @@ class Recorded:
         with self.without_harm():
             args, kwargs = given()
             kept = Kept(pair, number, args, kwargs, **more)
-            kept.size = _OVERHEAD + _bytes((*args, *kwargs.values()))
+            kept.size = OVERHEAD + bytes_of((*args, *kwargs.values()))
             recorder.keep(self, shapes, places, kept)
             return kept
         return None
@@ -344,7 +350,7 @@ def watched(
         places = () if drawn is None else drawn.places(norm_of(x))
         if not places:
             return inner(*args, **kwargs)
-        if not recorder.room.holds(_bytes(args[: pair.own])):
+        if not recorder.room.holds(bytes_of(args[: pair.own])):
             recorded.not_kept += 1
             return inner(*args, **kwargs)
         kept: Kept | None = None
@@ -368,7 +374,7 @@ def _before(pair: Pair, number: int, args: tuple[Any, ...], kwargs: dict[str, An
     own = len(args) if pair.convention == "curve" else pair.own
     kept = Kept(pair, number, (*map(copied, args[:own]), *args[own:]), kwargs, at=at)
     kept.state = state_of((pair.function, pair.gradient, *args[own:], kwargs))
-    kept.size = _OVERHEAD + sum(map(_bytes, kept.args[:own])) + kept.state.size
+    kept.size = OVERHEAD + sum(map(bytes_of, kept.args[:own])) + kept.state.size
     return kept
 
 
@@ -384,7 +390,7 @@ def _after(kept: Kept, x: Any, wrt: Any, y: Any, recorded: Recorded) -> bool:
     kept.changes_input = not _same(x, kept.args[wrt])
     kept.reuses_array = gradient is not None and recorded.returned() is gradient
     recorded.returned = _reference(gradient)
-    kept.size += _bytes(kept.returned) + _bytes(kept.value)
+    kept.size += bytes_of(kept.returned) + bytes_of(kept.value)
     return _is_finite(kept.value)
 
 
@@ -458,9 +464,10 @@ def _same(x: Any, y: Any) -> bool:
     )
 
 
-def _bytes(x: Any) -> int:
+def bytes_of(x: Any) -> int:
+    """Return the bytes of an array, or of those in a list or a tuple."""
     if isinstance(x, tuple | list):
-        return sum(map(_bytes, x))
+        return sum(map(bytes_of, x))
     return int(getattr(x, "nbytes", 0) or 0) or int(getattr(getattr(x, "data", None), "nbytes", 0) or 0)
 
 

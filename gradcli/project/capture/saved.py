@@ -32,6 +32,7 @@ _CLAIMS = {"grad": "grad", "jac": "jac", "hess": "hess", "hvp": "hvp"}
 
 _FORMAT = "gradcli.recorded/1"
 _DOCUMENT = "document"
+_OF_LAYER = "it depends on the state of an object, which is no array: gradcli init writes checks of layers"
 
 
 class _Unsaved(Exception):
@@ -176,6 +177,8 @@ def _written(recorded: Recorded, arrays: list[Any]) -> dict[str, Any]:
         try:
             kept = without_partials(call)
             pair = kept.pair
+            if pair.convention == "layer":
+                raise NotReachable(_OF_LAYER)
             found["pairs"].append({
                 "function": _name(pair.function), "gradient": _name(pair.gradient), "convention": pair.convention,
                 "wrt": pair.wrt, "own": pair.own, "joint": pair.joint, "part": pair.part, "options": dict(pair.options),
@@ -328,6 +331,8 @@ def _entry(recorded: Recorded, number: int, folder: Path) -> str:
         raise NotReachable("none of its calls was kept")
     if kept.process:
         raise NotReachable("its calls were in another process")
+    if kept.pair.convention == "layer":
+        raise NotReachable(_OF_LAYER)
     kept = without_partials(kept)
     lines = _target(kept, folder)
     values = _numbers(arguments(kept))

@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, NoReturn, TypeVar
 
 from gradcli.project.capture import scipy_functions
 from gradcli.project.capture.definitions import Definition, Scope, name_of
+from gradcli.project.capture.layers import Layers
 from gradcli.project.capture.recorder import Kept, Last, Pair, Recorded, Recorder, watched
 from gradcli.project.capture.state import State
 from gradcli.tracing.captured import UNBOUND, content
@@ -118,6 +119,12 @@ class Patches:
             for other in [name for name, x in [*vars(module).items()] if id(x) in replaced]:
                 before, replacement = replaced[id(vars(module)[other])]
                 self._set(module, other, replacement, before, True)
+
+    def replace(self, holder: Any, name: str, before: Any, replacement: Any) -> None:
+        """Replace one attribute of a module or a class."""
+        self._set(holder, name, replacement, before, True)
+        if isinstance(holder, ModuleType):
+            self._inside.append((before, replacement))
 
     def _set(self, holder: Any, name: str, replacement: Any, before: Any, own: bool) -> None:
         setattr(holder, name, replacement)
@@ -328,6 +335,7 @@ class Session:
         self.recorder = Recorder(wanted.keep, wanted.keep_bytes, wanted.seed, Scope(wanted.sources))
         self._wanted = wanted
         self._patches = Patches()
+        self.layers = Layers(self.recorder, self._patches.replace)
         self._children = Children(self.recorder)
         self._exit = os._exit
         self._folder: Path | None = None
@@ -349,6 +357,7 @@ class Session:
         for package, ours in _FRAMEWORKS.items():
             self._patches.add(package, partial(_of_framework, self.recorder, ours))
         self._patches.add("multiprocessing.spawn", self._spawning)
+        self._patches.add("importlib.machinery", self._importing)
         self._patches.begin()
 
         def leave(status: int) -> NoReturn:
@@ -390,6 +399,17 @@ class Session:
         of_hvp = kind == "hvp"
         pair = Pair(kind, function, gradient, "along" if of_hvp else "plain", own=2 if of_hvp else 1)
         return watched(self.recorder, recorded, pair, Last(), at, gradient)  # type: ignore[return-value]
+
+    def _importing(self, name: str) -> Iterator[tuple[Any, str, Any]]:
+        """Yield what lets the program's modules be looked at when they have been imported."""
+        loader = sys.modules[name].SourceFileLoader
+        plain = loader.exec_module
+
+        def exec_module(own: Any, module: ModuleType) -> None:
+            plain(own, module)
+            self.layers.look_at_module(module)
+
+        yield loader, "exec_module", exec_module
 
     def _spawning(self, name: str) -> Iterator[tuple[Any, str, Any]]:
         """Yield what makes a process that is started anew watch its gradients too."""

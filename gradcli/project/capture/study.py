@@ -1,10 +1,12 @@
 """From what was recorded to the report of `gradcli run`."""
 
+import copy
 import dataclasses
 import fnmatch
 import inspect
 import itertools
 import os
+import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +26,7 @@ from gradcli.checks.request import Request
 from gradcli.errors import BadPoint, FunctionFailed, GradcliError
 from gradcli.frameworks.adapt import PLAIN, framework, takes_less
 from gradcli.frameworks.framework import KNOWN, Call, Framework, Placed
+from gradcli.project.capture.layers import CACHE, LayerCall, arrays_of
 from gradcli.project.capture.recorder import Convention, Kept, Pair, Recorded, copied
 from gradcli.project.capture.state import TimeIsUp, as_it_was, within
 from gradcli.report.check import CheckReport
@@ -343,6 +346,8 @@ class Judge:
     def _report(self, recorded: Recorded, kept: Kept) -> CheckReport:
         if kept.pair.convention == "framework":
             return self._of_framework(recorded, kept)
+        if kept.pair.convention == "layer":
+            return self._of_layer(kept)
         what = stated(kept)
         if what.returned is None:
             return self._check(what, what.claim)
@@ -378,6 +383,33 @@ class Judge:
         said = repeated(kept)
         return report if said is None or report.verdict == Verdict.FAIL else _with(report, said)
 
+    def _of_layer(self, kept: Kept) -> CheckReport:
+        """Check a backward pass at the state and the arguments of its forward pass, and what it returned when it ran."""
+        (call,) = kept.args
+        function = kept.pair.function
+        name = function.__qualname__.replace("<locals>.", "")
+        both = kept.pair.kind == "value-and-grad"
+        held = getattr(call.held, function.__name__) if both else call.held
+        target = function if call.held is None else held
+        settings = settings_of(replace(self.settings.options, value_and_grad=True)) if both else self.settings
+        backward = kept.pair.gradient if call.held is None else None
+        locate = replace(self._locate, pick=settings.options.picked if both else None, backward=backward)
+        _set_random_states(call.states)
+        found = function_at(target, name, [call.arguments], locate, module=inspect.getmodule(function))
+        report = check(replace(request_for(found, None, settings), layer=None))
+        if report.verdict == Verdict.FAIL or kept.returned is None:
+            return report
+        y, again = _run_again(kept, call)
+        if _same_parts(again[0], kept.returned[0]) and _moved_alike(again, kept.returned):
+            return report
+        if kept.value is not None and not _same_parts(y, kept.value):
+            return _with(report, _changed("the forward pass has another value now than when it was called"))
+        says = f"call {kept.number:,} of the backward pass returned another gradient than the same values give now"
+        hint = (
+            "a cache that a later forward pass overwrites, as where one layer is used twice, or an array that is shared"
+        )
+        return _with(report, finding(Kind.EARLIER_CALLS, Severity.ERROR, says, hint=hint))
+
     def _request(self, own: Framework, recorded: Recorded, kept: Kept, placed: Placed) -> Request:
         text, seed = recorded.of or recorded.definition.name, self.settings.options.seed
         args, kwargs = _as_tensors((kept.args, kept.kwargs), own, placed)
@@ -402,6 +434,60 @@ class Judge:
     @property
     def _locate(self) -> LocateOptions:
         return LocateOptions(self.settings.options.seed, stepping=self.settings.stepping)
+
+
+def _set_random_states(states: tuple[Any, Any]) -> None:
+    random.setstate(states[0])
+    if states[1] is not None:
+        np.random.set_state(states[1])
+
+
+def _run_again(kept: Kept, call: LayerCall) -> tuple[Any, tuple[Any, dict[str, Any], dict[str, Any]]]:
+    """Return what a forward pass gives now, and its backward pass for the cotangent that it had.
+
+    Beside what this returns are the arrays of the object before and after it.
+    """
+    held, arguments = copy.deepcopy((call.held, call.arguments))
+    _set_random_states(call.states)
+    ahead, back = kept.pair.function, kept.pair.gradient
+    if kept.pair.kind != "backward":
+        return None, (back(held, **arguments), {}, {})
+    if held is not None:
+        y = ahead(held, **arguments)
+        before = arrays_of(held)
+        gradient = back(held, *copied(kept.cotangents), **kept.kwargs)
+        return y, (gradient, before, arrays_of(held))
+    *y, cache = ahead(**arguments)
+    given = [cache if type(x) is str and x == CACHE else x for x in copied(kept.cotangents)]
+    named = {name: cache if type(x) is str and x == CACHE else x for name, x in kept.kwargs.items()}
+    return tuple(y), (back(*given, **named), {}, {})
+
+
+def _moved_alike(now: tuple[Any, Any, Any], then: tuple[Any, Any, Any]) -> bool:
+    """Whether a backward pass leaves the same in each array of its object, or adds the same to it."""
+    for path in now[2].keys() & then[2].keys():
+        (before, after), (before_then, after_then) = (
+            (found[1].get(path, 0.0), found[2][path]) for found in (now, then)
+        )
+        numbers = (
+            after.dtype.kind == "f"
+            and np.shape(before) in ((), after.shape)
+            and np.shape(before_then) in ((), after.shape)
+        )
+        if not _same_parts(after, after_then) and not (
+            numbers and after.shape == after_then.shape and _same(after - before, after_then - before_then)
+        ):
+            return False
+    return True
+
+
+def _same_parts(x: Any, y: Any) -> bool:
+    """Whether two results with parts are equal but for rounding."""
+    if isinstance(x, dict) and isinstance(y, dict):
+        return x.keys() == y.keys() and all(_same_parts(x[key], y[key]) for key in x)
+    if isinstance(x, tuple | list) and isinstance(y, tuple | list):
+        return len(x) == len(y) and all(map(_same_parts, x, y))
+    return x is y or (x is not None and y is not None and _same(x, y))
 
 
 def _as_tensors(values: Any, own: Framework, placed: Placed) -> Any:

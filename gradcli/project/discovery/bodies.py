@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
@@ -80,6 +80,30 @@ def writes_entries(definition: Definition) -> bool:
     """Whether a function writes into entries of an array, as `dout[mask] = 0` does."""
     targets = (t for node in _nodes(definition) if isinstance(node, ast.Assign) for t in node.targets)
     return any(isinstance(target, ast.Subscript) for target in targets)
+
+
+def keeps_something(definition: Definition) -> bool:
+    """Whether a function assigns to an attribute or to an entry, as a layer does that keeps a parameter's gradient."""
+    targets = [t for node in _nodes(definition) if isinstance(node, ast.Assign) for t in node.targets]
+    targets += [node.target for node in _nodes(definition) if isinstance(node, ast.AugAssign)]
+    return any(isinstance(target, ast.Attribute | ast.Subscript) for target in targets)
+
+
+def passes_on_argument(definition: Definition) -> bool:
+    """Whether all that a function does is to return an argument, as the backward pass of an identity does."""
+    values = returned(definition)
+    return bool(values) and all(isinstance(value, ast.Name) and value.id in definition.names for value in values)
+
+
+def is_engine(methods: Iterable[Definition]) -> bool:
+    """Whether the methods of a class make values that hold their own step of the backward pass: `out._backward = _backward`."""
+    nodes = (node for method in methods for node in _nodes(method) if isinstance(node, ast.Assign))
+    return any(
+        isinstance(target, ast.Attribute) and is_backward(target.attr) and isinstance(node.value, ast.Name | ast.Lambda)
+        for node in nodes
+        for target in node.targets
+        if not (isinstance(target, ast.Attribute) and last_name(target.value) == "self")
+    )
 
 
 def returns_several(definition: Definition) -> bool:
@@ -394,7 +418,24 @@ def returns_value_and_gradient(definition: Definition) -> bool:
     """Whether a function returns a tuple of a value and its derivative, as the names in it say."""
     inside = {node.name for node in _nodes(definition) if isinstance(node, ast.FunctionDef)}
     tuples = [value.elts for value in returned(definition) if isinstance(value, ast.Tuple) and len(value.elts) >= 2]
-    return any(_is_both(elements[0], elements[1]) and inside.isdisjoint(_names(elements[1])) for elements in tuples)
+    return any(
+        _is_both(elements[0], elements[1]) and inside.isdisjoint(_names(elements[1])) for elements in tuples
+    ) or (
+        is_value(definition.last)
+        and any(len(elements) == 2 and _by_parameter(elements[1], definition) for elements in tuples)
+    )
+
+
+def _by_parameter(value: ast.expr, definition: Definition) -> bool:
+    """Whether a dictionary has the keys by which the function reads its parameters: `{"W": ...}` beside `self.params["W"]`."""
+    if not isinstance(value, ast.Dict) or not value.keys:
+        return False
+    read = {
+        node.slice.value
+        for node in _nodes(definition)
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and isinstance(node.slice, ast.Constant)
+    }
+    return all(isinstance(k, ast.Constant) and isinstance(k.value, str) and k.value in read for k in value.keys)
 
 
 def _is_both(value: ast.expr, gradient: ast.expr) -> bool:

@@ -121,6 +121,8 @@ def pairs(project: Project, source: Source) -> Iterator[Pair]:
         owner = source.classes.get(place)
         known = project.methods(owner) if owner is not None else {n: several[-1] for n, several in functions.items()}
         scope = scope_of(known.values(), owner is not None)
+        engine = functions.get("backward", [])[-1:] if owner is not None and bodies.is_engine(known.values()) else []
+        yield from (Pair(definition, "backward", None) for definition in engine)
         for several in functions.values():
             for definition in several:
                 found = _found(definition, scope)
@@ -130,8 +132,9 @@ def pairs(project: Project, source: Source) -> Iterator[Pair]:
 
 def _found(definition: Definition, scope: Scope) -> Pair | None:
     if stopped(definition.last) or not bodies.gives_something(definition):
-        return None
-    return _of_both(definition) or _by_name(definition, scope) or _certain(definition)
+        return _of_passes(definition, scope)  # whose names may have any words: lstm_step_backward
+    of_both = _of_both(definition) or _of_passes(definition, scope)
+    return of_both or _by_name(definition, scope) or _certain(definition)
 
 
 def _of_both(definition: Definition) -> Pair | None:
@@ -165,14 +168,21 @@ def _certain(definition: Definition) -> Pair | None:
     return None
 
 
+def _of_passes(definition: Definition, scope: Scope) -> Pair | None:
+    """Return a backward pass with the forward pass beside it: two methods of a class, or two functions of a module."""
+    if scope.is_class:
+        forward = scope.forward[0] if scope.forward and is_backward(definition.last) else None
+    else:
+        forward = scope.passes.get(definition.last) if definition.names else None
+    if forward is None:
+        return None
+    works = bodies.computes(definition) or bodies.writes_entries(definition) or bodies.passes_on_argument(definition)
+    keeps = scope.is_class and bodies.keeps_something(definition) and bodies.returned(forward)
+    gives = bodies.returned(definition) or keeps
+    return Pair(definition, "backward", forward) if works and gives else None
+
+
 def _by_name(definition: Definition, scope: Scope) -> Pair | None:
-    backward = scope.is_class and bool(scope.forward and definition.names) and is_backward(definition.last)
-    works = bodies.computes(definition) or bodies.writes_entries(definition)
-    if backward and bodies.returned(definition) and works:
-        return Pair(definition, "backward", scope.forward[0])
-    forward = None if scope.is_class else scope.passes.get(definition.last)
-    if forward is not None and definition.names and bodies.returned(definition) and works:
-        return Pair(definition, "backward", forward)
     for reading in readings(definition.last):
         partner = _partner(definition, reading, scope)
         if partner is not None:

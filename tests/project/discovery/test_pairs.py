@@ -113,6 +113,7 @@ TRAPS = {
     "automatic, both":            "import jax\ndef run(w):\n    loss, grad = jax.value_and_grad(f)(w)\n    return loss, grad\n",
     "a factory":                  "def build(x):\n    def f(w): return w\n    def g(w): return w\n    loss, grad = f, g\n    def gradient(w): return w * x\n    return loss, gradient\n",
     "a robot":                    "class R:\n    def forward(self, d): self.x += d\n    def backward(self, d): self.x -= d\n",
+    "parameters that save":       "def save(net, path): open(path)\nclass L:\n    def loss(self, x): return x.sum(), {'accuracy': x.mean()}\n",
     "a training engine":          "class E:\n    def forward(self, x): return self.net(x)\n    def backward(self, loss): loss.backward()\n",
     "a colour":                   "def color(x): return x + 1\ndef color_gradient(x): return x * 2\n",
 }  # fmt: skip
@@ -131,6 +132,22 @@ LINK = """class Log:
     def inverse_deriv(self, z): return np.exp(z)
 """
 NORM = "class Huber:\n    def rho(self, z): return z * z\n    def psi(self, z): return 2 * z\n    def psi_deriv(self, z): return 2 + 0 * z\n"
+SHAPES_OF_PASSES = {  # code, and the one gradient that it has
+    "a step of a network":  ("def lstm_step_forward(x): return x, 2\ndef lstm_step_backward(dh, cache): return dh * cache\n", "lstm_step_backward"),
+    "parameters alone":     ("class E:\n    def forward(self, i): return self.W[i]\n    def backward(self, g): self.dW = np.add.at(self.dW, self.i, g)\n", "E.backward"),
+    "the slope left out":   ("class S:\n    def forward(self, x): return np.exp(x)\n    def backward(self, g): return g\n", "S.backward"),
+    "no cotangent":         ("class N:\n    def forward(self, x): return self.l.forward(x)\n    def backward(self): return self.l.backward(1)\n", "N.backward"),
+    "a dict of gradients":  ("class C:\n    def loss(self, X): return (X @ self.p['W']).sum(), {'W': X.T}\n", "C.loss"),
+    "an engine":            ("class V:\n    def __add__(self, o):\n        out = V(self.d + o.d)\n        def _backward(): self.g += out.g\n        out._backward = _backward\n        return out\n    def backward(self): self._backward()\n", "V.backward"),
+}  # fmt: skip
+
+
+@for_rows("case", SHAPES_OF_PASSES)
+def test_every_shape_of_backward_passes_is_found_once(tmp_path: Path, case: str) -> None:
+    code, name = SHAPES_OF_PASSES[case]
+    assert [found for found, *_ in names(tmp_path, code)] == [name]
+
+
 LAYER = (
     "class Tanh:\n    def forward(self, x): return np.tanh(x)\n    def backward(self, g): return g * (1 - self.y**2)\n"
 )

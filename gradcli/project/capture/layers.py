@@ -1,0 +1,311 @@
+"""Watch backward passes that a program calls by itself: those of layers, of pairs of functions with a cache, and of networks.
+
+An object is copied before its forward pass, if the backward pass that follows may be one that is kept. By the standard
+library alone, as it runs inside the user's program.
+"""
+
+import ast
+import copy
+import functools
+import inspect
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+from typing import Any
+
+from gradcli.project.capture.definitions import LIBRARIES
+from gradcli.project.capture.recorder import OVERHEAD, Kept, Pair, Recorded, Recorder, bytes_of, caller, copied
+from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, backward_names
+from gradcli.words import DerivativeKind
+
+DECORATOR = "__gradcli_watch__"  # the name by which a script hands over its classes and functions
+CACHE = "<the cache>"  # stands for it among the arguments of a backward function
+_MOST_OPEN = 64  # forward passes whose backward passes are waited for
+_DEEPEST = 6  # values within values whose bytes are counted
+Run = Callable[["_Watch", Any, Any, tuple[Any, ...], dict[str, Any]], Any]
+Replace = Callable[[Any, str, Any, Any], None]  # of a holder, the name there, what it is, and what replaces it
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCall:
+    """A call before it was made: the object as it was (None for a function), the arguments by name, and the random states."""
+
+    held: Any
+    arguments: dict[str, Any]
+    states: tuple[Any, Any]
+
+
+@dataclass(slots=True)
+class _Open:
+    """A forward pass whose backward pass is waited for: the object or the cache by which this is known, and the value."""
+
+    known_by: Any
+    call: LayerCall
+    value: Any
+
+
+class _Watch:
+    """One backward pass: its record, how its calls are checked, and the forward passes that are open."""
+
+    def __init__(self, recorder: Recorder, recorded: Recorded, pair: Pair) -> None:
+        self.recorder, self.recorded, self.pair = recorder, recorded, pair
+        self.drawn = recorded.drawn((), seeks_largest=False)
+        self.active: set[int] = set()  # objects with a call under way: a method may call that of its base class
+        self._opened: dict[int, list[_Open | None]] = {}  # None for what is not kept
+        self._closed: set[int] = set()  # what has had a backward pass since its last forward pass
+        self._in_a_row, self._most_in_a_row = 0, 1  # backward passes without a forward pass between them
+
+    def begin(self, held: Any, method: Any, args: tuple[Any, ...], named: dict[str, Any]) -> LayerCall | None:
+        """Return the call of a forward pass that begins, with copies, if its backward pass may be kept."""
+        self._in_a_row = 0
+        if self.drawn is None or not self.drawn.is_near(self._most_in_a_row):
+            return None
+        with self.recorded.without_harm():
+            first = () if held is None else (held,)
+            arguments = dict([*inspect.signature(method).bind(*first, *args, **named).arguments.items()][len(first) :])
+            if self.recorder.room.holds(_size((held, arguments))):
+                memo: dict[int, Any] = {}
+                return LayerCall(copy.deepcopy(held, memo), copy.deepcopy(arguments, memo), _random_states())
+            self.recorded.not_kept += 1
+        return None
+
+    def wait_for(self, known_by: Any, call: LayerCall | None, value: Any) -> None:
+        """Wait for the backward pass of a forward pass that has ended."""
+        key = id(known_by)
+        if key in self._closed:
+            self._closed.discard(key)
+            self._opened.pop(key, None)
+        stack = self._opened.get(key)
+        if stack is None:
+            self._opened[key] = stack = []
+        stack.append(None if call is None else _Open(known_by, call, copied(value)))
+        if len(stack) > _MOST_OPEN:
+            del stack[0]
+        if len(self._opened) > _MOST_OPEN:
+            del self._opened[next(iter(self._opened))]
+
+    def cache_among(self, args: tuple[Any, ...]) -> Any:
+        """Return the argument that is the cache of an open forward pass, or None."""
+        return next((x for x in args if id(x) in self._opened), None)
+
+    def close(self, known_by: Any, cotangents: tuple[Any, ...] = ()) -> _Open | None:
+        """Return the last forward pass that is open, if it is kept and its value has the shape of a cotangent."""
+        self._closed.add(id(known_by))
+        stack = self._opened.get(id(known_by))
+        opened = stack.pop() if stack else None
+        if opened is None:
+            return None
+        shapes = [getattr(x, "shape", ()) for x in cotangents]
+        return opened if not shapes or getattr(opened.value, "shape", ()) in shapes else None
+
+    def keep(self, opened: _Open | None, cotangents: tuple[Any, ...], named: dict[str, Any], found: Any) -> None:
+        """Count a backward pass, and keep it if it is drawn and its forward pass is known.
+
+        `found` is what it returned, and the arrays of the object before and after it.
+        """
+        number = next(self.recorded.numbers)
+        self._in_a_row += 1
+        if self._in_a_row > self._most_in_a_row:
+            self._most_in_a_row = min(_MOST_OPEN, self._in_a_row)
+        places = () if self.drawn is None else self.drawn.places(0.0)
+        if not places or opened is None:
+            return
+        with self.recorded.without_harm():
+            kept = Kept(self.pair, number, (opened.call,), named, copied(found), opened.value, at=caller())
+            kept.cotangents = cotangents
+            kept.size = OVERHEAD + _size((opened.call.held, opened.call.arguments, found, cotangents))
+            self.recorder.keep(self.recorded, (), places, kept)
+
+
+class Layers:
+    """Watches the backward passes of the modules that a program imports, and of the script itself."""
+
+    def __init__(self, recorder: Recorder, replace: Replace) -> None:
+        self._recorder, self._replace = recorder, replace
+        self._watches: dict[Any, _Watch | None] = {}
+
+    def look_at_module(self, module: ModuleType) -> None:
+        """Watch what a module defines."""
+        for name, x in [*vars(module).items()]:
+            if getattr(x, "__module__", None) == module.__name__:
+                if isinstance(x, type):
+                    self._look_at_class(x)
+                elif isinstance(x, FunctionType) and any(word in name for word in ("backward", "bwd", "bprop")):
+                    self._look_at_pairs(x, module)
+
+    def look_at_script(self, tree: ast.Module, scope: dict[str, Any]) -> None:
+        """Let a script hand over its classes, and its pairs of passes, as soon as they are defined."""
+        functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+        pairs = [(functions[a], functions[b]) for a in functions for b in backward_names(a) if b in functions]
+        handed: list[Any] = [max(pair, key=lambda node: node.lineno) for pair in pairs]
+        handed += [node for node in tree.body if isinstance(node, ast.ClassDef)]
+        for node in handed:
+            node.decorator_list.insert(0, ast.copy_location(ast.Name(DECORATOR, ast.Load()), node))
+            scope[DECORATOR] = self._handed_over
+
+    def _handed_over(self, x: Any) -> Any:
+        module = sys.modules.get(getattr(x, "__module__", ""))
+        if isinstance(x, type):
+            self._look_at_class(x)
+        elif isinstance(x, FunctionType) and module is not None:
+            setattr(module, x.__name__, x)
+            self._look_at_pairs(x, module)
+            return getattr(module, x.__name__)
+        return x
+
+    def _look_at_class(self, kind: type) -> None:
+        if any(base.__module__.partition(".")[0] in LIBRARIES for base in kind.__mro__):
+            return  # which have passes of their own, and modes for them
+        for names in PASSES:
+            if all(_is_method(kind, name) for name in names):
+                self._replace_own(kind, names[0], functools.partial(self._method, names, _ahead))
+                self._replace_own(kind, names[1], functools.partial(self._method, names, _back))
+        loss = next((name for name in LOSSES if _is_method(kind, name)), None)
+        if loss is not None:
+            gradient = next((name for name in GRADIENT_METHODS if _is_method(kind, name)), None)
+            self._replace_own(kind, gradient or loss, functools.partial(self._method, (loss, gradient or loss), _alone))
+
+    def _replace_own(self, kind: type, name: str, watched: Callable[..., Any]) -> None:
+        """Replace a method that a class itself defines."""
+        own = vars(kind).get(name)
+        if isinstance(own, FunctionType) and not hasattr(own, "_gradcli"):
+            call: Any = functools.wraps(own)(watched(own))
+            call._gradcli = True
+            self._replace(kind, name, own, call)
+
+    def _of_class(self, kind: type, names: tuple[str, str]) -> _Watch | None:
+        """Return what watches the second of two methods of a class; None if the report is not about it."""
+        key = kind, names
+        if key not in self._watches:
+            of, gradient = (inspect.unwrap(getattr(kind, name)) for name in names)
+            given: DerivativeKind = (
+                "value-and-grad" if names[0] == names[1] else "grad" if names[0] in LOSSES else "backward"
+            )
+            self._watches[key] = self._watch(of, gradient, given)
+        return self._watches[key]
+
+    def _watch(self, function: Any, gradient: Any, kind: DerivativeKind) -> _Watch | None:
+        name = function.__qualname__.replace("<locals>.", "")
+        recorded = self._recorder.recorded(gradient, kind, None if function is gradient else name)
+        return None if recorded is None else _Watch(self._recorder, recorded, Pair(kind, function, gradient, "layer"))
+
+    def _method(self, names: tuple[str, str], run: Run, plain: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a method that is run by `run`, but for objects that are not watched, and for calls within its own."""
+        known: dict[type, _Watch | None] = {}
+        recorder = self._recorder
+
+        def method(held: Any, *args: Any, **named: Any) -> Any:
+            kind = type(held)
+            watch = known[kind] if kind in known else known.setdefault(kind, self._of_class(kind, names))
+            if watch is None or not recorder.is_on or id(held) in watch.active:
+                return plain(held, *args, **named)
+            watch.active.add(id(held))
+            try:
+                return run(watch, plain, held, args, named)
+            finally:
+                watch.active.discard(id(held))
+
+        return method
+
+    def _look_at_pairs(self, x: FunctionType, module: ModuleType) -> None:
+        """Watch a forward and a backward function with a cache, of which the module has defined one after the other."""
+        held = vars(module)
+        forward = next((f for f in held.values() if x.__name__ in backward_names(getattr(f, "__name__", ""))), x)
+        back = next((held[name] for name in backward_names(forward.__name__) if name in held), None)
+        both = (forward, back)
+        if not all(isinstance(f, FunctionType) and not hasattr(f, "_gradcli") for f in both) or back is None:
+            return
+        watch = self._watch(forward, back, "backward")
+        if watch is None:
+            return
+
+        @functools.wraps(forward)
+        def ahead(*args: Any, **named: Any) -> Any:
+            call = watch.begin(None, forward, args, named) if watch.recorder.is_on else None
+            y = forward(*args, **named)
+            if call is not None and isinstance(y, tuple):
+                watch.wait_for(y[-1], call, y[:-1])
+            return y
+
+        @functools.wraps(back)
+        def backward(*args: Any, **named: Any) -> Any:
+            cache = watch.cache_among((*args, *named.values()))
+            opened = None if cache is None else watch.close(cache)
+            given = () if opened is None else tuple(CACHE if x is cache else copied(x) for x in args)
+            more = {name: CACHE if x is cache else x for name, x in named.items()}
+            y = back(*args, **named)
+            if watch.recorder.is_on:
+                watch.keep(opened, given, more, (y, {}, {}))
+            return y
+
+        for name, before, after in ((forward.__name__, forward, ahead), (back.__name__, back, backward)):
+            after._gradcli = True  # type: ignore[attr-defined]
+            self._replace(module, name, before, after)
+
+
+def _ahead(watch: _Watch, plain: Any, held: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Run the forward pass of a layer, and note it."""
+    call = watch.begin(held, plain, args, named)
+    y = plain(held, *args, **named)
+    watch.wait_for(held, call, y)
+    return y
+
+
+def _back(watch: _Watch, plain: Any, held: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Run the backward pass of a layer, and record it."""
+    opened = watch.close(held, (*args, *named.values()))
+    if opened is None:
+        y = plain(held, *args, **named)
+        watch.keep(None, (), {}, None)
+        return y
+    given, before = copied(args), arrays_of(held)
+    y = plain(held, *args, **named)
+    watch.keep(opened, given, named, (y, before, arrays_of(held)))
+    return y
+
+
+def _alone(watch: _Watch, plain: Any, held: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Run the gradient of a network, or its loss that returns both, and record it."""
+    call = watch.begin(held, plain, args, named)
+    y = plain(held, *args, **named)
+    if watch.pair.kind != "value-and-grad" or _is_value_and_gradients(y):
+        watch.keep(None if call is None else _Open(held, call, None), (), {}, (y, {}, {}))
+    return y
+
+
+def _is_method(kind: type, name: str) -> bool:
+    return isinstance(inspect.getattr_static(kind, name, None), FunctionType)
+
+
+def arrays_of(held: Any) -> dict[str, Any]:
+    """Return copies of the arrays that an object holds, also in dictionaries and lists."""
+    found: dict[str, Any] = {}
+    for name, x in getattr(held, "__dict__", {}).items():
+        parts = {f"{name}.{key}": part for key, part in (x if isinstance(x, dict) else {}).items()}
+        parts |= {f"{name}[{k}]": part for k, part in enumerate(x if isinstance(x, list | tuple) else ())}
+        found |= {path: copied(part) for path, part in {name: x, **parts}.items() if hasattr(part, "shape")}
+    return found
+
+
+def _is_value_and_gradients(y: Any) -> bool:
+    """Whether a result is a value with a dictionary of arrays."""
+    return (
+        isinstance(y, tuple)
+        and len(y) == 2
+        and isinstance(y[1], dict)
+        and all(hasattr(x, "shape") for x in y[1].values())
+    )
+
+
+def _random_states() -> tuple[Any, Any]:
+    np = sys.modules.get("numpy")
+    return random.getstate(), None if np is None else np.random.get_state()
+
+
+def _size(x: Any, depth: int = _DEEPEST) -> int:
+    """Return the bytes of the arrays that a value holds."""
+    if depth and not isinstance(x, type) and isinstance(inside := getattr(x, "__dict__", x), dict | list | tuple):
+        return sum(_size(part, depth - 1) for part in (inside.values() if isinstance(inside, dict) else inside))
+    return bytes_of(x)

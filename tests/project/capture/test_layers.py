@@ -1,0 +1,230 @@
+"""Backward passes that a program calls by itself: layers, pairs with a cache, networks; in modules and in the script."""
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradcli.project.capture.program import run
+from gradcli.project.capture.session import Session, Wanted
+from gradcli.report.run import RunReport
+from tests.conftest import process
+from tests.project.capture.watching import used
+
+LAYERS = """
+import numpy as np
+
+
+class Dense:
+    def __init__(self, n, m):
+        self.W, self.b = np.random.randn(n, m), np.zeros(m)
+
+    def forward(self, x):
+        self.x = x
+        return x @ self.W + self.b
+
+    def backward(self, dout):
+        self.dW, self.db = self.x.T @ dout, dout.sum(axis=0)
+        return dout @ self.W.T
+
+
+class Added(Dense):
+    def forward(self, x):
+        return super().forward(x) + x
+
+    def backward(self, dout):
+        return super().backward(dout) + dout
+
+
+class Drop:
+    def forward(self, x, train=True):
+        self.mask = np.random.rand(*x.shape) > 0.5 if train else 1
+        return x * self.mask
+
+    def backward(self, dout):
+        return dout * self.mask
+
+
+class Square:
+    def forward(self, x):
+        self.x = x
+        return x**2
+
+    def backward(self, dout):
+        return 2 * dout * self.x
+
+
+class Once:
+    def forward(self, x):
+        self.calls = getattr(self, "calls", 0) + 1
+        self.x = x
+        return np.exp(x)
+
+    def backward(self, dout):
+        return dout * np.exp(self.x) * (1 if self.calls == 1 else 2)
+
+
+class Loss:
+    def forward(self, y, t):
+        self.d = y - t
+        return (self.d**2).mean()
+
+    def backward(self):
+        return 2 * self.d / self.d.size
+
+
+class Net:
+    def __init__(self):
+        self.params = {"W": np.random.randn(3, 2)}
+
+    def loss(self, x, t):
+        return ((x @ self.params["W"] - t) ** 2).sum()
+
+    def gradient(self, x, t):
+        return {"W": x.T @ (x @ self.params["W"] - t)}
+
+
+class Both(Net):
+    def loss(self, x, t=None):
+        y = x @ self.params["W"]
+        return y if t is None else (((y - t) ** 2).sum(), {"W": 2 * x.T @ (y - t)})
+
+    gradient = None
+
+
+def scale_forward(x, a):
+    return a * x, (x, a)
+
+
+def scale_backward(dout, cache):
+    x, a = cache
+    return dout * a, (dout * x).sum()
+
+
+def shift_forward(x):
+    return x**3, x
+
+
+def shift_backward(dout, cache):
+    return dout * cache**2
+"""
+X, T = np.arange(12.0).reshape(4, 3) / 10 + 0.1, np.ones((4, 2))
+
+
+@pytest.fixture(name="program")
+def _program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Any], object]], RunReport]:
+    """Return a function that lets another one use the module of layers, and returns the report."""
+    (tmp_path / "own_layers.py").write_text(LAYERS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "own_layers", raising=False)
+    np.random.seed(0)
+    return lambda work: used(lambda: work(importlib.import_module("own_layers")))
+
+
+def step(layer: Any, *args: Any, shape: tuple[int, ...] = (4, 3)) -> None:
+    layer.forward(*args)
+    layer.backward(np.ones(shape))
+
+
+def affine(m: ModuleType) -> None:
+    y, cache = m.scale_forward(X, 2.0)
+    m.scale_backward(np.ones_like(y), cache)
+
+
+def cubed(m: ModuleType) -> None:
+    y, cache = m.shift_forward(X)
+    m.shift_backward(dout=np.ones_like(y), cache=cache)
+
+
+def twice(m: ModuleType) -> None:
+    """One layer at two places: its second forward pass overwrites what the first one kept."""
+    layer, between = m.Dense(3, 3), m.Square()
+    for _ in range(3):
+        layer.forward(between.forward(layer.forward(X)))
+        layer.backward(between.backward(layer.backward(np.ones((4, 3)))))
+
+
+def mixed(m: ModuleType) -> None:
+    """A network in which evaluations stand between the steps."""
+    net, loss = [m.Dense(3, 2), m.Drop()], m.Loss()
+    for k in range(20):
+        net[1].forward(net[0].forward(X), train=False)
+        loss.forward(net[1].forward(net[0].forward(X[: 4 - k % 2])), T[: 4 - k % 2])
+        net[0].backward(net[1].backward(loss.backward()))
+        net[0].W -= 0.1 * net[0].dW
+
+
+def both(m: ModuleType) -> None:
+    net = m.Both()
+    net.loss(X)
+    net.loss(X, T)
+
+
+USES = {  # what a program does, and the gradients that it used: the calls, and the verdict
+    "a layer": (lambda m: step(m.Dense(3, 2), X, shape=(4, 2)), {"Dense.backward": (1, "pass")}),
+    "a method of the base class": (lambda m: step(m.Added(3, 3), X), {"Added.backward": (1, "pass")}),
+    "a random mask": (lambda m: step(m.Drop(), X), {"Drop.backward": (1, "pass")}),
+    "wrong in a later call": (lambda m: [step(each, X) for each in [m.Once()] * 2], {"Once.backward": (2, "fail")}),
+    "a network, step by step": (
+        mixed, {"Dense.backward": (20, "pass"), "Drop.backward": (20, "pass"), "Loss.backward": (20, "pass")}
+    ),
+    "one layer at two places": (twice, {"Dense.backward": (6, "fail"), "Square.backward": (3, "pass")}),
+    "a pair with a cache": (affine, {"scale_backward": (1, "pass")}),
+    "a wrong pair, by name": (cubed, {"shift_backward": (1, "fail")}),
+    "a gradient beside the loss": (lambda m: m.Net().gradient(X, T), {"Net.gradient": (1, "fail")}),
+    "a loss that returns both": (both, {"Both.loss": (1, "pass")}),
+    "a forward pass alone": (lambda m: m.Square().forward(X), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("use", USES)
+def test_backward_passes_are_checked_as_they_were_used(program: Any, use: str) -> None:
+    work, wanted = USES[use]
+    assert {each.name: (each.calls, each.verdict) for each in program(work).gradients} == wanted
+
+
+def test_modules_and_classes_are_as_before_afterwards(program: Any) -> None:
+    held: list[ModuleType] = []
+    program(held.append)
+    (module,) = held
+    assert not hasattr(module.scale_backward, "__wrapped__")
+    assert "self.x = x" in inspect.getsource(module.Dense.forward)
+    assert not hasattr(module.Dense.backward, "__wrapped__")
+
+
+def test_a_script_hands_over_what_it_defines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = LAYERS + "\nimport traceback\nstep = Square()\nstep.forward(np.ones(3))\nstep.backward(np.ones(3))\n"
+    lines += "y, cache = shift_forward(np.ones(2))\nshift_backward(y, cache)\nassert 'step' in globals()\n"
+    script = tmp_path / "train.py"
+    script.write_text(lines)
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    session = Session(Wanted(3))
+    session.begin()
+    try:
+        assert run([str(script)], session.layers.look_at_script).status == 0
+    finally:
+        recorder = session.end()
+    assert {each.definition.name: each.definition.line for each in recorder.all()} == {
+        "Square.backward": lines[: lines.index("return 2 * dout * self.x")].count("\n"),
+        "shift_backward": lines[: lines.index("return dout * cache**2")].count("\n"),
+    }
+
+
+@pytest.mark.slow
+def test_a_child_process_sends_its_layers(tmp_path: Path) -> None:
+    (tmp_path / "own_layers.py").write_text(LAYERS)
+    (tmp_path / "train.py").write_text(
+        "import os\nimport numpy as np\nfrom own_layers import Square\n"
+        "if (pid := os.fork()) == 0:\n    s = Square()\n    s.forward(np.ones(2))\n    s.backward(np.ones(2))\n"
+        "else:\n    os.waitpid(pid, 0)\n"
+    )
+    ran = process("run", "--out", "r.json", "train.py", cwd=tmp_path)
+    assert ran.exit_status == 0, ran.stderr
+    assert '"name": "Square.backward"' in (tmp_path / "r.json").read_text()
