@@ -91,7 +91,7 @@ def _execute(words: Sequence[str], prepare: Prepare) -> None:
         raise CannotStart(says, 2) from None
     _start_at(str(Path(path).resolve().parent))
     main = _new_main(path, None, importlib.machinery.SourceFileLoader("__main__", path))
-    tree = ast.parse(source, path)
+    tree: Any = compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     prepare(tree, main.__dict__)
     exec(compile(tree, path, "exec", dont_inherit=True), main.__dict__)
     return None
