@@ -36,7 +36,7 @@ _GRADIENTS = ("grads", "gradients", "grad", "dparams", "derivatives")
 _SPELLED = ("d{}", "{}_grad", "grad_{}", "g{}", "d_{}", "grad{}", "{}_gradient", "gradient_{}", "{}grad")
 PARAMETERS = "object_parameters"  # the argument that holds the parameters of an object
 _DEEPEST = 4  # objects within objects in which parameters are looked for
-_PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +304,7 @@ class _Passes:
         ahead, back = forward(fresh.held), backward(fresh.held)
         self.name, self.back_name = ahead.__name__, back.__name__
         self.inputs = parameters_of(ahead)
+        self.star = next((p.name for p in self.inputs if p.kind is p.VAR_POSITIONAL), None)
         taken = parameters_of(back)
         known = {p.name for p in self.inputs}
         self.rates = [p.name for p in taken if p.name in _RATES and p.name not in known]
@@ -313,6 +314,7 @@ class _Passes:
         if not cached and len(others) > 1 and others[-1].default is inspect.Parameter.empty:
             cached = [p for p in others[-1:] if not re.match(r"d|grad|g_|.*(_grad|_bar)$", p.name.lower())]
         self.cotangents = [p.name for p in others if p not in cached]
+        self.takes_all = bool(others) and others[-1].kind is inspect.Parameter.VAR_POSITIONAL and others[-1] not in cached
         self.by_default = bool(self.cotangents) and _number_by_default(others, self.cotangents[0]) == 1
         self.cache = cached[0].name if cached else None
         needed = [p.name for p in cached if p.default is p.empty]
@@ -328,7 +330,7 @@ class _Passes:
     def run(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> tuple[Any, Any, Any]:
         """Return the outputs of the forward pass, its cache, and the object that has run it."""
         used = self.fresh(parameters)
-        result = self.forward(used)(**{name: _own(x) for name, x in given.items()})
+        result = _call_by_name(self.forward(used), {name: _own(x) for name, x in given.items()})
         if self.cache is None:
             return result, None, used
         if not isinstance(result, tuple):
@@ -351,11 +353,11 @@ class _Passes:
         }
         if self.cache is not None and (cache is not None or self.cache not in self.has_default):
             arguments[self.cache] = cache
-        arguments |= zip(self.cotangents, _split(w, y), strict=False)
+        arguments |= zip(self.cotangents, self._cotangents(w, y), strict=False)
         before = (
             {path: np.array(self.fresh.parameter(used, path)) for path in parameters} if rates or self.rates else {}
         )
-        found = self.backward(used)(**arguments)
+        found = _call_by_name(self.backward(used), arguments)
         gradients = self._of_inputs(found, given)
         for path in parameters:
             own = self.fresh.gradient(used, path)
@@ -367,10 +369,18 @@ class _Passes:
                 gradients.setdefault(path, own)
         return gradients
 
+    def _cotangents(self, w: Any, y: Any) -> list[Any]:
+        """Return the cotangents by parameter: `*douts` gets all that are left as a list."""
+        found = _split(w, y)
+        last = len(self.cotangents) - 1
+        return [*found[:last], found[last:]] if self.takes_all else found
+
     def _of_inputs(self, found: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the backward pass returns, by input; a parameter that its source names is that of the object."""
         names = [p.name for p in self.inputs if p.name in given]
         floats = [name for name in names if _is_float(given[name])]
+        if self.star is not None and names == [self.star]:
+            return {self.star: [*found] if isinstance(found, tuple | list) else [found]}
         if isinstance(found, dict):
             inside = [f"{name}.{key}" for name in names if isinstance(given[name], dict) for key in given[name]]
             known = [*names, *inside, *self.fresh.places]
@@ -596,7 +606,19 @@ def _number_by_default(parameters: Sequence[inspect.Parameter], name: str) -> An
 
 
 def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    return [p for p in inspect.signature(function).parameters.values() if p.kind in _PLAIN]
+    """Return the parameters of a function that have values of their own; `*inputs` has a list."""
+    return [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
+
+
+def _call_by_name(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+    """Call a function with arguments by name; those of `*inputs` are a list."""
+    parameters = parameters_of(function)
+    star = next((k for k, p in enumerate(parameters) if p.kind is p.VAR_POSITIONAL), None)
+    if star is None:
+        return function(**given)
+    first = [p.name for p in parameters[:star] if p.name in given]
+    rest = {name: x for name, x in given.items() if name not in first and name != parameters[star].name}
+    return function(*(given[name] for name in first), *given.get(parameters[star].name, ()), **rest)
 
 
 def _own(x: Any) -> Any:

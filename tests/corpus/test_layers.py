@@ -42,6 +42,8 @@ RIGHT = [  # file and target, the point, further options, what is compared
      "x h c Wx Wh b"),
     ("sequence:LayerNorm(3)",          X, (), "x gamma beta"),
     ("sequence:Attention(3)",          X, (), "x weights[0] weights[1] weights[2]"),
+    ("sequence:Product",               "inputs=[randn(3), randn(3)]", (), "inputs"),
+    ("sequence:Named",                 "x=randn(3), w=randn(3)", (), "x w"),
     ("sequence:Embedding([[1, 2], [3, 4], [5, 6]])", "idx=int([0, 2, 2])", (), "params[0]"),
     ("engine:loss",                    "x=[0.5, -1], w=[0.3, 0.8]", ("--engine", "Scalar"), "x w"),
     ("course:cell_forward",            "xt=randn(2,3), a_prev=randn(4,3), c_prev=randn(4,3), parameters=@point", (),
@@ -57,6 +59,7 @@ RIGHT = [  # file and target, the point, further options, what is compared
     ("course:Classifier().loss",       "X=randn(5,3), y=[0, 1, 0, 1, 1]", ("--value-and-grad",), "W"),
 ]
 WRONG = [  # file and target, the point, options, what is in the file, the mistake in its place, the mistake's entry
+    ("sequence:Product", "inputs=[randn(3), randn(3)]", (), "douts[0] * b, douts", "douts[0] * a, douts", "inputs"),
     ("dense:affine_forward", "x=randn(4,3), W=randn(3,2), b=randn(2)", (), "dout.sum(axis=0)}", "dout.mean(axis=0)}", "b"),
     ("dense:affine_forward", "x=randn(4,3), W=randn(3,3), b=randn(3)", (), "dout @ W.T, \"dW\"", "dout @ W, \"dW\"", "x"),
     ("dense:normalize",      "x=randn(4,3), gamma=randn(3), state={}", ("--backward", "normalize_bwd"), "return d - d.mean(axis=0)", "return d", "x"),

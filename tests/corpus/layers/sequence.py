@@ -101,3 +101,26 @@ class Decay:
     def backward(self, dout):
         self.dW = self.x.T @ dout + self.reg * self.W
         return dout @ self.W.T
+
+
+class Product:
+    """Inputs and cotangents by position."""
+
+    def forward(self, *inputs):
+        self.inputs = inputs
+        return inputs[0] * inputs[1]
+
+    def backward(self, *douts):
+        a, b = self.inputs
+        return douts[0] * b, douts[0] * a
+
+
+class Named:
+    """Inputs and cotangents by name alone."""
+
+    def forward(self, *, x, w):
+        self.x, self.w = x, w
+        return x * w
+
+    def backward(self, *, dout):
+        return {"x": dout * self.w, "w": dout * self.x}
