@@ -150,35 +150,51 @@ _NUMBERS = (("2", 1.4), ("0.5", 1.4), ("3", 1.9), ("4", 1.9))
 
 def factor_edits(place: Place) -> Iterator[New]:
     """Multiply or divide by a number, a name or a size, or by what a derivative often lacks: 1 - t, 1 - t**2."""
-    if not place.carries_numbers or is_factor(place) or isinstance(place.node, ast.Constant):
+    carries = place.carries_numbers or _is_reduced(place)
+    if not carries or is_factor(place) or isinstance(place.node, ast.Constant):
         return
     product, quotient = place.as_operand(ast.Mult), place.as_operand(ast.Div)
     for number, cost in _NUMBERS:
         yield "factor", cost, f"{number} * {product}", bound_by(ast.Mult)
     plain = [(term, 1.3 if term.unread else 1.9) for term in place.scope.names]
+    plain += [(term, 1.3) for term in place.scope.held]
     plain += [(term, 2.1) for term in place.scope.sizes]
     plain += [(term, 1.2 if term.unread and not shape_of(term.value) else 2.4) for term in place.scope.terms]
     for term, cost in plain:
-        if fits(term.value, place.value) and not is_trivial(term.value):
+        wider = term.unread and fits(place.value, term.value)  # an array that nothing reads, such as the cotangent
+        if (wider or fits(term.value, place.value)) and not is_trivial(term.value):
             by = grouped(term.text, term.bound, ast.Mult, right=True)
             first = not shape_of(term.value) and term.bound == ATOM
             yield "factor", cost, f"{by} * {product}" if first else f"{product} * {by}", bound_by(ast.Mult)
             yield "factor", cost + 0.1, f"{quotient} / {by}", bound_by(ast.Div)
-    for term in place.scope.names:
-        if fits(term.value, place.value) and not is_index(term.value):
-            t = term.text
+    of_f = (term for term in place.scope.terms if term.unread and shape_of(term.value))
+    for term in (*place.scope.names, *place.scope.held, *of_f):
+        if fits(term.value, place.value) and not is_index(term.value) and not is_mask(term.value):
+            t = grouped(term.text, term.bound, ast.Mult, right=True)
             usual = (
                 (1.9, f"(1 - {t})"),
                 (1.9, f"(1 - {t}**2)"),
                 (2.2, f"({t} > 0)"),
                 (2.3, f"{t} * (1 - {t})"),
                 (2.4, f"{t}**2"),
+                (2.4, f"2 * {t}"),
             )
             for cost, by in usual:
                 yield "factor", cost, f"{product} * {by}", bound_by(ast.Mult)
             yield "factor", 2.4, f"{quotient} / {t}**2", bound_by(ast.Div)
             for name in ("exp", "cos", "sin", "sign", "sqrt"):
                 yield "factor", 2.6, f"{product} * {place.scope.prefix}{name}({t})", bound_by(ast.Mult)
+
+
+def _is_reduced(place: Place) -> bool:
+    """Whether it is an array of which a method takes a sum, a mean and the like: `d` in `d.mean(axis=0)`."""
+    reduces = isinstance(place.parent, ast.Attribute) and place.parent.attr in _REDUCTIONS
+    return reduces and is_number(place.value) and shape_of(place.value) != ()
+
+
+def is_mask(x: Any) -> bool:
+    """Whether a value is an array of truth values."""
+    return str(getattr(x, "dtype", "")) == "bool"
 
 
 def is_trivial(x: Any) -> bool:

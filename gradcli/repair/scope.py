@@ -159,6 +159,7 @@ class Edit:
 
 UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda self: "unknown"})()
 _MOST_TERMS = 120  # expressions of a function that are tried as terms and factors
+_MOST_HELD = 24  # arrays of objects that are tried as factors
 _LARGEST = 100_000  # entries of a value that is looked at
 
 
@@ -203,6 +204,17 @@ class Scope:
         """The names with numbers or arrays, those that nothing reads first."""
         found = [Term(name, x, unread=name in self.unread) for name, x in self.values.items() if is_number(x)]
         return tuple(sorted(found, key=lambda term: not term.unread))
+
+    @cached_property
+    def held(self) -> tuple[Term, ...]:
+        """The arrays and numbers that objects here hold and the code does not read, such as `self.mask`, masks among them."""
+        found, own = [], {*self.around} - self.of_f
+        for name, holder in self.values.items():
+            for attribute, x in [*getattr(holder, "__dict__", {}).items()] if not callable(holder) else ():
+                text = f"{name}.{attribute}"
+                if (is_number(x) or str(getattr(x, "dtype", "")) == "bool") and shape_of(x) and text not in own:
+                    found.append(Term(text, x, unread=True))
+        return tuple(found[:_MOST_HELD])
 
     @cached_property
     def sizes(self) -> tuple[Term, ...]:

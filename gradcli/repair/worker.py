@@ -205,6 +205,7 @@ _LIBRARIES = frozenset(
         "scipy",
         "math",
         "cmath",
+        "random",
         "numba",
         "torch",
         "jax",
@@ -232,10 +233,11 @@ _STATEMENTS = (ast.Global, ast.Nonlocal, ast.Delete, ast.AsyncFunctionDef, ast.C
 _EXPRESSIONS = (ast.Await, ast.Yield, ast.YieldFrom)
 
 
-def refused(definition: ast.AST, names: Mapping[str, Any]) -> str | None:
+def refused(definition: ast.AST, names: Mapping[str, Any], *, writes_around: bool = False) -> str | None:
     """Return why a function is not run in search of a repair, as a phrase; None if it may be.
 
-    `names` are the globals of the function. Calls of numpy, scipy, math, the frameworks, of builtin functions that compute,
+    `names` are the globals of the function. With `writes_around` it may assign to what the functions around it hold, as the
+    steps of an engine do. Calls of numpy, scipy, math, the frameworks, of builtin functions that compute,
     of methods of values, and of functions of the same module are allowed.
     """
     own = _assigned(definition)
@@ -251,13 +253,23 @@ def refused(definition: ast.AST, names: Mapping[str, Any]) -> str | None:
         if isinstance(node, ast.Attribute):
             if node.attr.startswith("__") or node.attr in _REFUSED:
                 return f"it uses {node.attr}, line {node.lineno}"
-            if isinstance(node.ctx, ast.Store) and getattr(node.value, "id", None) not in own:  # a layer's own copy
+            root = _root_of(node)
+            if isinstance(node.ctx, ast.Store) and root not in own:  # a layer's own copy
+                if writes_around and root not in names:
+                    continue
                 return f"it assigns to {ast.unparse(node)}, line {node.lineno}"
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             known = node.id in own or _may_be_used(node.id, names)
             if not known:
                 return f"it uses {node.id}, line {node.lineno}"
     return None
+
+
+def _root_of(node: ast.expr) -> str | None:
+    """Return the name at which an attribute of an attribute begins: self of `self.w.grad`."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
 
 
 def _assigned(definition: ast.AST) -> set[str]:
@@ -313,11 +325,16 @@ def _claim(asked: Request, call: _Calls) -> CodeClaim:
     if not edited:
         raise _NotTried("the claim is computed by the function itself, which is never edited")
     names = _globals(file)
+    is_engine = asked.layer is not None and asked.layer.engine is not None
     for definition in own:
-        why = refused(definition, names)
+        why = refused(definition, names, writes_around=is_engine)
         if why is not None:
             raise _NotTried(f"{getattr(definition, 'name', 'the claim')} is not run in search of a repair: {why}")
-    harmless = tuple(d for d in file.definitions.values() if all(refused(r, names) is None for r in file.reached([d])))
+    harmless = tuple(
+        d
+        for d in file.definitions.values()
+        if all(refused(r, names, writes_around=is_engine) is None for r in file.reached([d]))
+    )
     around = tuple(d for d in (*own, *used) if d not in edited and d in harmless)
     return CodeClaim(file, edited, call, _in_order(asked), around, harmless)
 

@@ -314,7 +314,9 @@ class _Passes:
         if not cached and len(others) > 1 and others[-1].default is inspect.Parameter.empty:
             cached = [p for p in others[-1:] if not re.match(r"d|grad|g_|.*(_grad|_bar)$", p.name.lower())]
         self.cotangents = [p.name for p in others if p not in cached]
-        self.takes_all = bool(others) and others[-1].kind is inspect.Parameter.VAR_POSITIONAL and others[-1] not in cached
+        self.takes_all = (
+            bool(others) and others[-1].kind is inspect.Parameter.VAR_POSITIONAL and others[-1] not in cached
+        )
         self.by_default = bool(self.cotangents) and _number_by_default(others, self.cotangents[0]) == 1
         self.cache = cached[0].name if cached else None
         needed = [p.name for p in cached if p.default is p.empty]
