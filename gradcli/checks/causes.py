@@ -24,7 +24,7 @@ from gradcli.modes.screening import Limits, ScreeningResult, WrongEntry, screen
 from gradcli.modes.solver_changes import smaller_tolerances
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Finding, finding
-from gradcli.report.native import NativeReport
+from gradcli.report.native import NativeReport, Part
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, PointReport
 from gradcli.request.point import Array, Estimate, Point
 from gradcli.targets.derived import STEP, root_of
@@ -349,13 +349,16 @@ def with_causes(verified: Verified, budget: CauseBudget) -> CheckReport:
         warnings.simplefilter(
             "ignore", RuntimeWarning
         )  # of points outside the domain, and of formats that are too narrow
-        found = {number: cause(budget) for number, cause in verified.causes.items()}
-        inner = {number: cause(budget) for number, cause in verified.inner_causes.items()}
+        layer, parts = verified.report.first_wrong_layer(), list(verified.report.parts())
+        layers_first = {} if layer is None else verified.inner_causes
+        inner = {number: cause(budget) for number, cause in layers_first.items()}
+        said = None if layer is None else _in_layer(layer, inner.get(parts.index(layer)))
+        found = {number: said or cause(budget) for number, cause in verified.causes.items()}
+        inner |= {n: cause(budget) for n, cause in verified.inner_causes.items() if n not in inner}
     report = verified.report
     points = list(report.points)
     for number, diagnosis in found.items():
         points[number] = replace(points[number], diagnosis=diagnosis)
-    parts = list(report.parts())
     for number, diagnosis in inner.items():
         if diagnosis is not None and diagnosis.kind is not DiagnosisKind.UNKNOWN:
             parts[number] = replace(parts[number], message=diagnosis.message)
@@ -363,6 +366,13 @@ def with_causes(verified: Verified, budget: CauseBudget) -> CheckReport:
     if isinstance(report.native, NativeReport):
         return replace(report, native=replace(report.native, parts=tuple(parts)))
     return replace(report, layers=tuple(parts) or ABSENT)
+
+
+def _in_layer(layer: Part, diagnosis: Diagnosis | None) -> Diagnosis | None:
+    """Return the mistake of a layer as that of the network that holds it; None where no mistake is known."""
+    if diagnosis is None or diagnosis.kind is DiagnosisKind.UNKNOWN:
+        return None
+    return replace(diagnosis, message=f"in {layer.name}, {diagnosis.message}", corrected=None, layer=layer.name)
 
 
 def within_time(report: CheckReport, budget: CauseBudget) -> CheckReport:

@@ -1,7 +1,8 @@
 """The layers that a network of one's own holds, each checked alone at what it got in a run of the network."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from gradcli.checks.build import request_for, settings_of
 from gradcli.checks.causes import Cause, Verified
@@ -54,6 +55,22 @@ def with_layers(
     return replace(report, layers=tuple(part for part, _ in found) or ABSENT), causes
 
 
+def request_of_layer(request: Request, name: str, values: Mapping[str, Any] | None = None) -> Request | None:
+    """Return the check of one layer that the object holds, at what it got in a run of the object, or at other values."""
+    f = root_of(request.f)
+    if request.layer is None or not isinstance(f, PythonFunction):
+        return None
+    arguments = {key: put_together(node, request.points[0].values) for key, node in f.arguments.items()}
+    call = next((call for call in request.layer.inner_calls(arguments) if call.name == name), None)
+    return None if call is None else _request_of(call, request, values)
+
+
+def _request_of(call: InnerCall, request: Request, values: Mapping[str, Any] | None = None) -> Request:
+    given = dict(call.arguments) if values is None else dict(values)
+    located = function_at(call.layer, call.name, [given], LocateOptions(request.seed))
+    return replace(request_for(located, None, settings_of(Options(seed=request.seed))), layer=None)
+
+
 def _alone(call: InnerCall, request: Request, verify: Callable[[Request], Verified]) -> tuple[Part, Cause | None]:
     """Return the verdict on one layer, with the line of its backward pass, and how the cause is looked for if it is wrong."""
     at = place_of(call.backward)
@@ -61,9 +78,7 @@ def _alone(call: InnerCall, request: Request, verify: Callable[[Request], Verifi
     if at is not None:
         part = replace(part, file=at.file, line=at.line, source=at.source)
     try:
-        located = function_at(call.layer, call.name, [dict(call.arguments)], LocateOptions(request.seed))
-        alone = request_for(located, None, settings_of(Options(seed=request.seed)))
-        verified = verify(replace(alone, layer=None))
+        verified = verify(_request_of(call, request))
     except GradcliError as error:
         return replace(part, message=error.what), None
     report = verified.report

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.checks.build import CheckOptions, lengths_at
+from gradcli.checks.own_layers import request_of_layer
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import CauseBudget
 from gradcli.errors import GradcliError
@@ -86,10 +87,14 @@ def repaired(
         if in_a_notebook and editable:
             found = replace(found, why=found.why or _IN_A_NOTEBOOK)
     else:
-        points = points_of(request, at, names) if editable else []
-        points = points if len(points) > 1 else []
-        found = _in_a_process(Wanted(ask, options, tuple(points), "", budget.left, budget.seconds, otherwise), budget)
-        found = replace(found, why=found.why or ("" if points or not editable else _NO_POINTS))
+        wanted = Wanted(ask, options, (), "", budget.left, budget.seconds, otherwise)
+        found = _of_layer(diagnosis.layer, request, wanted, budget) if isinstance(diagnosis.layer, str) else Found()
+        if not found.repairs:
+            diagnosis = replace(diagnosis, layer=ABSENT)
+            points = points_of(request, at, names) if editable else []
+            points = points if len(points) > 1 else []
+            found = _in_a_process(replace(wanted, points=tuple(points), calls=budget.left), budget)
+            found = replace(found, why=found.why or ("" if points or not editable else _NO_POINTS))
     points_ = list(report.points)
     if editable:
         diagnosis = _with(diagnosis, found, isinstance(claim, ClaimedExpressions))
@@ -97,6 +102,21 @@ def repaired(
         diagnosis = replace(diagnosis, closed_form=dict(found.closed_form), closed_form_shapes=found.shapes)
     points_[number] = replace(point, diagnosis=diagnosis)
     return replace(report, points=tuple(points_))
+
+
+def _of_layer(name: str, request: Request, wanted: Wanted, budget: CauseBudget) -> Found:
+    """Return the edits that make one layer of a network right alone: the claim may have mistakes in others, too."""
+    try:
+        alone = request_of_layer(request, name)
+    except GradcliError:
+        return Found()
+    if alone is None or alone.claim is None:
+        return Found()
+    names = tuple(each for each in (alone.claim.names or alone.wrt) if each in alone.wrt)
+    points = points_of(alone, alone.points[0], names)
+    if len(points) < 2:
+        return Found()
+    return _in_a_process(replace(wanted, points=tuple(points), layer=name), budget)
 
 
 # A claim that is an expression, as text that can be edited: an expression is data, so that it is evaluated here.

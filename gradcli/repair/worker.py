@@ -18,9 +18,10 @@ import numpy as np
 
 from gradcli.checks.build import CheckOptions, request
 from gradcli.checks.check import in_turn
+from gradcli.checks.own_layers import request_of_layer
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import CauseBudget
-from gradcli.errors import BadClaim, GradcliError
+from gradcli.errors import BadClaim, BadTarget, GradcliError
 from gradcli.modes.claim import ClaimedFunction
 from gradcli.process.process import die_with
 from gradcli.process.workers import LENGTH
@@ -56,6 +57,16 @@ class Wanted:
     calls: int  # of the claim, that the search may take
     seconds: float  # of processor time, beside those that it takes to start
     otherwise: Otherwise
+    layer: str = ""  # of a network, that is repaired alone
+
+    def request(self, values: Mapping[str, Any] | None = None) -> Request:
+        """Return what is checked, made anew, at the given point or at other values. Raises BadTarget without such a layer."""
+        if not self.layer:
+            return request(self.ask, self.options, values)
+        found = request_of_layer(request(self.ask, self.options), self.layer, values)
+        if found is None:
+            raise BadTarget(f"{self.ask.target} holds no {self.layer} now")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +109,14 @@ def _found(wanted: Wanted) -> Found:
         setattr(np, name, _filled(getattr(np, name)))
     calls = _Calls(list(wanted.points))
     try:
-        asked = request(wanted.ask, wanted.options)
+        asked = wanted.request()
     except Exception as error:  # what the user's module raises when it is loaded again
         return Found(why=f"the claim cannot be loaded again: {type(error).__name__}: {error}")
     call_python_code()
     asked = in_turn(asked) or asked
     here = Path.cwd()
     found = _edited(asked, calls, wanted, here) if wanted.points else Found()
-    if found.repairs:
+    if found.repairs or wanted.layer:
         return found
     _limit(wanted.empty, wanted.seconds)
     try:
@@ -132,8 +143,8 @@ def _edited(asked: Request, calls: "_Calls", wanted: Wanted, here: Path) -> Foun
     @functools.cache
     def further() -> list[Right]:
         with contextlib.chdir(here):
-            found = further_points_of(asked, wanted.points, functools.partial(request, wanted.ask, wanted.options))
-            calls.add(found, functools.partial(request, wanted.ask, wanted.options))
+            found = further_points_of(asked, wanted.points, wanted.request)
+            calls.add(found, wanted.request)
         claim.__dict__.pop("_live", None)  # a claim of another size may have functions of its own
         return found
 

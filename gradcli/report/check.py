@@ -269,7 +269,8 @@ def _edit_blocks(d: Diagnosis) -> list[Block]:
     these, make = ("These edits", "make") if len(d.edits) > 1 else ("This edit", "makes")
     where = "" if isinstance(d.replacement, str) or d.patch is None else f" of {d.patch.split()[1].removeprefix('a/')}"
     at = f"{where}, line {', '.join(str(e.line) for e in d.edits)}" if where else ""
-    says = f"{these}{at} {make} the claim right here and at the other points that were tried:"
+    what = d.layer if isinstance(d.layer, str) else "the claim"
+    says = f"{these}{at} {make} {what} right here and at the other points that were tried:"
     return [Paragraph((Piece("Repair: ", "strong"), Piece(says))), Code("\n".join(edit_lines(d.edits)), "diff")]
 
 

@@ -175,6 +175,7 @@ class Diagnosis:
     closed_form  The right gradient by each wrong input as code, where there is no patch or replacement and a closed form
                was found: an expression, or a function in the language of f.
     closed_form_shapes  The sizes that an expression in `closed_form` names, as --shapes takes them.
+    layer      The layer of a network that has the mistake, and that the edit makes right.
     """
 
     kind: DiagnosisKind
@@ -191,6 +192,7 @@ class Diagnosis:
     right_here_only: tuple[SourceEdit, ...] | Absent = ABSENT
     closed_form: dict[str, str] | Absent = ABSENT
     closed_form_shapes: str | Absent = ABSENT
+    layer: str | Absent = ABSENT
 
 
 @dataclass(frozen=True, slots=True)

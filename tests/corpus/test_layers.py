@@ -216,6 +216,21 @@ def test_the_first_wrong_layer_of_a_network_is_named(
     assert ("No layer is wrong where it is called first" in shown) == (bool(code) and first is None)
 
 
+@pytest.mark.repairs
+@pytest.mark.slow
+def test_of_several_wrong_layers_the_first_is_repaired(
+    gradcli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = (HERE / "network.py").read_text().replace("dout.sum(axis=0)}", "dout.mean(axis=0)}", 1)
+    (tmp_path / "network.py").write_text(source.replace("dout * self.gamma", "dout"))
+    monkeypatch.chdir(tmp_path)
+    found = gradcli(*asked("network:Net", NET, (), tmp_path), "--json").json["points"][0]["diagnosis"]
+    assert found["layer"] == "layers[2] (Dense)" and found["message"].startswith("in layers[2] (Dense), a factor 5")
+    assert "-    " in found["patch"] and "mean" in re.findall(r"^-(?!--)(.*)$", found["patch"], re.MULTILINE)[0]
+    shown = " ".join(gradcli(*asked("network:Net", NET, (), tmp_path)).stdout.split())
+    assert "makes layers[2] (Dense) right here" in shown
+
+
 @pytest.mark.parametrize(
     ("code", "mistake", "departs"),
     [
