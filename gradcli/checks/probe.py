@@ -73,7 +73,8 @@ class LocateOptions:
     sizes to numbers. If `separate_points`, each string of a point is a point of its own. The point of an expression may name
     objects of the module of `points_of`, a Python target. Drawn inputs have what is assumed of them. `backward` names the
     backward pass of a function that returns a cache; with `finds_partner`, as no claim is given, it is looked for beside it.
-    `engine` is the class whose objects stand for numbers, or with `engine_arrays` for arrays.
+    `held` says where an object keeps the gradient of a parameter. `engine` is the class whose objects stand for
+    numbers, or with `engine_arrays` for arrays.
     """
 
     seed: int = 0
@@ -91,6 +92,7 @@ class LocateOptions:
     engine: str | Callable[..., Any] | None = None
     engine_arrays: bool = False
     finds_partner: bool = False
+    held: tuple[tuple[str, str], ...] = ()
 
 
 AS_GIVEN = LocateOptions()
@@ -112,8 +114,8 @@ def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> L
         return replace(found, sizes=options.sizes)
     _meant_as_python(text)
     refuse_options(options.framework_options)
-    if options.pick is not None:
-        flag = "--value-and-grad" if options.pick.pair else "--pick"
+    if options.pick is not None or options.held:
+        flag = "--value-and-grad" if options.pick is not None and options.pick.pair else "--pick"
         raise BadOption(f"{flag} is for Python functions", do=f"an expression has one value: drop {flag}")
     points = read(at, options.seed, options.sizes, options.separate_points, options.points_of)
     return expression_at(text, points, options)
@@ -193,6 +195,8 @@ def function_at(
             layer = layer_of(function, text, backward, finds_partner=options.finds_partner)
         if layer is not None:
             named = [named_arguments(layer.function, point) for point in given]
+            if options.held:
+                layer.fresh.keep_gradients(options.held)
             if layer.passes is not None:
                 layer.passes.look_at(layer, _first_arguments(layer.function, text, named, options, typed))
             given = [layer.completed(point) for point in named]
@@ -202,6 +206,11 @@ def function_at(
                 found = _also_at(found, layer.completed({**named[0], **others}), layer, text, options, typed)
             own = None if layer.kind is None or layer.claim is None else (layer.kind, layer.claim)
             return replace(found, own_claim=own, layer=layer, notices=(*found.notices, *layer.notices))
+        if options.held:
+            raise BadOption(
+                f"{text} is no layer: it keeps no gradients of parameters",
+                do="--pick value=...,grad=... takes parts of its result",
+            )
         made = component_of(function, text)
         if made is None:
             return _at_points(function, text, given, options, typed, module)

@@ -67,7 +67,8 @@ def statement_edits(statement: ast.stmt, text: Text, scope: Scope | None, alone:
     between = text.span(target)[1], text.span(statement.value)[0]
     own = next((sign for sign in reversed(_UPDATES) if sign in text.text[slice(*between)]), "=")
     start = text.text.index(own, between[0])
-    there = isinstance(target, ast.Name) and scope is not None and is_number(scope.values.get(target.id))
+    has_value = isinstance(target, ast.Name | ast.Attribute) and scope is not None
+    there = has_value and scope is not None and is_number(scope.value(text.piece(target)))
     known = isinstance(statement, ast.AugAssign) or isinstance(target, ast.Subscript)
     reads_itself = own == "=" and text.piece(target) in {text.piece(node) for node, _ in expressions(statement.value)}
     for sign in _TWINS[own] if (known or there) and not reads_itself else ():  # nobody writes h += h - a

@@ -202,10 +202,15 @@ def kinds(flag: str, text: str | Sequence[str]) -> frozenset[str]:
 
 
 def pick(flag: str, given: "str | Mapping[str, int | str] | Pick | None") -> Pick | None:
-    """Return the parts in `value=2,grad=1` or `value=loss,grad=dw`; without a value, it is part 0. Raises BadOption."""
+    """Return the parts in `value=2,grad=1` or `value=loss,grad=dw`; without a value, it is part 0.
+
+    Other names are those of an object's parameters: `W=dw,b=grads[1]`. Raises BadOption.
+    """
     if given is None or isinstance(given, Pick):
         return given
     named = list(given.items()) if isinstance(given, Mapping) else [_part(flag, word) for word in words_of(given)]
+    if named and all(name not in _PARTS for name, _ in named):
+        return Pick(held=tuple((name, str(part)) for name, part in named))
     parts = {name: _position(part) for name, part in named}
     do = f"write {flag} grad=1, {flag} value=2,grad=1 or {flag} value=loss,grad=dw"
     if "grad" not in parts or set(parts) - set(_PARTS) or len(parts) < len(named):
@@ -223,7 +228,7 @@ def pick(flag: str, given: "str | Mapping[str, int | str] | Pick | None") -> Pic
 def _part(flag: str, word: str) -> tuple[str, str]:
     name, _, part = word.partition("=")
     name, part = name.strip(), part.strip().strip("'\"")
-    if not part or name not in _PARTS or not part.isprintable():
+    if not part or not name or not part.isprintable():
         raise BadOption(f"{flag} takes value=... and grad=..., not '{word}'", do=f"write {flag} value=2,grad=1")
     return name, part
 

@@ -164,7 +164,8 @@ class Options:
     pick: Pick | None = row(
         "--pick", "PARTS",
         "The target returns its value and its gradient among others: grad=1, value=2,grad=1 by position, "
-        "value=loss,grad=dw by key.", on=CLAIMS, group=CLAIM, read=pick, write=lambda found: [found.text], take=pick)
+        "value=loss,grad=dw by key. Of a layer, where it keeps gradients: W=dw,b=grads[1].",
+        on=CLAIMS, group=CLAIM, read=pick, write=lambda found: [found.text], take=pick)
     require_claim: bool = row(
         "--require-claim", "", "Without a claim, exit with status 2.",
         on=CLAIMS, group=CLAIM, default=False, kind=bool, write=flag_alone)
@@ -382,7 +383,12 @@ class Options:
         """Which parts of the target's result are its value and its gradient, None if it returns no gradient."""
         if self.pick is not None and self.value_and_grad:
             raise BadOption("--value-and-grad and --pick both say what the target returns", do="drop --value-and-grad")
-        return PAIR if self.value_and_grad else self.pick
+        return PAIR if self.value_and_grad else None if self.held else self.pick
+
+    @property
+    def held(self) -> tuple[tuple[str, str], ...]:
+        """Where an object keeps the gradients of its parameters, by the name of each, where that is said."""
+        return () if self.pick is None else self.pick.held
 
     @property
     def looks_at_hard_points(self) -> bool:

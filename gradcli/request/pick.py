@@ -12,16 +12,20 @@ Part = int | str  # a position in a tuple, or a key
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """The parts of a result, each by its position in a tuple or by its key; with `pair`, the tuple has two parts."""
+    """The parts of a result, each by its position in a tuple or by its key; with `pair`, the tuple has two parts.
+
+    With `held` they are no parts of a result: it says where an object keeps the gradient of each parameter, `W` in `dw`.
+    """
 
     value: Part = 0
     grad: Part = 1
     pair: bool = False
+    held: tuple[tuple[str, str], ...] = ()
 
     @property
     def text(self) -> str:
         """How the option is written."""
-        return f"value={self.value},grad={self.grad}"
+        return ",".join(f"{a}={b}" for a, b in self.held or (("value", self.value), ("grad", self.grad)))
 
     @property
     def named(self) -> str:

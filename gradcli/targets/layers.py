@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.errors import BadClaim, BadTarget
+from gradcli.errors import BadClaim, BadOption, BadTarget
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, backward_names
 from gradcli.targets.facts import Notice
 from gradcli.targets.loading import running
@@ -35,6 +35,7 @@ _HOLDERS = ("params", "parameters", "weights")
 _GRADIENTS = ("grads", "gradients", "grad", "dparams", "derivatives")
 _SPELLED = ("d{}", "{}_grad", "grad_{}", "g{}", "d_{}", "grad{}", "{}_gradient", "gradient_{}", "{}grad")
 PARAMETERS = "object_parameters"  # the argument that holds the parameters of an object
+_STEP = re.compile(r"\w+|\[[^\]]*\]")  # of where a gradient is kept: grads, [1]
 _DEEPEST = 4  # objects within objects in which parameters are looked for
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -55,6 +56,7 @@ class Fresh:
         self.held, self.text = held, text
         self._states = random.getstate(), np.random.get_state()
         self.places: dict[str, tuple[_Place, np.ndarray]] = {}
+        self.named: dict[str, str] = {}  # where gradients are kept, as the user says
         self.last: Any = None  # the copy that was made last
         if held is not None:
             found = [(path, place, part) for path, place, part in _held(held) if _is_parameter(part)]
@@ -84,8 +86,27 @@ class Fresh:
             do = "each evaluation needs the object as it was: leave out what cannot be copied, such as a lock or a file"
             raise BadTarget(says, do=do) from error
 
+    def keep_gradients(self, named: Iterable[tuple[str, str]]) -> None:
+        """Take the gradients of parameters from where the user says that they are kept. Raises BadOption."""
+        for path, where in named:
+            if path not in self.places:
+                names = ", ".join(self.places) or "none"
+                raise BadOption(
+                    f"{self.text} holds no parameter '{path}', which --pick names", do=f"its parameters: {names}"
+                )
+            self.named[path] = where
+
     def gradient(self, used: Any, path: str) -> Any:
-        """Return the gradient that an object holds beside a parameter, or None."""
+        """Return the gradient that an object holds beside a parameter, or where the user says; None if there is none."""
+        if path in self.named:
+            found = used
+            for step in _STEP.findall(self.named[path]):
+                key = step.strip("[]'\"")
+                try:
+                    found = found[int(key) if key.isdigit() else key] if step.startswith("[") else getattr(found, key)
+                except (AttributeError, LookupError, TypeError):
+                    return None
+            return found
         place, array = self.places[path]
         owner = used
         for step in place.steps:
@@ -419,6 +440,11 @@ class _Passes:
             found = self.pulled(given, candidates, w, rates)
             twice = self.pulled(given, candidates, 2.0 * w, rates) if self.cotangents else found
         lacking = {path for path in candidates if found.get(path) is None}
+        if absent := sorted(lacking & self.fresh.named.keys()):
+            says = f"after its backward pass {self.text} has nothing at {self.fresh.named[absent[0]]}"
+            raise BadOption(
+                f"{says}, where --pick has the gradient of {absent[0]}", do="name what it has: W=dw,b=grads[1]"
+            )
         named = {path for path in lacking if self.fresh.places[path][0].holder in _HOLDERS}  # the verdict lists these
         layer.parameters = {path: np.array(x) for path, x in candidates.items() if path in named or path not in lacking}
         if others := sorted(path for path in lacking - named if not _is_kept_gradient(path, self.fresh.places)):

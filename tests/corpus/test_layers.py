@@ -58,6 +58,31 @@ RIGHT = [  # file and target, the point, further options, what is compared
     ("network:Ridge(2)",               "w=randn(3), X=randn(4,3), y=randn(4)", ("--wrt", "w"), "w"),
     ("course:Classifier().loss",       "X=randn(5,3), y=[0, 1, 0, 1, 1]", ("--value-and-grad",), "W"),
 ]
+KEPT = """import numpy as np
+class Odd:
+    def __init__(self):
+        self.W, self.b, self.store = np.ones((3, 2)), np.ones(2), [0, None]
+    def forward(self, x):
+        self.x = x
+        return x @ self.W + self.b
+    def backward(self, dout):
+        self.delta, self.store[1] = self.x.T @ dout, dout.mean(axis=0)
+        return dout @ self.W.T
+"""
+PICKS = [("W=delta, b=store[1]", 1, "a factor 4 too small"), ("W=delta", 0, "PASS"), ("W=d", 2, "has nothing at d"),
+         ("V=delta", 2, "its parameters: W, b")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("picked", "status", "said"), PICKS)
+def test_gradients_under_other_names_are_named(
+    gradcli: Callable[..., Any], tmp_path: Path, picked: str, status: int, said: str
+) -> None:
+    (tmp_path / "odd.py").write_text(KEPT)
+    ran = gradcli("check", f"{tmp_path}/odd.py:Odd", "--at", X, "--pick", picked, *QUICK)
+    assert ran.exit_status == status
+    assert said in " ".join((ran.stdout + ran.stderr).split())
+
+
 WRONG = [  # file and target, the point, options, what is in the file, the mistake in its place, the mistake's entry
     ("sequence:Product", "inputs=[randn(3), randn(3)]", (), "douts[0] * b, douts", "douts[0] * a, douts", "inputs"),
     ("dense:affine_forward", "x=randn(4,3), W=randn(3,2), b=randn(2)", (), "dout.sum(axis=0)}", "dout.mean(axis=0)}", "b"),

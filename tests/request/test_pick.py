@@ -105,7 +105,7 @@ def test_a_gradient_in_the_structure_of_the_input(gradcli: Callable[..., Any], t
     ("parts", "said"),
     [
         ("", "takes value=... and grad=..."), ("value=1", "each once"), ("grad", "not 'grad'"), ("grad=", "not 'grad='"),
-        ("grad=1,grad=2", "each once"), ("grad=1,other=2", "not 'other=2'"), ("grad=dw", "not the value"),
+        ("grad=1,grad=2", "each once"), ("grad=1,other=2", "not 'grad=1,other=2'"), ("grad=dw", "not the value"),
         ("value=1,grad=1", "part 1 as the value and as the gradient"), ("grad=0", "part 0"), ("0,1", "not '0'"),
         ("grad=a\tb", "not 'grad=a\tb'"),
     ],
