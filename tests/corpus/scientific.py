@@ -102,6 +102,11 @@ def splines_at_places(t):
     return total + w(ip.PchipInterpolator(T, Y)(t)) + w(ip.make_interp_spline(T, Y)(t)) + w(np.interp(t, T, Y))
 
 
+def splines_along_an_axis(y, t):
+    """Splines of several rows, along the axis between two others, at a table of places."""
+    return w(ip.CubicSpline(T, y, axis=1)(t)) + w(ip.PchipInterpolator(T, y, axis=1)(t))
+
+
 def grids(values, places):
     own = ip.RegularGridInterpolator((T, T[:3]), values)
     return w(own(places)) + w(GRID(places + 1)) + w(ip.interpn((T, T[:3]), values, places))
@@ -161,6 +166,10 @@ POINTS = {
     splines_of_fitpack: {"y": Y, "t": PLACES + 0.07},
     radial_functions: {"d": IMAGE[:, :2] ** 2, "places": IMAGE[:3] + 0.2},
     splines_at_places: {"t": PLACES},
+    splines_along_an_axis: {
+        "y": np.sin(np.arange(4.0 * len(T))).reshape(2, len(T), 2),
+        "t": np.array([[0.25, 1.2], [2.1, 0.7]]),
+    },
     grids: {"values": np.outer(Y, Y[:3]), "places": np.array([[0.25, 0.7], [1.2, 0.9]])},
     sparse_products: {"x": PLACES},
     kernel_of_distances: {"x": IMAGE, "length": 0.7},
