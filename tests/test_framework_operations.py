@@ -1,9 +1,13 @@
 """What rows of the frameworks compute by numpy alone: positions of padded arrays, of windows and blocks, orders of pivots."""
 
+from typing import Any
+
 import numpy as np
+import pytest
 import scipy.linalg
 
 from gradcli.checks.build import settings_of
+from gradcli.errors import BadOption
 from gradcli.frameworks.framework import FrameworkOptions
 from gradcli.frameworks.ops.indexing import blocks, padded, windowed
 from gradcli.frameworks.ops.matrices import permutation, pivots
@@ -62,3 +66,14 @@ def test_each_option_of_a_framework_is_passed_on() -> None:
     names = {"compile": "compiles", "localise": "localises"}
     found = settings_of(Options(**GIVEN)).framework_options  # type: ignore[arg-type]
     assert found == FrameworkOptions(**{names.get(name, name): x for name, x in GIVEN.items()})  # type: ignore[arg-type]
+
+
+UNKNOWN = [("expect", frozenset({"stopgradient"})), ("same_as", frozenset({"eagre"})), ("framework", "troch"), ("dtype", "float33"),
+           ("autocast", "float64")]  # fmt: skip
+
+
+@for_rows(("name", "given"), UNKNOWN)
+def test_a_word_that_is_not_known_is_refused(name: str, given: Any) -> None:
+    word = given if isinstance(given, str) else min(given)
+    with pytest.raises(BadOption, match=f"does not know '?{word}"):
+        settings_of(Options(**{name: given}))
