@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcli.arithmetic.perturbed_run import SIZE, Shake, resolved, shaken
 from gradcli.arithmetic.program import Program
-from gradcli.arithmetic.tape import Line
+from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.errors import GradcliError, NotSupported, OutOfTime, Undecided
 from gradcli.modes.jacobians import directions, stacked
 from gradcli.modes.recording import Recording
@@ -30,6 +30,8 @@ _INPUTS, _INPUT_RUNS, _INPUT_ULPS = 0x1E57, 3, (64, 1024)  # a seed, runs, and b
 _SMALL = 2.0**-10  # times an ulp of the largest entry: smaller errors do not count, wherever they are
 FORMAT_RUNS = 16  # sweeps with random roundings of a narrow format, from which typical errors are estimated
 _SOLVER_RUNS, _SOLVER_SAFETY = 8, 3.0  # sweeps with shaken solutions, and how much more than they show may happen
+_VIEWS = frozenset({"reshape", "transpose", "broadcast_to", "getitem", "positive"})
+_NO_CHANGE = 1e-9  # of the largest slope: a gradient that does not depend on a value changes by rounding alone
 _MANY = 1000  # entries: among so many, one run shows the typical change
 _SAMPLE = 1000  # entries: a sample of so many shows the typical change
 
@@ -67,9 +69,12 @@ def rounding_of(q: Recording, kernels: bool) -> RoundingError:
 def _of_operations(q: Recording, kernels: bool) -> RoundingError:
     radii = _by_balls(q, kernels)
     known = not factored(q.lines)
-    if radii is not None and known and not any(np.any(wide) for wide in _wide(q, radii)):
-        return RoundingError(_bounds(q, radii), True)
     try:
+        if radii is not None and known and not any(np.any(wide) for wide in _wide(q, radii)):
+            shift = None if kernels else _with_constant_shifts(q)
+            if shift is not None:
+                radii = [np.maximum(r, m / SIZE) for r, m in zip(radii, _changes(q, shift, kernels), strict=True)]
+            return RoundingError(_bounds(q, radii), True)
         moved = by_shaking(q, kernels)
     except Undecided as error:
         if radii is not None and known:
@@ -201,9 +206,20 @@ def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> 
     if size(q.value) > sum(size(x) for x in q.xs) or not all(map(is_plain, program.tape.values)):
         most = max(8.0, *rough.values(), 0.0)
         return [most * EPS * np.sqrt(len(program.lines)) * np.abs(q.slopes[name]) for name in q.wrt]
-    runs = 1 if q.entries >= _MANY else next((n for limit, n in _RUNS if q.work < limit), 1)
-    moved: list[Array] = [] if program.moves else [np.zeros(shape(q.slopes[name])) for name in q.wrt]
-    for run in range(runs if program.moves else 0):
+    moved = _changes(q, program, kernels, rough)
+    other = None if kernels else _with_constant_shifts(q)
+    if other is not None:
+        moved = [np.maximum(a, b) for a, b in zip(moved, _changes(q, other, kernels, rough), strict=True)]
+    least = EPS / SAFETY * _largest(q)  # a slope that is zero in our order of operations may not be in another
+    return [_granted(m, q.slopes[name], least) for m, name in zip(moved, q.wrt, strict=True)]
+
+
+def _changes(q: Recording, program: Program, kernels: bool, rough: Mapping[str, float] = {}) -> list[Array]:
+    """Return the largest change of each entry in shaken runs of a program."""
+    if not program.moves:
+        return [np.zeros(shape(q.slopes[name])) for name in q.wrt]
+    moved: list[Array] = []
+    for run in range(1 if q.entries >= _MANY else next((n for limit, n in _RUNS if q.work < limit), 1)):
         looser = {name: Shake(q.seed + run, ulps) for name, ulps in rough.items()}
         slopes = _slopes_of(q, partial(shaken, program, Shake(q.seed + run), kernels, looser))
         for k, name in enumerate(q.wrt):
@@ -213,8 +229,40 @@ def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> 
                 moved.append(found)
             else:
                 moved[k] = np.maximum(moved[k], found)
-    least = EPS / SAFETY * _largest(q)  # a slope that is zero in our order of operations may not be in another
-    return [_granted(m, q.slopes[name], least) for m, name in zip(moved, q.wrt, strict=True)]
+    return moved
+
+
+def _with_constant_shifts(q: Recording) -> Program | None:
+    """Return the program with the largest entries that are subtracted from their own array as constants.
+
+    So a textbook differentiates a softmax, where nothing depends on the shift. Its roundings differ: the slope of an entry
+    near 1 is a difference there, and through the shift it is a sum of the small slopes of the others. None where there is no
+    shift, or where the gradient depends on it.
+    """
+    shifts = set[int]()
+    of: dict[int, tuple[int, Any]] = {}  # by slot: the line of the largest entry, and what its array is a view of
+    array: dict[int, Any] = {}  # by slot: what it is a view of
+    for k, (primitive, slots, _, _, params, _) in enumerate(q.recording.lines):
+        word = "" if primitive is None else primitive.name
+        first = array.get(slots[0], slots[0]) if slots else CONSTANT
+        if word == "max" and first != CONSTANT:
+            of[k] = k, first
+        elif word == "subtract" and slots[1] in of and of[slots[1]][1] == first:
+            shifts.add(of[slots[1]][0])
+        elif word in _VIEWS:
+            array[k] = (first, str(params)) if word == "getitem" else first
+            if slots[0] in of:
+                of[k] = of[slots[0]]
+    if not shifts or not q.recording.moves:
+        return None
+    lines = q.recording.lines
+    found = q.recording.with_lines({k: (None, (), (), lines[k][3], None, lines[k][5]) for k in shifts})
+    exact, moved = _slopes_of(q, lambda: found), _slopes_of(q, partial(shaken, found, Shake(q.seed), kernels=False))
+    for x, y, name in zip(exact, moved, q.wrt, strict=True):
+        noise = float(np.max(np.abs(x - y), initial=0.0))
+        if not np.all(np.abs(x - q.slopes[name]) <= _NO_CHANGE * _largest(q) + noise):
+            return None
+    return found
 
 
 def at_least(typical: Array, right: Array, eps: float) -> Array:
