@@ -239,14 +239,16 @@ def _with_constant_shifts(q: Recording) -> Program | None:
     near 1 is a difference there, and through the shift it is a sum of the small slopes of the others. None where there is no
     shift, or where the gradient depends on it.
     """
+    constants: dict[int, Line] = {}  # by line: the largest entry as a constant
     shifts = set[int]()
     of: dict[int, tuple[int, Any]] = {}  # by slot: the line of the largest entry, and what its array is a view of
     array: dict[int, Any] = {}  # by slot: what it is a view of
-    for k, (primitive, slots, _, _, params, _) in enumerate(q.recording.lines):
+    for k, (primitive, slots, _, y, params, position) in enumerate(q.recording.lines):
         word = "" if primitive is None else primitive.name
         first = array.get(slots[0], slots[0]) if slots else CONSTANT
         if word == "max" and first != CONSTANT:
             of[k] = k, first
+            constants[k] = None, (), (), y, None, position
         elif word == "subtract" and slots[1] in of and of[slots[1]][1] == first:
             shifts.add(of[slots[1]][0])
         elif word in _VIEWS:
@@ -255,8 +257,7 @@ def _with_constant_shifts(q: Recording) -> Program | None:
                 of[k] = of[slots[0]]
     if not shifts or not q.recording.moves:
         return None
-    lines = q.recording.lines
-    found = q.recording.with_lines({k: (None, (), (), lines[k][3], None, lines[k][5]) for k in shifts})
+    found = q.recording.with_lines({k: constants[k] for k in shifts})
     exact, moved = _slopes_of(q, lambda: found), _slopes_of(q, partial(shaken, found, Shake(q.seed), kernels=False))
     for x, y, name in zip(exact, moved, q.wrt, strict=True):
         noise = float(np.max(np.abs(x - y), initial=0.0))
