@@ -79,6 +79,26 @@ class Loss:
         return 2 * self.d / self.d.size
 
 
+class Softmax:
+    def forward(self, x):
+        e = np.exp(x - x.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    def backward(self, dout):
+        return dout
+
+
+class Entropy:
+    def forward(self, p, t):
+        self.p, self.t = p, t
+        return -np.log(p[np.arange(len(t)), t]).mean()
+
+    def backward(self):
+        d = self.p.copy()
+        d[np.arange(len(self.t)), self.t] -= 1
+        return d / len(self.t)
+
+
 class Net:
     def __init__(self):
         self.params = {"W": np.random.randn(3, 2)}
@@ -160,6 +180,14 @@ def mixed(m: ModuleType) -> None:
         net[0].W -= 0.1 * net[0].dW
 
 
+def fused(m: ModuleType) -> None:
+    """A softmax that leaves its slope to the loss after it."""
+    softmax, loss, t = m.Softmax(), m.Entropy(), np.array([0, 1, 2, 1])
+    for _ in range(4):
+        loss.forward(softmax.forward(X), t)
+        softmax.backward(loss.backward())
+
+
 def both(m: ModuleType) -> None:
     net = m.Both()
     net.loss(X)
@@ -175,6 +203,8 @@ USES = {  # what a program does, and the gradients that it used: the calls, and 
         mixed, {"Dense.backward": (20, "pass"), "Drop.backward": (20, "pass"), "Loss.backward": (20, "pass")}
     ),
     "one layer at two places": (twice, {"Dense.backward": (6, "fail"), "Square.backward": (3, "pass")}),
+    "two that are right together": (fused, {"Softmax.backward": (4, "pass"), "Entropy.backward": (4, "pass")}),
+    "one of two alone": (lambda m: step(m.Softmax(), X), {"Softmax.backward": (1, "fail")}),
     "a pair with a cache": (affine, {"scale_backward": (1, "pass")}),
     "a wrong pair, by name": (cubed, {"shift_backward": (1, "fail")}),
     "a gradient beside the loss": (lambda m: m.Net().gradient(X, T), {"Net.gradient": (1, "fail")}),
