@@ -78,7 +78,13 @@ class Pieces:
         return first is not None and _have_one_limit(first, (recorded, recorded), room)
 
     def look_towards(self, wanted: Array) -> Array:
-        """Search for pieces in the direction of the claim, and return the convex combination nearest to the claim."""
+        """Search for pieces in the direction of the claim, and return the convex combination nearest to the claim.
+
+        First for the piece that a claim takes which passes a gradient on to one of several tied entries.
+        """
+        chosen = np.where(wanted != 0, 1.0, 0.0)
+        for d in (chosen, -chosen):
+            self._add(d + 0.05 * self.rng.uniform(-1.0, 1.0, d.shape))
         nearest = _nearest(self.found, wanted, self.slopes())
         for _ in range(_ROUNDS):
             slopes = self.slopes()

@@ -216,3 +216,19 @@ def test_a_claim_for_some_of_the_inputs_alone_has_no_hull() -> None:
     found = locate("max(x, y)", ["x=1, y=1"])
     q = Question(found.f, found.points[0], found.wrt)
     assert hull(q, Estimate({"x": np.float64(1)}, {"x": np.float64(0)})) is None
+
+
+def test_one_of_several_tied_entries_is_a_subgradient_also_of_many_windows() -> None:
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=(12, 4))
+    x = np.maximum(rng.normal(size=(12, 4)), 0) * (rng.random((12, 4)) > 0.5)
+
+    def first(x: Any) -> Any:
+        out = np.zeros_like(x)
+        np.put_along_axis(out, x.argmax(axis=1)[:, None], w[:, :1], 1)
+        return out
+
+    f = lambda x: (x.max(axis=1) * w[:, 0]).sum()
+    assert gradcli.check(f, {"x": x}, grad=first).headline == "PASS (a subgradient at a kink)"
+    every = lambda x: (x == x.max(axis=1, keepdims=True)) * w[:, :1]
+    assert gradcli.check(f, {"x": x}, grad=every).verdict == "inconclusive"
