@@ -74,6 +74,8 @@ class _Watch:
     def wait_for(self, known_by: Any, call: LayerCall | None, value: Any) -> None:
         """Wait for the backward pass of a forward pass that has ended."""
         key = id(known_by)
+        if call is None and key not in self._opened:
+            return
         if key in self._closed:
             self._closed.discard(key)
             self._opened.pop(key, None)
@@ -92,8 +94,10 @@ class _Watch:
 
     def close(self, known_by: Any, cotangents: tuple[Any, ...] = ()) -> _Open | None:
         """Return the last forward pass that is open, if it is kept and its value has the shape of a cotangent."""
-        self._closed.add(id(known_by))
         stack = self._opened.get(id(known_by))
+        if stack is None:
+            return None
+        self._closed.add(id(known_by))
         opened = stack.pop() if stack else None
         if opened is None:
             return None
@@ -199,13 +203,16 @@ class Layers:
         def method(held: Any, *args: Any, **named: Any) -> Any:
             kind = type(held)
             watch = known[kind] if kind in known else known.setdefault(kind, self._of_class(kind, names))
-            if watch is None or not recorder.is_on or id(held) in watch.active:
+            if watch is None or not recorder.is_on:
                 return plain(held, *args, **named)
-            watch.active.add(id(held))
+            active, key = watch.active, id(held)
+            if key in active:
+                return plain(held, *args, **named)
+            active.add(key)
             try:
                 return run(watch, plain, held, args, named)
             finally:
-                watch.active.discard(id(held))
+                active.discard(key)
 
         return method
 
