@@ -544,7 +544,9 @@ def _network(found: Any, text: str) -> Layer | None:
     loss, gradient = (getattr(held, name) for name in names)
     layer = _method(loss, text)
     if layer is None and any(_is_parameter(part) for _, _, part in _held(held)):
-        return None  # of which the gradient may be, and not of the arguments
+        fresh = Fresh(held, text)  # the gradient is by an attribute, and not by the arguments
+        chosen = {path: np.array(x) for path, (_, x) in fresh.places.items()}
+        layer = Layer(_on_copies(fresh, loss, True), None, None, fresh, chosen)
     layer = layer or Layer(loss, None, None, Fresh(None, text))
     claim = method_beside(layer.function, names[1]) or gradient
     says = f"{names[1]}, which the object has beside {names[0]}, is the gradient that was checked"
@@ -556,7 +558,12 @@ def _on_copies(fresh: Fresh, method: Any, parameters: bool) -> Callable[..., Any
 
     def called(**given: Any) -> Any:
         used = fresh(given.get(PARAMETERS, {}))
-        return getattr(used, method.__name__)(**{p.name: _own(given[p.name]) for p in known if p.name in given})
+        found = getattr(used, method.__name__)(**{p.name: _own(given[p.name]) for p in known if p.name in given})
+        own = [path for path, (place, x) in fresh.places.items() if place.holder is None and x.shape == np.shape(found)]
+        is_of_one = (
+            isinstance(found, np.ndarray) and found.ndim > 0 and len(own) == 1 and method.__name__ in GRADIENT_METHODS
+        )
+        return {own[0]: found} if is_of_one else found
 
     made = _dressed(called, method, known, parameters, type(fresh.held).__name__)
     made.fresh, made.holds_parameters = fresh, parameters  # type: ignore[attr-defined]

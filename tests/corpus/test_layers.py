@@ -55,6 +55,7 @@ RIGHT = [  # file and target, the point, further options, what is compared
     ("network:BatchNorm(3)",           "x=randn(5,3)", (), "x gamma beta"),
     ("network:BatchNorm(3)",           "x=randn(5,3), train=False", (), "x gamma beta"),
     ("network:Adam(3, 4)",             "x=randn(5,3)", (), "x W b"),
+    ("network:Linear(3)",              "X=randn(5,3), y=randn(5)", (), "W"),
     ("network:Ridge(2)",               "w=randn(3), X=randn(4,3), y=randn(4)", ("--wrt", "w"), "w"),
     ("course:Classifier().loss",       "X=randn(5,3), y=[0, 1, 0, 1, 1]", ("--value-and-grad",), "W"),
 ]
@@ -122,7 +123,6 @@ REFUSED = [
     ("dense:Dense",                X, "Dense(n=..., m=...)"),
     ("dense:Unwritten",            f"{X}, t=[0, 1, 1, 0]", "Unwritten.backward raised: ValueError: not written yet"),
     ("dense:normalize",            "x=randn(4,3)", "takes x, gamma, state, mode)"),
-    ("network:Linear(3)",          "X=randn(5,3), y=randn(5)", "name a method: "),
     ("engine:plain",               "x=[1, 2], w=[1, 2]", "without .data"),
 ]
 # fmt: on

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from gradcli.project.discovery.project import Found, Parameter
+from gradcli.request.target_text import GRADIENT_METHODS, LOSSES
 
 CUSTOM = ("torch", "jax", "tensorflow", "mlx")
 _KEYS = ("grad", "jac", "hess", "hvp", "jvp", "vjp")
@@ -81,15 +82,25 @@ def values(gradient: Found) -> dict[str, str | bool]:
         return {"target": f"{gradient.file}:{gradient.through or gradient.name.rpartition('.')[0]}", **point}
     if gradient.kind == "backward" and "." not in name and gradient.of is not None:
         return {"target": f"{gradient.file}:{gradient.of}", **point}
+    if _is_engine(gradient):
+        return {"target": f"{gradient.file}:?", "engine": gradient.name.rpartition(".")[0], **point}
     of = _reached(gradient, gradient.of) if gradient.of is not None else "?"
     key = gradient.kind if gradient.kind in _KEYS else "grad"
     return {"target": f"{gradient.file}:{of}", key: _reached(gradient, name), **point}
 
 
 def _is_pass(gradient: Found) -> bool:
-    """Whether it is the backward pass of a class with a forward pass, which is checked as one target."""
-    owner = gradient.name.rpartition(".")[0]
-    return gradient.kind == "backward" and bool(owner) and (gradient.of or "").rpartition(".")[0] == owner
+    """Whether it is the backward pass of a class with a forward pass, or its gradient beside a loss: checked as one target."""
+    (owner, _, name), (of_owner, _, of) = gradient.name.rpartition("."), (gradient.of or "").rpartition(".")
+    beside_loss = gradient.kind == "grad" and name in GRADIENT_METHODS and of in LOSSES
+    return bool(owner) and of_owner == owner and (gradient.kind == "backward" or beside_loss)
+
+
+def _is_engine(gradient: Found) -> bool:
+    """Whether it is the backward pass of an engine: of objects that stand for numbers."""
+    return (
+        gradient.kind == "backward" and gradient.of is None and gradient.found_by not in CUSTOM and "." in gradient.name
+    )
 
 
 def _reached(gradient: Found, name: str) -> str:
@@ -107,6 +118,8 @@ def _note(gradient: Found) -> list[str]:
         return ["A lambda has no name: write it as a function of the module, and name that here."]
     if (gradient.of or "").endswith("<lambda>"):
         return [f"{gradient.name} is a gradient of a lambda: write that as a function of the module, and name it here."]
+    if _is_engine(gradient):
+        return [f"Name a function whose numbers are objects of {gradient.name.rpartition('.')[0]}."]
     if gradient.of is None and gradient.kind != "value-and-grad":
         return [f"{gradient.name}: name the function that it is a gradient of."]
     if "." in gradient.name:
