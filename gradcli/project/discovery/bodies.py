@@ -134,7 +134,7 @@ MAPS = frozenset({  # of a class: what else it may have a derivative of
     "call", "predict", "inverse", "transform", "forward", "eval", "evaluate",
 })  # fmt: skip
 STOP = frozenset({
-    "make", "requires", "require", "zero", "no", "enable", "disable", "set", "clip", "check", "test", "tests",
+    "make", "generate", "wrap", "create", "requires", "require", "zero", "no", "enable", "disable", "set", "clip", "check", "test", "tests",
     "has", "is", "use", "needs", "need", "apply", "update", "plot", "show", "print", "save", "load", "init",
     "initialize", "sync", "reduce", "accumulate", "norm", "norms", "step", "descent", "ascent", "boosting",
     "numerical", "numeric", "num", "numdiff", "approx", "approximate", "finite", "fd", "cs", "complex", "register",

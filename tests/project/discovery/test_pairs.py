@@ -114,6 +114,7 @@ TRAPS = {
     "a factory":                  "def build(x):\n    def f(w): return w\n    def g(w): return w\n    loss, grad = f, g\n    def gradient(w): return w * x\n    return loss, gradient\n",
     "a robot":                    "class R:\n    def forward(self, d): self.x += d\n    def backward(self, d): self.x -= d\n",
     "parameters that save":       "def save(net, path): open(path)\nclass L:\n    def loss(self, x): return x.sum(), {'accuracy': x.mean()}\n",
+    "an operator of a library":   "class B:\n    def prepare_function(self, f): return f\n    def generate_gradient_operator(self, f): return lambda x: self.take(f, x) * 1\n",
     "a training engine":          "class E:\n    def forward(self, x): return self.net(x)\n    def backward(self, loss): loss.backward()\n",
     "a colour":                   "def color(x): return x + 1\ndef color_gradient(x): return x * 2\n",
 }  # fmt: skip
