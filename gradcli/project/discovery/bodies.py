@@ -134,13 +134,13 @@ MAPS = frozenset({  # of a class: what else it may have a derivative of
     "call", "predict", "inverse", "transform", "forward", "eval", "evaluate",
 })  # fmt: skip
 STOP = frozenset({
-    "make", "generate", "wrap", "create", "requires", "require", "zero", "no", "enable", "disable", "set", "clip", "check", "test", "tests",
-    "has", "is", "use", "needs", "need", "apply", "update", "plot", "show", "print", "save", "load", "init",
-    "initialize", "sync", "reduce", "accumulate", "norm", "norms", "step", "descent", "ascent", "boosting",
-    "numerical", "numeric", "num", "numdiff", "approx", "approximate", "finite", "fd", "cs", "complex", "register",
-    "with", "without", "allow", "retain", "detach", "hook", "samples", "residuals", "request", "confint", "params",
-    "helper", "image", "color", "colour", "policy", "conjugate", "linear", "radial", "fit", "train", "checkpoint",
-    "clipping", "scorer", "from", "opg", "stats", "statistic",
+    "make", "generate", "wrap", "create", "requires", "require", "zero", "no", "enable", "disable", "set", "clip",
+    "check", "test", "tests", "has", "is", "use", "needs", "need", "apply", "update", "plot", "show", "print", "save",
+    "load", "init", "initialize", "sync", "reduce", "accumulate", "norm", "norms", "step", "descent", "ascent",
+    "boosting", "numerical", "numeric", "num", "numdiff", "approx", "approximate", "finite", "fd", "cs", "complex",
+    "register", "with", "without", "allow", "retain", "detach", "hook", "samples", "residuals", "request", "confint",
+    "params", "helper", "image", "color", "colour", "policy", "conjugate", "linear", "radial", "fit", "train",
+    "checkpoint", "clipping", "scorer", "from", "opg", "stats", "statistic",
 })  # fmt: skip
 WEAK = frozenset({"score", "scoreobs", "prime", "der", "psi"})  # words that also mean other things
 MEASURES = frozenset({  # of a gradient, not a gradient

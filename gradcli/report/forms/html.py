@@ -6,15 +6,40 @@ style sheet alone, by their hashes.
 
 import base64
 import hashlib
+import json
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from itertools import chain
 from typing import Any
 
-from gradcli.report.blocks import Bars, Block, Chart, Figure, Heading, HeatMap, Walk, cut, in_markup
+import numpy as np
+
+from gradcli.report import numbers
+from gradcli.report.blocks import (
+    Bars,
+    Block,
+    Cell,
+    Chart,
+    Figure,
+    Heading,
+    HeatMap,
+    Piece,
+    Table,
+    Walk,
+    cut,
+    in_markup,
+    visible,
+)
+from gradcli.report.common import Absent, SourceLine
 from gradcli.report.drawing import chart
+from gradcli.report.drawing.chart import coarse, ends, levels
+from gradcli.report.drawing.graph import Drawing, brief, draw, shaped
+from gradcli.report.encode import Values
 from gradcli.report.forms import Page
 from gradcli.report.forms.elements import elements
-from gradcli.report.forms.walk import section
+from gradcli.report.tidy import norm
+from gradcli.report.trace import Contribution, Node, Proved, TraceReport
 
 _TITLE = 80  # letters of a page's title
 _HEAD = """<!doctype html>
@@ -55,6 +80,235 @@ def asset(name: str) -> str:
 
 def _hashed(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+# The part of a page that walks through a computation: its graph, the code, the step at hand, and a table of all of it.
+
+_MOST_TERMS = 6  # of a sum that are shown one by one
+_CELLS = 8  # rows and columns of the small map of an array
+_LISTED = 6  # entries of an array that are all written
+_WORST = 3  # entries of a larger array that are named
+_CODE = 60  # letters of an operation in the table
+_CONTROLS = """<div class="controls" role="group" aria-label="steps" hidden="">
+<button type="button" data-go="first" aria-label="first step">|◀</button>
+<button type="button" data-go="back" aria-label="one step back">◀</button>
+<button type="button" data-go="play" aria-label="play">▶ play</button>
+<button type="button" data-go="next" aria-label="next step">▶</button>
+<button type="button" data-go="last" aria-label="last step">▶|</button>
+<input type="range" min="0" value="0" aria-label="step"/>
+<label><input type="checkbox" class="fit"/> fit to the page</label>
+<a class="here" href="#">link to this step</a>
+</div>
+<p class="hint dim" hidden="">The arrow keys step, here and while nothing else has the focus.</p>
+"""
+
+
+def section(walk: Walk) -> str:
+    """Return the section of a page that shows a computation: forward, backward, and what a wrong claim makes of it."""
+    trace: TraceReport = walk.trace
+    drawing = draw(trace)
+    nodes = _Data(trace, drawing)
+    data = {
+        "nodes": [nodes.of(k) for k in range(len(drawing.boxes))],
+        "result": trace.loss(),
+        "departs": nodes.boxes.get(trace.departs) if isinstance(trace.departs, str) else None,
+        "begins": walk.begins,
+    }
+    return "\n".join((
+        '<section class="walk" aria-label="steps of the computation">',
+        _CONTROLS + _sentences(trace, drawing) + '<p class="said" role="status"></p>',
+        f'<div class="stage wide" tabindex="0" role="region" aria-label="graph">{drawing.svg}</div>', _legend(trace),
+        '<div class="beside">', _code(trace),
+        '<div class="step" tabindex="0" role="group" aria-label="this step" hidden=""></div>', "</div>",
+        f'<details class="all" open=""><summary>all values as a table</summary>{elements((_table(drawing, trace),))}</details>',
+        f'<script type="application/json">{_json(data)}</script>',
+        "</section>",
+    ))  # fmt: skip
+
+
+def _sentences(trace: TraceReport, drawing: Drawing) -> str:
+    """Return sentences on what is drawn, and on where a claim goes wrong."""
+    found = []
+    if len(drawing.boxes) < len(trace.nodes):
+        found.append(
+            f"{len(trace.nodes):,} values are drawn as {len(drawing.boxes):,} boxes, by source line and loop; each shows "
+            "its last value."
+        )
+    if any(not isinstance(node.claimed, Absent) for node in trace.nodes):
+        found.append("Red: where the claim has another adjoint.")
+    found += [trace.departure()] if trace.departure() else []
+    if isinstance(trace.mistake, SourceLine):
+        at = trace.mistake
+        where = "in the derivative of this line" if _recorded(trace, at) else "here"
+        found.append(f"The mistake is {where}: {at.file}:{at.line}    {at.source}".rstrip())
+    return f"<p>{in_markup(' '.join(found))}</p>\n" if found else ""
+
+
+def _recorded(trace: TraceReport, at: SourceLine) -> bool:
+    """Whether a line of code is one of the computation, not of the claim."""
+    return any((node.file, node.line) == (at.file, at.line) for node in trace.nodes)
+
+
+def _legend(trace: TraceReport) -> str:
+    """Say what the drawing shows."""
+    says = f"Above each box is its value (blue), below it its adjoint (green), the derivative of {trace.loss()} by it; "
+    says += "at the edges are the local derivatives that are numbers."
+    if any(np.ndim(node.value) for node in trace.nodes):
+        says += " Of an array: its shape, and its norm between ‖ and ‖."
+    return f'<p class="dim">{in_markup(says)}</p>'
+
+
+class _Data:
+    """What the script of a page shows of each box. `boxes` has the number of the box for the name of each node."""
+
+    def __init__(self, trace: TraceReport, drawing: Drawing) -> None:
+        self._trace, self._drawing = trace, drawing
+        numbered = chain.from_iterable([k] * box.group.count for k, box in enumerate(drawing.boxes))
+        self.boxes = {node.name: k for node, k in zip(trace.nodes, numbered, strict=True)}
+        self._lines = {(s.file, s.line): k for k, s in enumerate(trace.source)}
+
+    def of(self, k: int) -> dict[str, Any]:
+        """Return the data of one box, without what is empty; the script says what the short names are."""
+        box = self._drawing.boxes[k]
+        node, several = self._trace.nodes[box.group.last], box.group.count > 1
+        uses = node.contributions
+        found = {
+            "o": "" if node.operation == "input" else _operation(node), "i": int(node.operation == "input"),
+            "u": 0 if isinstance(node.column, Absent) else node.column,
+            "c": "" if isinstance(node.claimed, Absent) else _full(node.claimed), "m": box.name if several else "",
+            "t": [self._term(use) for use in uses[:_MOST_TERMS]], "more": max(0, len(uses) - _MOST_TERMS),
+            "p": [] if several else _partials(node),
+            "d": _proved(node.proved) if isinstance(node.proved, Proved) else [],
+            "s": [_small_map(node.value), _small_map(node.adjoint)] if np.size(node.value) > _LISTED else [],
+        }  # fmt: skip
+        line = self._line(node)
+        always = {"n": node.name, "v": _full(node.value), "a": _full(node.adjoint)} | (
+            {} if line is None else {"l": line}
+        )
+        return always | {name: x for name, x in found.items() if x}
+
+    def _term(self, use: Contribution) -> list[Any]:
+        """Return what one use adds to an adjoint.
+
+        The number of the box that uses it; the name of the using node, empty if the box has the same; the product; the rule;
+        and either its adjoint and the partial as numbers, or the formula.
+        """
+        k = self.boxes[use.from_]
+        same = self._trace.nodes[self._drawing.boxes[k].group.last].name == use.from_
+        product = brief(use.product) if np.ndim(use.product) else numbers.short(use.product, 8)
+        head = [k, "" if same else use.from_, product, "" if isinstance(use.rule, Absent) else use.rule]
+        if use.of_numbers:
+            return [*head, numbers.short(use.adjoint, 6), numbers.short(use.partial, 6)]
+        return [*head, _formula(use)]
+
+    def _line(self, node: Node) -> int | None:
+        """Return the number of the node's line among the lines of code that are shown."""
+        if node.line is None:
+            return None
+        if self._trace.target.kind == "expression":
+            return node.line - 1
+        return None if isinstance(node.file, Absent) else self._lines.get((node.file, node.line))
+
+
+def _formula(use: Contribution) -> str:
+    return f"(dL/d{use.from_})" if isinstance(use.formula, Absent) else use.formula
+
+
+def _partials(node: Node) -> list[list[str]]:
+    """Return the operands whose local partials are numbers, with these."""
+    return [
+        [name, numbers.short(p, 8)] for name, p in node.partials.items() if not isinstance(p, str) and not np.ndim(p)
+    ]
+
+
+def _operation(node: Node) -> str:
+    return node.text if isinstance(node.text, str) else node.operation
+
+
+def _proved(proved: Proved) -> list[Any]:
+    return [proved.value, proved.adjoint, proved.value_digits, proved.adjoint_digits]
+
+
+def _full(x: Values) -> str:
+    """Return a value in full where it is a number; an array by its entries, or its shape, norm and largest entries."""
+    array = np.asarray(x, dtype=float)
+    if array.ndim == 0:
+        return numbers.full(array)
+    if array.size <= _LISTED:
+        return numbers.listed(array)
+    flat = np.abs(array.reshape(-1))
+    order = np.argsort(-np.where(np.isfinite(flat), flat, np.inf), kind="stable")[:_WORST]
+    largest = ", ".join(
+        f"[{','.join(str(int(i)) for i in np.unravel_index(at, array.shape))}] {numbers.short(array.reshape(-1)[at], 6)}"
+        for at in order
+    )
+    return f"{shaped(array.shape)}, norm {numbers.short(norm(array), 6)}, largest {largest}"
+
+
+def _small_map(x: Values) -> list[Any]:
+    """Return a small map of an array: its rows, its columns, a letter for each cell, the values of both ends, and how many
+    entries a cell stands for.
+
+    A letter is a level from 0 to 8, or x where the entry is not finite. A cell of a large array is the entry of largest size
+    of several; arrays of more than two axes have their last one as columns.
+    """
+    array = np.asarray(x, dtype=float)
+    matrix = array.reshape(1, -1) if array.ndim == 1 else array.reshape(-1, array.shape[-1])
+    cells, rows, columns = coarse(matrix, _CELLS, np.abs)
+    low, high = ends(cells)
+    letters = "".join("x" if level < 0 else str(level) for level in levels(cells, low, high).reshape(-1))
+    return [*cells.shape, letters, numbers.short(low, 3), numbers.short(high, 3), rows * columns]
+
+
+def _code(trace: TraceReport) -> str:
+    """Return the lines of code, or the expression, as a list."""
+    lines: list[tuple[str, int | None, str]] = [(s.file, s.line, s.source) for s in trace.source]
+    if not lines and trace.target.kind == "expression":
+        lines = [("", None, line) for line in trace.target.text.split("\n")]
+    if not lines:
+        return ""
+    mistake, look = None, ""
+    if isinstance(trace.mistake, SourceLine):
+        mistake = (trace.mistake.file, trace.mistake.line)
+        look = f' class="{"slip" if _recorded(trace, trace.mistake) else "wrong"}"'
+    found, before = [], ("", 0)
+    for file, number, source in lines:
+        if file != before[0]:
+            found.append(f'<li class="file">{in_markup(file)}</li>')
+        elif number is not None and number > before[1] + 1:
+            found.append('<li class="file dim">…</li>')
+        marked = look if (file, number) == mistake else ""
+        found.append(f"<li{marked}><i>{number or ''}</i><code>{in_markup(source) or ' '}</code></li>")
+        before = file, number or 0
+    return f'<ol class="code" tabindex="0" aria-label="lines of code">{"".join(found)}</ol>'
+
+
+def _table(drawing: Drawing, trace: TraceReport) -> Table:
+    """Return all boxes as a table, the inputs first: what a page without a script shows."""
+    claims = any(box.claimed for box in drawing.boxes)
+    rows: list[tuple[Cell, ...]] = []
+    for box in drawing.boxes:
+        node = trace.nodes[box.group.last]
+        name = box.name if box.group.count > 1 else node.name
+        operation = "" if node.operation == "input" else " ".join(_operation(node).split())[:_CODE]
+        claimed = (Piece(box.claimed, "bad") if box.claimed else "",) * claims
+        rows.append((name, operation, box.value, box.adjoint, *claimed, _sum(node)))
+    return Table(("node", "operation", "value", "adjoint", *("claimed",) * claims, "sum"), tuple(rows))
+
+
+def _sum(node: Node) -> str:
+    """Return how an adjoint is summed, in one line."""
+    found = [
+        f"{numbers.short(use.adjoint, 5)}*{numbers.short(use.partial, 5)}" if use.of_numbers else _formula(use)
+        for use in node.contributions[:_MOST_TERMS]
+    ]
+    return " + ".join((*found, *["..."] * (len(node.contributions) > _MOST_TERMS)))
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    """Return data as JSON that cannot end its script element."""
+    written = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return visible(written).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _part(block: Block | Figure, page: Page) -> str:
