@@ -1,7 +1,7 @@
 """Expressions of matrices: trees that are printed in any notation."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -267,56 +267,48 @@ def constant(x: float) -> tuple[Fraction, str, bool] | None:
 
 def text(e: E, within: int = COMPARE) -> str:
     """Return an expression in gradcli's input language, which is Python's."""
-    shown, level = _python(e)
+    shown, level = _PYTHON.get(e.op, _call_text)(e)
     return f"({shown})" if level < within else shown
 
 
-def _python(e: E) -> tuple[str, int]:
-    if e.op == "name":
-        return e.text, ATOM
-    if e.op == "number":
-        shown = written(e.number)
-        return shown, PRODUCT if "/" in shown or "*" in shown else ATOM
-    if e.op == Op.NEG:
-        return (
-            f"-{text(e.args[0], MINUS if e.args[0].op not in (Op.MUL, Op.MATMUL, Op.DIV, Op.DOT) else PRODUCT)}",
-            SUM + 0,
-        )
-    if e.op == Op.ADD:
-        first, *rest = e.args
-        shown = text(first, SUM)
-        for a in rest:
-            shown += f" - {text(a.args[0], PRODUCT)}" if a.op == Op.NEG else f" + {text(a, PRODUCT)}"
-        return shown, SUM
-    if e.op == Op.MUL:
-        return "*".join(
-            text(a, PRODUCT if k == 0 else MINUS) if a.op not in (Op.MATMUL, Op.DOT) else f"({text(a)})"
-            for k, a in enumerate(e.args)
-        ), PRODUCT
-    if e.op == Op.DIV:
-        top = text(e.args[0], PRODUCT) if e.args[0].op not in (Op.MATMUL, Op.DOT) else f"({text(e.args[0])})"
-        return f"{top}/{text(e.args[1], MINUS)}", PRODUCT
-    if e.op == Op.MATMUL:
-        return "@".join(text(a, PRODUCT + 1) for a in e.args), PRODUCT
-    if e.op == Op.DOT:
-        return _dot(*e.args), PRODUCT
-    if e.op == Op.POW:
-        return f"{text(e.args[0], ATOM)}**{text(e.args[1], ATOM)}", POWER
-    if e.op == Op.TRANSPOSE:
-        return f"{text(e.args[0], ATOM)}.T", ATOM
-    if e.op == "index":
-        return f"{text(e.args[0], ATOM)}{e.text}", ATOM
-    if e.op == "concat":
-        before, _, after = e.text.partition("|")
-        return (
-            f"{dict(e.options).get('module', '')}concatenate([{', '.join(filter(None, [before, text(e.args[0]), after]))}])",
-            ATOM,
-        )
-    if e.op == "compare":
-        return f"{text(e.args[0], SUM)} {e.text} {text(e.args[1], SUM)}", COMPARE
-    if e.op == "column":
-        return f"{text(e.args[0], ATOM)}[:, None]", ATOM
-    return _called(e), ATOM
+def _number_text(e: E) -> tuple[str, int]:
+    shown = written(e.number)
+    return shown, PRODUCT if "/" in shown or "*" in shown else ATOM
+
+
+def _sum_text(e: E) -> str:
+    rest = (f" - {text(a.args[0], PRODUCT)}" if a.op == Op.NEG else f" + {text(a, PRODUCT)}" for a in e.args[1:])
+    return text(e.args[0], SUM) + "".join(rest)
+
+
+def _factor_text(e: E, within: int) -> str:
+    """Return a factor; a product of arrays is in brackets, as `*` and `@` bind alike."""
+    return f"({text(e)})" if e.op in (Op.MATMUL, Op.DOT) else text(e, within)
+
+
+def _concat_text(e: E) -> str:
+    before, _, after = e.text.partition("|")
+    parts = ", ".join(filter(None, [before, text(e.args[0]), after]))
+    return f"{dict(e.options).get('module', '')}concatenate([{parts}])"
+
+
+_PRODUCTS = (Op.MUL, Op.MATMUL, Op.DIV, Op.DOT)
+_PYTHON: dict[str, Callable[[E], tuple[str, int]]] = {  # by operation: the text, and how tightly it binds
+    "name": lambda e: (e.text, ATOM),
+    "number": _number_text,
+    Op.NEG: lambda e: (f"-{text(e.args[0], PRODUCT if e.args[0].op in _PRODUCTS else MINUS)}", SUM),
+    Op.ADD: lambda e: (_sum_text(e), SUM),
+    Op.MUL: lambda e: ("*".join(_factor_text(a, MINUS if k else PRODUCT) for k, a in enumerate(e.args)), PRODUCT),
+    Op.DIV: lambda e: (f"{_factor_text(e.args[0], PRODUCT)}/{text(e.args[1], MINUS)}", PRODUCT),
+    Op.MATMUL: lambda e: ("@".join(text(a, PRODUCT + 1) for a in e.args), PRODUCT),
+    Op.DOT: lambda e: (_dot(*e.args), PRODUCT),
+    Op.POW: lambda e: (f"{text(e.args[0], ATOM)}**{text(e.args[1], ATOM)}", POWER),
+    Op.TRANSPOSE: lambda e: (f"{text(e.args[0], ATOM)}.T", ATOM),
+    "index": lambda e: (f"{text(e.args[0], ATOM)}{e.text}", ATOM),
+    "column": lambda e: (f"{text(e.args[0], ATOM)}[:, None]", ATOM),
+    "compare": lambda e: (f"{text(e.args[0], SUM)} {e.text} {text(e.args[1], SUM)}", COMPARE),
+    "concat": lambda e: (_concat_text(e), ATOM),
+}
 
 
 def _dot(left: E, right: E) -> str:
@@ -326,12 +318,12 @@ def _dot(left: E, right: E) -> str:
     return f"{shown}@{text(right, PRODUCT if loose else PRODUCT + 1)}"
 
 
-def _called(e: E) -> str:
+def _call_text(e: E) -> tuple[str, int]:
     """Return the call of a function."""
-    if e.text.rpartition(".")[2] in ("ones", "zeros") and len(e.args) > 1:
-        return f"{e.text}([{', '.join(text(a) for a in e.args)}])"
+    args = [text(a) for a in e.args]
+    if e.text.rpartition(".")[2] in ("ones", "zeros") and len(args) > 1:
+        return f"{e.text}([{', '.join(args)}])", ATOM
     if e.text in _SPELLED:
-        return _SPELLED[e.text].format(text(e.args[0]))
-    inside = [*(text(a) for a in e.args), *(f"{k}={v}" if k != "first" else v for k, v in e.options if k != "first")]
+        return _SPELLED[e.text].format(args[0]), ATOM
     lead = [v for k, v in e.options if k == "first"]
-    return f"{e.text}({', '.join([*lead, *inside])})"
+    return f"{e.text}({', '.join([*lead, *args, *(f'{k}={v}' for k, v in e.options if k != 'first')])})", ATOM

@@ -577,7 +577,6 @@ def _total(vector: Part) -> E:
 Shape = tuple[str, ...]
 SHAPELESS = "?"  # a length that has no name, as that of a slice
 _REDUCING = {"sum", "mean", "var", "std", "prod", "logsumexp", "max", "min"}
-_NUMBERS = {"norm", "det", "trace"}
 
 
 def is_vector(shape: Shape) -> bool:
@@ -605,55 +604,59 @@ class Shapes:
     def _of(self, e: E) -> Shape:
         if e.op == "name":
             return self.known.get(e.text, ())
-        if e.op in ("number", Op.DOT):
-            return ()
         args = [self.of(a) for a in e.args]
-        if e.op == Op.MATMUL:
-            return _product(args)
-        if e.op == Op.TRANSPOSE:
-            return args[0][::-1]
-        if e.op == "column":
-            return (*args[0], "1")
-        if e.op == "index":
-            return _part(e, args[0])
-        if e.op == "concat":
-            return (SHAPELESS,)
-        return self._called(e, args) if e.op == "call" else _broadcast(args)
+        if e.op == "call":
+            name = e.text.rpartition(".")[2]
+            reduces = name in _REDUCING and len(args) == 1
+            return _reduced(e, args[0]) if reduces else _CALLED.get(name, _broadcast_of)(e, args)
+        return _SHAPES.get(e.op, _broadcast_of)(e, args)
 
-    def _called(self, e: E, args: list[Shape]) -> Shape:
-        name = e.text.rpartition(".")[2]
-        options = dict(e.options)
-        if name in _REDUCING and len(args) == 1:
-            axis = options.get("axis")
-            return () if axis is None else tuple(d for k, d in enumerate(args[0]) if k != int(axis) % len(args[0]))
-        if name in _NUMBERS:
-            return ()
-        if name in ("eye", "ones", "zeros", "arange"):
-            dims = tuple(a.text if a.op == "name" else str(a.number) for a in e.args)
-            return dims * 2 if name == "eye" else dims
-        if name == "outer":
-            return (_length(args[0]), _length(args[1]))
-        if name == "diag":
-            return args[0] * 2 if len(args[0]) == 1 else args[0][:1]
-        if name in ("solve", "correlate"):
-            return args[1] if name == "solve" else (SHAPELESS,)
-        if name == "eigvalsh":
-            return args[0][:1]
-        if name in ("svdvals", "convolve"):
-            return (SHAPELESS,)
-        if name in ("left_vectors", "right_vectors"):
-            return (args[0][0 if name == "left_vectors" else 1], SHAPELESS)
-        if name == "pinv":
-            return args[0][::-1]
-        if name == "einsum":
-            inside, _, output = options["first"].strip('"').partition("->")
-            letters = {
-                c: d
-                for own, shape in zip(inside.split(","), args, strict=True)
-                for c, d in zip(own, shape, strict=False)
-            }
-            return tuple(letters.get(c, SHAPELESS) for c in output)
-        return _broadcast(args)
+
+def _broadcast_of(e: E, args: list[Shape]) -> Shape:
+    return _broadcast(args)
+
+
+def _reduced(e: E, shape: Shape) -> Shape:
+    axis = dict(e.options).get("axis")
+    return () if axis is None else tuple(d for k, d in enumerate(shape) if k != int(axis) % len(shape))
+
+
+def _dims(e: E) -> Shape:
+    """Return the lengths that are the arguments of a call."""
+    return tuple(a.text if a.op == "name" else str(a.number) for a in e.args)
+
+
+def _einsum(e: E, args: list[Shape]) -> Shape:
+    inside, _, output = dict(e.options)["first"].strip('"').partition("->")
+    pairs = zip(inside.split(","), args, strict=True)
+    letters = {c: d for own, shape in pairs for c, d in zip(own, shape, strict=False)}
+    return tuple(letters.get(c, SHAPELESS) for c in output)
+
+
+_ShapeOf = Callable[[E, list[Shape]], Shape]  # of an expression, from the shapes of its arguments
+_SHAPES: dict[str, _ShapeOf] = {  # by operation; all others are broadcast
+    "number": lambda e, args: (),
+    Op.DOT: lambda e, args: (),
+    Op.MATMUL: lambda e, args: _product(args),
+    Op.TRANSPOSE: lambda e, args: args[0][::-1],
+    "column": lambda e, args: (*args[0], "1"),
+    "index": lambda e, args: _part(e, args[0]),
+    "concat": lambda e, args: (SHAPELESS,),
+}
+_CALLED: dict[str, _ShapeOf] = {  # by the name of a function
+    **dict.fromkeys(("norm", "det", "trace"), lambda e, args: ()),
+    **dict.fromkeys(("ones", "zeros", "arange"), lambda e, args: _dims(e)),
+    **dict.fromkeys(("svdvals", "convolve", "correlate"), lambda e, args: (SHAPELESS,)),
+    "eye": lambda e, args: _dims(e) * 2,
+    "outer": lambda e, args: (_length(args[0]), _length(args[1])),
+    "diag": lambda e, args: args[0] * 2 if len(args[0]) == 1 else args[0][:1],
+    "solve": lambda e, args: args[1],
+    "eigvalsh": lambda e, args: args[0][:1],
+    "left_vectors": lambda e, args: (args[0][0], SHAPELESS),
+    "right_vectors": lambda e, args: (args[0][1], SHAPELESS),
+    "pinv": lambda e, args: args[0][::-1],
+    "einsum": _einsum,
+}
 
 
 def _length(shape: Shape) -> str:
