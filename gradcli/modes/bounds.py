@@ -10,11 +10,12 @@ import numpy as np
 
 from gradcli.arithmetic.perturbed_run import SIZE, Shake, resolved, shaken
 from gradcli.arithmetic.program import Program
-from gradcli.arithmetic.tape import CONSTANT, Line
+from gradcli.arithmetic.tape import Line
 from gradcli.errors import GradcliError, NotSupported, OutOfTime, Undecided
 from gradcli.modes.jacobians import directions, stacked
 from gradcli.modes.recording import Recording
 from gradcli.modes.rounding import EPS, FUNCTION_ERROR, factored, rounding_bounds
+from gradcli.modes.textbook import shifts, slopes_by_values
 from gradcli.request.point import Array
 from gradcli.rules.kinds import Factor, Linear, Partial
 from gradcli.targets.python import message_of
@@ -30,7 +31,6 @@ _INPUTS, _INPUT_RUNS, _INPUT_ULPS = 0x1E57, 3, (64, 1024)  # a seed, runs, and b
 _SMALL = 2.0**-10  # times an ulp of the largest entry: smaller errors do not count, wherever they are
 FORMAT_RUNS = 16  # sweeps with random roundings of a narrow format, from which typical errors are estimated
 _SOLVER_RUNS, _SOLVER_SAFETY = 8, 3.0  # sweeps with shaken solutions, and how much more than they show may happen
-_VIEWS = frozenset({"reshape", "transpose", "broadcast_to", "getitem", "positive"})
 _NO_CHANGE = 1e-9  # of the largest slope: a gradient that does not depend on a value changes by rounding alone
 _MANY = 1000  # entries: among so many, one run shows the typical change
 _SAMPLE = 1000  # entries: a sample of so many shows the typical change
@@ -69,11 +69,11 @@ def rounding_of(q: Recording, kernels: bool) -> RoundingError:
 def _of_operations(q: Recording, kernels: bool) -> RoundingError:
     radii = _by_balls(q, kernels)
     known = not factored(q.lines)
+    wide = [] if radii is None else _wide(q, radii)
     try:
-        if radii is not None and known and not any(np.any(wide) for wide in _wide(q, radii)):
-            shift = None if kernels else _with_constant_shifts(q)
-            if shift is not None:
-                radii = [np.maximum(r, m / SIZE) for r, m in zip(radii, _changes(q, shift, kernels), strict=True)]
+        if radii is not None and not kernels and (other := _as_a_textbook(q)) is not None:
+            radii = [np.maximum(r, m / SIZE) for r, m in zip(radii, _changes(q, other, kernels), strict=True)]
+        if radii is not None and known and not any(map(np.any, wide)):
             return RoundingError(_bounds(q, radii), True)
         moved = by_shaking(q, kernels)
     except Undecided as error:
@@ -81,8 +81,8 @@ def _of_operations(q: Recording, kernels: bool) -> RoundingError:
             return RoundingError(_bounds(q, radii), True)
         return RoundingError(infinite(q), False, error.what)
     if radii is not None:
-        both = zip(radii, moved, _wide(q, radii), strict=True)
-        moved = [np.where(wide, np.minimum(r, m), r if known else np.maximum(r, m)) for r, m, wide in both]
+        both = zip(radii, moved, wide, strict=True)
+        moved = [np.where(w, np.minimum(r, m), r if known else np.maximum(r, m)) for r, m, w in both]
     return RoundingError(_bounds(q, moved), False)
 
 
@@ -207,7 +207,7 @@ def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> 
         most = max(8.0, *rough.values(), 0.0)
         return [most * EPS * np.sqrt(len(program.lines)) * np.abs(q.slopes[name]) for name in q.wrt]
     moved = _changes(q, program, kernels, rough)
-    other = None if kernels else _with_constant_shifts(q)
+    other = None if kernels else _as_a_textbook(q)
     if other is not None:
         moved = [np.maximum(a, b) for a, b in zip(moved, _changes(q, other, kernels, rough), strict=True)]
     least = EPS / SAFETY * _largest(q)  # a slope that is zero in our order of operations may not be in another
@@ -232,38 +232,25 @@ def _changes(q: Recording, program: Program, kernels: bool, rough: Mapping[str, 
     return moved
 
 
-def _with_constant_shifts(q: Recording) -> Program | None:
-    """Return the program with the largest entries that are subtracted from their own array as constants.
+def _as_a_textbook(q: Recording) -> Program | None:
+    """Return the program with slopes as a textbook writes them, whose roundings differ; None where that is the same program.
 
-    So a textbook differentiates a softmax, where nothing depends on the shift. Its roundings differ: the slope of an entry
-    near 1 is a difference there, and through the shift it is a sum of the small slopes of the others. None where there is no
-    shift, or where the gradient depends on it.
+    Shifts count only where the gradient does not depend on them.
     """
-    constants: dict[int, Line] = {}  # by line: the largest entry as a constant
-    shifts = set[int]()
-    of: dict[int, tuple[int, Any]] = {}  # by slot: the line of the largest entry, and what its array is a view of
-    array: dict[int, Any] = {}  # by slot: what it is a view of
-    for k, (primitive, slots, _, y, params, position) in enumerate(q.recording.lines):
-        word = "" if primitive is None else primitive.name
-        first = array.get(slots[0], slots[0]) if slots else CONSTANT
-        if word == "max" and first != CONSTANT:
-            of[k] = k, first
-            constants[k] = None, (), (), y, None, position
-        elif word == "subtract" and slots[1] in of and of[slots[1]][1] == first:
-            shifts.add(of[slots[1]][0])
-        elif word in _VIEWS:
-            array[k] = (first, str(params)) if word == "getitem" else first
-            if slots[0] in of:
-                of[k] = of[slots[0]]
-    if not shifts or not q.recording.moves:
+    if not q.recording.moves or not all(map(is_plain, q.recording.tape.values)):
         return None
-    found = q.recording.with_lines({k: constants[k] for k in shifts})
-    exact, moved = _slopes_of(q, lambda: found), _slopes_of(q, partial(shaken, found, Shake(q.seed), kernels=False))
-    for x, y, name in zip(exact, moved, q.wrt, strict=True):
-        noise = float(np.max(np.abs(x - y), initial=0.0))
-        if not np.all(np.abs(x - q.slopes[name]) <= _NO_CHANGE * _largest(q) + noise):
-            return None
-    return found
+    constants, slopes = shifts(q.recording.lines), slopes_by_values(q.recording.lines)
+    for lines in filter(None, ({**constants, **slopes}, slopes if constants else {})):
+        found = q.recording.with_lines(lines)
+        exact = _slopes_of(q, partial(Program, *found))
+        moved = _slopes_of(q, partial(shaken, found, Shake(q.seed), kernels=False))
+        ours = _slopes_of(q, partial(shaken, q.recording, Shake(q.seed), kernels=False))
+        if all(
+            np.all(np.abs(x - q.slopes[name]) <= _NO_CHANGE * _largest(q) + peak(x - y) + peak(z - q.slopes[name]))
+            for x, y, z, name in zip(exact, moved, ours, q.wrt, strict=True)
+        ):
+            return found
+    return None
 
 
 def at_least(typical: Array, right: Array, eps: float) -> Array:
