@@ -15,6 +15,7 @@ from gradcli.modes.pieces import rules_hold_at
 from gradcli.modes.problem import Budget
 from gradcli.modes.recording import Recording
 from gradcli.modes.rounding import FUNCTION_ERROR, factored, solves_singular
+from gradcli.modes.textbook import has_other_slopes
 from gradcli.modes.trace_test import TraceTest, displacement, roundings, trace_test
 from gradcli.request.point import Array, Estimate, Witness
 from gradcli.targets.derived import gradient_in, root_of
@@ -222,7 +223,7 @@ class Question(Recording):
     @cached_property
     def _rounding(self) -> RoundingError:
         # many entries use the textbook's bound for both, since its partials round more
-        if self.crowded or not has_kernels(self.lines):
+        if self.crowded or not (has_kernels(self.lines) or has_other_slopes(self.lines)):
             return self.rounding_of_textbook
         with np.errstate(all="ignore"):
             return rounding_of(self, kernels=True)

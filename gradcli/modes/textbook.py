@@ -4,7 +4,7 @@ The roundings differ. The slope of a sigmoid y near 1 is y (1 - y) there, a diff
 exponential it has all its digits; so has that of a softmax through its shift.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,11 @@ def shifts(lines: Iterable[Line]) -> dict[int, Line]:
             if slots[0] in of:
                 of[k] = of[slots[0]]
     return found
+
+
+def has_other_slopes(lines: Sequence[Line]) -> bool:
+    """Whether a textbook writes slopes of these lines otherwise."""
+    return bool(shifts(lines) or slopes_by_values(lines))
 
 
 class _Exponentials:
