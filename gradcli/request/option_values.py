@@ -229,7 +229,8 @@ def _part(flag: str, word: str) -> tuple[str, str]:
     name, _, part = word.partition("=")
     name, part = name.strip(), part.strip().strip("'\"")
     if not part or not name or not part.isprintable():
-        raise BadOption(f"{flag} takes value=... and grad=..., not '{word}'", do=f"write {flag} value=2,grad=1")
+        do = f"write {flag} value=2,grad=1; of a layer {flag} W=dw"
+        raise BadOption(f"{flag} takes value=... and grad=..., not '{word}'", do=do)
     return name, part
 
 

@@ -8,6 +8,7 @@ the object as it was when the check began, and the random states of that moment.
 import ast
 import contextlib
 import copy
+import functools
 import inspect
 import random
 import re
@@ -35,7 +36,10 @@ _HOLDERS = ("params", "parameters", "weights")
 _GRADIENTS = ("grads", "gradients", "grad", "dparams", "derivatives")
 _SPELLED = ("d{}", "{}_grad", "grad_{}", "g{}", "d_{}", "grad{}", "{}_gradient", "gradient_{}", "{}grad")
 PARAMETERS = "object_parameters"  # the argument that holds the parameters of an object
+_LABEL = re.compile(r"y|t|y_?true|targets?|labels?|actual|truth", re.IGNORECASE)
+_PREDICTION = re.compile(r"pred|hat|out|logit|score|prob|^p$", re.IGNORECASE)
 _STEP = re.compile(r"\w+|\[[^\]]*\]")  # of where a gradient is kept: grads, [1]
+_OPTIMISER = re.compile(r"(v|m|s|vel|velocity|mom|momentum|moment|cache|prev|last)_?(?P<name>\w+)")
 _DEEPEST = 4  # objects within objects in which parameters are looked for
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -57,17 +61,25 @@ class Fresh:
         self._states = random.getstate(), np.random.get_state()
         self.places: dict[str, tuple[_Place, np.ndarray]] = {}
         self.named: dict[str, str] = {}  # where gradients are kept, as the user says
+        self.buffers: list[np.ndarray] = []  # gradients from before, which a backward pass may add to
+        self.generators = _generators_of(held)
         self.last: Any = None  # the copy that was made last
         if held is not None:
             found = [(path, place, part) for path, place, part in _held(held) if _is_parameter(part)]
             parameters = {(place.steps, place.key) for _, place, _ in found if place.holder in (None, *_HOLDERS)}
             for path, place, part in found:  # what another table has under the name of a parameter is an optimiser's
+                if _is_of_an_optimiser(path, [other for other, *_ in found]):
+                    self.buffers.append(part)
+                    continue
                 if place.holder in (None, *_HOLDERS) or (place.steps, place.key) not in parameters:
                     self.places.setdefault(path, (place, part))
+            own = {id(x) for path, (_, x) in self.places.items() if not _is_kept_gradient(path, self.places)}
+            kept = (self.gradient(held, path) for path in self.places)
+            self.buffers += [x for x in kept if type(x) is np.ndarray and x.dtype.kind == "f" and id(x) not in own]
             self({})
 
     def __call__(self, parameters: Mapping[str, Any]) -> Any:
-        """Return a copy of the object with other parameters; what else it holds is as it was.
+        """Return a copy of the object with other parameters and no gradients yet; what else it holds is as it was.
 
         Raises  BadTarget if it cannot be copied.
         """
@@ -78,6 +90,9 @@ class Fresh:
             for path, (_, array) in self.places.items()
             if (x := parameters.get(path)) is not None
         }
+        memo |= {id(x): np.zeros(x.shape) for x in self.buffers}
+        for generator, state in self.generators:
+            generator.bit_generator.state = state
         try:
             self.last = copy.deepcopy(self.held, memo)
             return self.last
@@ -172,6 +187,8 @@ def _beside(owner: Any, place: _Place) -> Iterator[Any]:
         if isinstance(kept, dict):
             own = () if kept is getattr(owner, place.holder or "", None) else (place.key,)
             yield from (kept[name] for name in (*own, *names) if name in kept)
+        elif kept is getattr(owner, place.holder or "", None):
+            continue
         elif isinstance(kept, list | tuple) and isinstance(place.key, int) and place.holder not in _GRADIENTS:
             yield from kept[place.key : place.key + 1]
     yield from (getattr(owner, name) for name in names if hasattr(owner, name))
@@ -442,9 +459,11 @@ class _Passes:
         lacking = {path for path in candidates if found.get(path) is None}
         if absent := sorted(lacking & self.fresh.named.keys()):
             says = f"after its backward pass {self.text} has nothing at {self.fresh.named[absent[0]]}"
-            raise BadOption(
-                f"{says}, where --pick has the gradient of {absent[0]}", do="name what it has: W=dw,b=grads[1]"
+            held = ", ".join(
+                name for name, x in vars(self.fresh.last).items() if isinstance(x, np.ndarray | list | dict)
             )
+            do = f"it has {held}: write --pick {absent[0]}=NAME, or NAME[1] of a list"
+            raise BadOption(f"{says}, where --pick has the gradient of {absent[0]}", do=do)
         named = {path for path in lacking if self.fresh.places[path][0].holder in _HOLDERS}  # the verdict lists these
         layer.parameters = {path: np.array(x) for path, x in candidates.items() if path in named or path not in lacking}
         if others := sorted(path for path in lacking - named if not _is_kept_gradient(path, self.fresh.places)):
@@ -549,8 +568,24 @@ def _network(found: Any, text: str) -> Layer | None:
         layer = Layer(_on_copies(fresh, loss, True), None, None, fresh, chosen)
     layer = layer or Layer(loss, None, None, Fresh(None, text))
     claim = method_beside(layer.function, names[1]) or gradient
+    words = [p.name for p in parameters_of(loss)]
+    second = "" if len(words) < 2 else words[1]
+    is_prediction = _PREDICTION.search(second) or (second == "y" and words[0] != "y")
+    if not layer.parameters and _LABEL.fullmatch(words[0] if words else "") and is_prediction:
+        claim = _of_second(claim, words[1])
     says = f"{names[1]}, which the object has beside {names[0]}, is the gradient that was checked"
     return replace(layer, kind="grad", claim=claim, notices=[Notice(Kind.CLAIM, Severity.INFO, says)])
+
+
+def _of_second(gradient: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return the gradient of a loss whose first argument is the label, as that by its second one."""
+
+    @functools.wraps(gradient)
+    def by_prediction(*args: Any, **named: Any) -> Any:
+        found = gradient(*args, **named)
+        return {name: found} if isinstance(found, np.ndarray | float | list) else found
+
+    return by_prediction
 
 
 def _on_copies(fresh: Fresh, method: Any, parameters: bool) -> Callable[..., Any]:
@@ -591,6 +626,7 @@ def _layer(held: Any, names: tuple[str, str], text: str) -> Layer:
 
 def _pair(forward: Callable[..., Any], backward: Callable[..., Any], text: str) -> Layer:
     fresh = Fresh(None, text)
+    fresh.generators = _generators_of(forward)
     return _made(_Passes(lambda _: forward, lambda _: backward, fresh, text), forward, backward, fresh, "")
 
 
@@ -701,6 +737,23 @@ def _named_like(word: Any, names: Sequence[str]) -> str | None:
             if letters(str(word)) in map(letters, spelled):
                 return name
     return None
+
+
+def _is_of_an_optimiser(path: str, places: Iterable[str]) -> bool:
+    """Whether an array is the velocity and the like of another one that the same object holds: `vW` and `m_W` beside W."""
+    owner, _, last = path.rpartition(".")
+    beside = {q.rpartition(".")[2] for q in places if q != path and q.rpartition(".")[0] == owner}
+    of = _OPTIMISER.fullmatch(last)
+    return of is not None and of["name"] in beside
+
+
+def _generators_of(held: Any) -> list[tuple[Any, Any]]:
+    """Return the random generators of the module of an object or a function, each with its state."""
+    module = sys.modules.get(getattr(held if inspect.isfunction(held) else type(held), "__module__", ""))
+    if module is None or (module.__name__ or "").partition(".")[0] in ("numpy", "builtins"):
+        return []
+    found = [x for x in [*vars(module).values()] if isinstance(x, np.random.Generator)]
+    return [(x, x.bit_generator.state) for x in found]
 
 
 def _is_kept_gradient(path: str, places: Iterable[str]) -> bool:

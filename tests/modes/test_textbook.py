@@ -89,4 +89,4 @@ def test_a_tanh_of_exponentials_has_the_slope_of_its_value() -> None:
 def test_one_sigmoid_far_out_passes_within_what_its_value_knows() -> None:
     f = lambda x: 1 / (1 + np.exp(-x))
     report = gradcli.check(f, {"x": 20.0}, grad=lambda x: f(x) * (1 - f(x)))
-    assert report.verdict == "pass" and report.points[0].modes["reverse"].bound["x"] < 1e-24
+    assert report.verdict == "pass" and report.points[0].modes["reverse"].bound["x"] < 1e-22

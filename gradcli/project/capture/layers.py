@@ -5,11 +5,13 @@ library alone, as it runs inside the user's program.
 """
 
 import ast
+import contextlib
 import copy
 import functools
 import inspect
 import random
 import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
@@ -23,27 +25,34 @@ from gradcli.words import DerivativeKind
 DECORATOR = "__gradcli_watch__"  # the name by which a script hands over its classes and functions
 CACHE = "<the cache>"  # stands for it among the arguments of a backward function
 _MOST_OPEN = 64  # forward passes whose backward passes are waited for
+_MOST_EARLIER = 3  # open forward passes that are tried where the last one does not fit
 _DEEPEST = 6  # values within values whose bytes are counted
-Run = Callable[["_Watch", Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 Replace = Callable[[Any, str, Any, Any], None]  # of a holder, the name there, what it is, and what replaces it
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCall:
-    """A call before it was made: the object as it was (None for a function), the arguments by name, and the random states."""
+    """A call before it was made: the object as it was (None for a function), the arguments by name, and the random states.
+
+    The states are those of Python, of numpy, and of the generators of the module.
+    """
 
     held: Any
     arguments: dict[str, Any]
-    states: tuple[Any, Any]
+    states: tuple[Any, Any, list[tuple[Any, Any]]]
 
 
 @dataclass(slots=True)
 class _Open:
-    """A forward pass whose backward pass is waited for: the object or the cache by which this is known, and the value."""
+    """A forward pass whose backward pass is waited for: what gives the object or the cache by which this is known, and the value.
 
-    known_by: Any
+    `earlier` are forward passes of the same object that are open still: this one may have been an evaluation between.
+    """
+
+    known_by: Callable[[], Any]
     call: LayerCall
     value: Any
+    earlier: tuple[LayerCall, ...] = ()
 
 
 class _Watch:
@@ -67,7 +76,10 @@ class _Watch:
             arguments = dict([*inspect.signature(method).bind(*first, *args, **named).arguments.items()][len(first) :])
             if self.recorder.room.holds(_size((held, arguments))):
                 memo: dict[int, Any] = {}
-                return LayerCall(copy.deepcopy(held, memo), copy.deepcopy(arguments, memo), _random_states())
+                if (odd := _makes_itself((held, arguments))) is not None:
+                    self.recorded.unclear.add(f"a copy of {odd} may be the same object: calls are counted alone")
+                    return None
+                return LayerCall(copy.deepcopy(held, memo), copy.deepcopy(arguments, memo), _random_states(method))
             self.recorded.not_kept += 1
         return None
 
@@ -82,11 +94,37 @@ class _Watch:
         stack = self._opened.get(key)
         if stack is None:
             self._opened[key] = stack = []
-        stack.append(None if call is None else _Open(known_by, call, copied(value)))
+        stack.append(None if call is None else _Open(_reference(known_by), call, copied(value)))
         if len(stack) > _MOST_OPEN:
             del stack[0]
         if len(self._opened) > _MOST_OPEN:
             del self._opened[next(iter(self._opened))]
+
+    def before(self, role: str, held: Any, plain: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Note a call that begins, and return what `after` needs."""
+        if role != "backward":
+            return self.begin(held, plain, args, named)
+        try:
+            opened = self.close(held, (*args, *named.values()))
+            if opened is None:
+                return None
+            return opened, copied(args), {name: copied(x) for name, x in named.items()}, arrays_of(held)
+        except Exception as error:  # of the user's objects
+            self.recorded.unclear.add(f"a call could not be recorded: {type(error).__name__}")
+            return None
+
+    def after(self, role: str, held: Any, before: Any, y: Any) -> None:
+        """Note a call that has ended."""
+        try:
+            if role == "forward":
+                self.wait_for(held, before, y)
+            elif role == "backward":
+                opened, given, named, arrays = before or (None, (), {}, {})
+                self.keep(opened, given, named, None if opened is None else (y, arrays, arrays_of(held)))
+            elif self.pair.kind != "value-and-grad" or _is_value_and_gradients(y):
+                self.keep(None if before is None else _Open(lambda: held, before, None), (), {}, (y, {}, {}))
+        except Exception as error:  # of the user's objects
+            self.recorded.unclear.add(f"a call could not be recorded: {type(error).__name__}")
 
     def cache_among(self, args: tuple[Any, ...]) -> Any:
         """Return the argument that is the cache of an open forward pass, or None."""
@@ -99,10 +137,11 @@ class _Watch:
             return None
         self._closed.add(id(known_by))
         opened = stack.pop() if stack else None
-        if opened is None:
+        if opened is None or opened.known_by() is not known_by:
             return None
-        shapes = [getattr(x, "shape", ()) for x in cotangents]
-        return opened if not shapes or getattr(opened.value, "shape", ()) in shapes else None
+        opened.earlier = tuple(other.call for other in stack or () if other is not None)[-_MOST_EARLIER:]
+        shapes = [_shape(x) for x in cotangents]
+        return opened if not shapes or _shape(opened.value) in shapes else None
 
     def keep(self, opened: _Open | None, cotangents: tuple[Any, ...], named: dict[str, Any], found: Any) -> None:
         """Count a backward pass, and keep it if it is drawn and its forward pass is known.
@@ -117,7 +156,9 @@ class _Watch:
         if not places or opened is None:
             return
         with self.recorded.without_harm():
-            kept = Kept(self.pair, number, (opened.call,), named, copied(found), opened.value, at=caller())
+            kept = Kept(
+                self.pair, number, (opened.call, *opened.earlier), named, copied(found), opened.value, at=caller()
+            )
             kept.cotangents = cotangents
             kept.size = OVERHEAD + _size((opened.call.held, opened.call.arguments, found, cotangents))
             self.recorder.keep(self.recorded, (), places, kept)
@@ -128,48 +169,64 @@ class Layers:
 
     def __init__(self, recorder: Recorder, replace: Replace) -> None:
         self._recorder, self._replace = recorder, replace
-        self._watches: dict[Any, _Watch | None] = {}
+        self._watches: dict[tuple[int, tuple[str, str]], _Watch | None] = {}
 
     def look_at_module(self, module: ModuleType) -> None:
         """Watch what a module defines."""
         for name, x in [*vars(module).items()]:
-            if getattr(x, "__module__", None) == module.__name__:
+            if isinstance(x, type | FunctionType) and x.__module__ == module.__name__:
                 if isinstance(x, type):
                     self._look_at_class(x)
-                elif isinstance(x, FunctionType) and any(word in name for word in ("backward", "bwd", "bprop")):
-                    self._look_at_pairs(x, module)
+                elif any(word in name for word in ("backward", "bwd", "bprop")):
+                    self._look_at_pairs(name, module)
 
     def look_at_script(self, tree: ast.Module, scope: dict[str, Any]) -> None:
         """Let a script hand over its classes, and its pairs of passes, as soon as they are defined."""
         functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
         pairs = [(functions[a], functions[b]) for a in functions for b in backward_names(a) if b in functions]
         handed: list[Any] = [max(pair, key=lambda node: node.lineno) for pair in pairs]
-        handed += [node for node in tree.body if isinstance(node, ast.ClassDef)]
+        handed += [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
         for node in handed:
-            node.decorator_list.insert(0, ast.copy_location(ast.Name(DECORATOR, ast.Load()), node))
-            scope[DECORATOR] = self._handed_over
+            call = ast.Call(ast.Name(DECORATOR, ast.Load()), [ast.Constant(node.name)], [])
+            node.decorator_list.insert(0, ast.fix_missing_locations(ast.copy_location(call, node)))
+            scope[DECORATOR] = self._hand_over
 
-    def _handed_over(self, x: Any) -> Any:
-        module = sys.modules.get(getattr(x, "__module__", ""))
-        if isinstance(x, type):
-            self._look_at_class(x)
-        elif isinstance(x, FunctionType) and module is not None:
-            setattr(module, x.__name__, x)
-            self._look_at_pairs(x, module)
-            return getattr(module, x.__name__)
-        return x
+    def _hand_over(self, name: str) -> Callable[[Any], Any]:
+        """Return the decorator of what a script defines under a name."""
+
+        def handed_over(x: Any) -> Any:
+            module = sys.modules["__main__"]
+            if isinstance(x, type):
+                self._look_at_class(x)
+            elif isinstance(x, FunctionType):
+                setattr(module, name, x)
+                self._look_at_pairs(name, module)
+                return getattr(module, name)
+            return x
+
+        return handed_over
 
     def _look_at_class(self, kind: type) -> None:
+        with contextlib.suppress(Exception):  # of a class that does not take other methods: it is not watched
+            self._replace_passes(kind)
+
+    def _replace_passes(self, kind: type) -> None:
         if any(base.__module__.partition(".")[0] in LIBRARIES for base in kind.__mro__):
             return  # which have passes of their own, and modes for them
         for names in PASSES:
             if all(_is_method(kind, name) for name in names):
-                self._replace_own(kind, names[0], functools.partial(self._method, names, _ahead))
-                self._replace_own(kind, names[1], functools.partial(self._method, names, _back))
+                self._replace_own(kind, names[0], functools.partial(self._method, names, "forward"))
+                self._replace_own(kind, names[1], functools.partial(self._method, names, "backward"))
         loss = next((name for name in LOSSES if _is_method(kind, name)), None)
         if loss is not None:
-            gradient = next((name for name in GRADIENT_METHODS if _is_method(kind, name)), None)
-            self._replace_own(kind, gradient or loss, functools.partial(self._method, (loss, gradient or loss), _alone))
+            needed = _needed(kind, loss)
+            found = (name for name in GRADIENT_METHODS if _is_method(kind, name))
+            gradient = next(found, None)
+            if gradient is not None and not needed <= _needed(kind, gradient):
+                return  # it reads what the loss left
+            self._replace_own(
+                kind, gradient or loss, functools.partial(self._method, (loss, gradient or loss), "alone")
+            )
 
     def _replace_own(self, kind: type, name: str, watched: Callable[..., Any]) -> None:
         """Replace a method that a class itself defines."""
@@ -181,7 +238,7 @@ class Layers:
 
     def _of_class(self, kind: type, names: tuple[str, str]) -> _Watch | None:
         """Return what watches the second of two methods of a class; None if the report is not about it."""
-        key = kind, names
+        key = id(kind), names
         if key not in self._watches:
             of, gradient = (inspect.unwrap(getattr(kind, name)) for name in names)
             given: DerivativeKind = (
@@ -195,14 +252,17 @@ class Layers:
         recorded = self._recorder.recorded(gradient, kind, None if function is gradient else name)
         return None if recorded is None else _Watch(self._recorder, recorded, Pair(kind, function, gradient, "layer"))
 
-    def _method(self, names: tuple[str, str], run: Run, plain: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a method that is run by `run`, but for objects that are not watched, and for calls within its own."""
-        known: dict[type, _Watch | None] = {}
-        recorder = self._recorder
+    def _method(self, names: tuple[str, str], role: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a method that is noted, but for objects that are not watched, and for calls within its own.
 
-        def method(held: Any, *args: Any, **named: Any) -> Any:
+        It is one frame more, and raises what the method raises alone.
+        """
+        known: dict[int, _Watch | None] = {}
+        recorder, of_class = self._recorder, self._of_class
+
+        def method(held: Any, /, *args: Any, **named: Any) -> Any:
             kind = type(held)
-            watch = known[kind] if kind in known else known.setdefault(kind, self._of_class(kind, names))
+            watch = known[id(kind)] if id(kind) in known else known.setdefault(id(kind), of_class(kind, names))
             if watch is None or not recorder.is_on:
                 return plain(held, *args, **named)
             active, key = watch.active, id(held)
@@ -210,76 +270,57 @@ class Layers:
                 return plain(held, *args, **named)
             active.add(key)
             try:
-                return run(watch, plain, held, args, named)
+                before = watch.before(role, held, plain, args, named)
+                y = plain(held, *args, **named)
+                watch.after(role, held, before, y)
+                return y
             finally:
                 active.discard(key)
 
         return method
 
-    def _look_at_pairs(self, x: FunctionType, module: ModuleType) -> None:
+    def _look_at_pairs(self, name: str, module: ModuleType) -> None:
         """Watch a forward and a backward function with a cache, of which the module has defined one after the other."""
         held = vars(module)
-        forward = next((f for f in held.values() if x.__name__ in backward_names(getattr(f, "__name__", ""))), x)
-        back = next((held[name] for name in backward_names(forward.__name__) if name in held), None)
-        both = (forward, back)
-        if not all(isinstance(f, FunctionType) and not hasattr(f, "_gradcli") for f in both) or back is None:
+        ahead_name = next((other for other in held if name in backward_names(other)), name)
+        back_name = next((other for other in backward_names(ahead_name) if other in held), "")
+        forward, back = held.get(ahead_name), held.get(back_name)
+        if not all(isinstance(f, FunctionType) and not hasattr(f, "_gradcli") for f in (forward, back)):
             return
+        assert isinstance(forward, FunctionType) and isinstance(back, FunctionType)
+        if not any(p.kind is not p.VAR_POSITIONAL for p in inspect.signature(back).parameters.values()):
+            return  # which argument is the cache is not known
         watch = self._watch(forward, back, "backward")
         if watch is None:
             return
 
         @functools.wraps(forward)
         def ahead(*args: Any, **named: Any) -> Any:
-            call = watch.begin(None, forward, args, named) if watch.recorder.is_on else None
+            call = watch.before("forward", None, forward, args, named) if watch.recorder.is_on else None
             y = forward(*args, **named)
             if call is not None and isinstance(y, tuple):
-                watch.wait_for(y[-1], call, y[:-1])
+                with watch.recorded.without_harm():
+                    watch.wait_for(y[-1], call, y[:-1])
             return y
 
         @functools.wraps(back)
         def backward(*args: Any, **named: Any) -> Any:
-            cache = watch.cache_among((*args, *named.values()))
-            opened = None if cache is None else watch.close(cache)
-            given = () if opened is None else tuple(CACHE if x is cache else copied(x) for x in args)
-            more = {name: CACHE if x is cache else x for name, x in named.items()}
+            opened: _Open | None = None
+            given: tuple[Any, ...] = ()
+            more: dict[str, Any] = {}
+            with watch.recorded.without_harm():
+                cache = watch.cache_among((*args, *named.values()))
+                opened = None if cache is None else watch.close(cache)
+                given = () if opened is None else tuple(CACHE if x is cache else copied(x) for x in args)
+                more = {name: CACHE if x is cache else copied(x) for name, x in named.items() if opened is not None}
             y = back(*args, **named)
             if watch.recorder.is_on:
                 watch.keep(opened, given, more, (y, {}, {}))
             return y
 
-        for name, before, after in ((forward.__name__, forward, ahead), (back.__name__, back, backward)):
+        for own, before, after in ((ahead_name, forward, ahead), (back_name, back, backward)):
             after._gradcli = True  # type: ignore[attr-defined]
-            self._replace(module, name, before, after)
-
-
-def _ahead(watch: _Watch, plain: Any, held: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Run the forward pass of a layer, and note it."""
-    call = watch.begin(held, plain, args, named)
-    y = plain(held, *args, **named)
-    watch.wait_for(held, call, y)
-    return y
-
-
-def _back(watch: _Watch, plain: Any, held: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Run the backward pass of a layer, and record it."""
-    opened = watch.close(held, (*args, *named.values()))
-    if opened is None:
-        y = plain(held, *args, **named)
-        watch.keep(None, (), {}, None)
-        return y
-    given, before = copied(args), arrays_of(held)
-    y = plain(held, *args, **named)
-    watch.keep(opened, given, named, (y, before, arrays_of(held)))
-    return y
-
-
-def _alone(watch: _Watch, plain: Any, held: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Run the gradient of a network, or its loss that returns both, and record it."""
-    call = watch.begin(held, plain, args, named)
-    y = plain(held, *args, **named)
-    if watch.pair.kind != "value-and-grad" or _is_value_and_gradients(y):
-        watch.keep(None if call is None else _Open(held, call, None), (), {}, (y, {}, {}))
-    return y
+            self._replace(module, own, before, after)
 
 
 def _is_method(kind: type, name: str) -> bool:
@@ -306,9 +347,43 @@ def _is_value_and_gradients(y: Any) -> bool:
     )
 
 
-def _random_states() -> tuple[Any, Any]:
+def _needed(kind: type, name: str) -> set[str]:
+    """Return the arguments that a method needs."""
+    rows = [*inspect.signature(getattr(kind, name)).parameters.values()][1:]
+    return {p.name for p in rows if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+
+
+def _random_states(function: Any) -> tuple[Any, Any, list[tuple[Any, Any]]]:
     np = sys.modules.get("numpy")
-    return random.getstate(), None if np is None else np.random.get_state()
+    if np is None:
+        return random.getstate(), None, []
+    held = getattr(inspect.unwrap(function), "__globals__", {}).values()
+    generators = [(x, x.bit_generator.state) for x in held if isinstance(x, np.random.Generator)]
+    return random.getstate(), np.random.get_state(), generators
+
+
+def _shape(x: Any) -> Any:
+    try:
+        return getattr(x, "shape", ())
+    except Exception:  # whatever the attributes of the user's object raise
+        return ()
+
+
+def _reference(x: Any) -> Callable[[], Any]:
+    """Return what gives an object as long as it lives; a value that has no such reference is held."""
+    try:
+        return weakref.ref(x)
+    except TypeError:
+        return lambda: x
+
+
+def _makes_itself(x: Any, depth: int = _DEEPEST) -> str | None:
+    """Return the class of an object inside that makes its objects by a `__new__` of its own: a copy may be the object itself."""
+    inside = getattr(x, "__dict__", x) if depth and not isinstance(x, type) else None
+    if isinstance(getattr(type(x), "__new__", None), FunctionType) and inside is not x and not isinstance(x, tuple):
+        return type(x).__name__
+    parts = inside.values() if isinstance(inside, dict) else inside if isinstance(inside, list | tuple) else ()
+    return next(filter(None, (_makes_itself(part, depth - 1) for part in parts)), None)
 
 
 def _size(x: Any, depth: int = _DEEPEST) -> int:

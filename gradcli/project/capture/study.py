@@ -415,8 +415,19 @@ class Judge:
         return row_of(name, both.path, encode(report), time.perf_counter() - begun)
 
     def _of_layer(self, kept: Kept) -> CheckReport:
-        """Check a backward pass at the state and the arguments of its forward pass, and what it returned when it ran."""
-        (call,) = kept.args
+        """Check a backward pass at the state and the arguments of its forward pass, and what it returned when it ran.
+
+        Where it is wrong for the last forward pass, and right for an earlier one that was open still, it belongs to that.
+        """
+        report = self._of_call(kept, kept.args[0])
+        if report.verdict == Verdict.FAIL and report.points[0].mismatches:
+            for earlier in kept.args[1:]:
+                other = self._of_call(kept, earlier)
+                if other.verdict == Verdict.PASS:
+                    return other
+        return report
+
+    def _of_call(self, kept: Kept, call: LayerCall) -> CheckReport:
         function, name = kept.pair.function, _forward_name(kept)
         both = kept.pair.kind == "value-and-grad"
         held = getattr(call.held, function.__name__) if both else call.held
@@ -424,7 +435,7 @@ class Judge:
         settings = settings_of(replace(self.settings.options, value_and_grad=True)) if both else self.settings
         backward = kept.pair.gradient if call.held is None else None
         locate = replace(self._locate, pick=settings.options.picked if both else None, backward=backward)
-        _set_random_states(call.states)
+        _set_random_states(call)
         found = function_at(target, name, [call.arguments], locate, module=inspect.getmodule(function))
         report = check(replace(request_for(found, None, settings), layer=None))
         if report.verdict == Verdict.FAIL or kept.returned is None:
@@ -432,7 +443,7 @@ class Judge:
         y, again = _run_again(kept, call)
         if _same_parts(again[0], kept.returned[0]) and _moved_alike(again, kept.returned):
             return report
-        if kept.value is not None and not _same_parts(y, kept.value):
+        if kept.value is not None and call is kept.args[0] and not _same_parts(y, kept.value):
             return _with(report, _changed("the forward pass has another value now than when it was called"))
         says = f"call {kept.number:,} of the backward pass returned another gradient than the same values give now"
         hint = (
@@ -470,10 +481,29 @@ def _forward_name(kept: Kept) -> str:
     return str(kept.pair.function.__qualname__).replace("<locals>.", "")
 
 
-def _set_random_states(states: tuple[Any, Any]) -> None:
-    random.setstate(states[0])
-    if states[1] is not None:
-        np.random.set_state(states[1])
+def _set_random_states(call: LayerCall) -> None:
+    """Let random numbers be those of a call."""
+    python, numpys, generators = call.states
+    random.setstate(python)
+    if numpys is not None:
+        np.random.set_state(numpys)
+    for generator, state in generators:
+        generator.bit_generator.state = state
+
+
+def _is_no_gradient(recorded: Recorded) -> bool:
+    """Whether what is called a backward pass turns its forward pass round, as an inverse transform, or gives nothing."""
+    for kept in recorded.kept():
+        if kept.pair.convention != "layer" or kept.pair.kind != "backward" or kept.returned is None:
+            continue
+        found, before, after = kept.returned
+        if found is None and _same_parts(before, after):
+            return True
+        given = [x for x in kept.args[0].arguments.values() if isinstance(x, np.ndarray)]
+        turned = len(given) == 1 and len(kept.cotangents) == 1 and kept.value is not None
+        if turned and np.any(given[0]) and _same_parts(kept.cotangents[0], kept.value) and _same_parts(found, given[0]):
+            return True
+    return False
 
 
 def _run_again(kept: Kept, call: LayerCall) -> tuple[Any, tuple[Any, dict[str, Any], dict[str, Any]]]:
@@ -482,7 +512,7 @@ def _run_again(kept: Kept, call: LayerCall) -> tuple[Any, tuple[Any, dict[str, A
     Beside what this returns are the arrays of the object before and after it.
     """
     held, arguments = copy.deepcopy((call.held, call.arguments))
-    _set_random_states(call.states)
+    _set_random_states(call)
     ahead, back = kept.pair.function, kept.pair.gradient
     if kept.pair.kind != "backward":
         return None, (back(held, **arguments), {}, {})
@@ -599,7 +629,11 @@ def report_of(
     """
     judge = Judge(settings_of(options))
     clock = _Clock(options.checking_time)
-    wanted = [(each, reason) for each, reason in recorded if not _is_excluded(each, options.exclude)]
+    wanted = [
+        (each, reason)
+        for each, reason in recorded
+        if not _is_excluded(each, options.exclude) and not _is_no_gradient(each)
+    ]
     gradients = [_gradient(each, reason, judge, folder, clock) for each, reason in wanted]
     wrong = [k for k, gradient in enumerate(gradients) if gradient.verdict == "fail" and not clock.stopped]
     for a, b in itertools.permutations(wrong, 2):

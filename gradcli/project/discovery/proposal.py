@@ -93,7 +93,7 @@ def _is_pass(gradient: Found) -> bool:
     """Whether it is the backward pass of a class with a forward pass, or its gradient beside a loss: checked as one target."""
     (owner, _, name), (of_owner, _, of) = gradient.name.rpartition("."), (gradient.of or "").rpartition(".")
     beside_loss = gradient.kind == "grad" and name in GRADIENT_METHODS and of in LOSSES
-    return bool(owner) and of_owner == owner and (gradient.kind == "backward" or beside_loss)
+    return bool(owner and of_owner) and (gradient.kind == "backward" or (beside_loss and of_owner == owner))
 
 
 def _is_engine(gradient: Found) -> bool:

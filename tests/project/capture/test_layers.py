@@ -118,6 +118,97 @@ class Both(Net):
     gradient = None
 
 
+class Adding(Dense):
+    def __init__(self, n, m):
+        super().__init__(n, m)
+        self.dW = np.zeros((n, m), np.float32)
+
+    def backward(self, dout):
+        self.dW += self.x.T @ dout
+        return dout @ self.W.T
+
+
+class Momentum(Dense):
+    def __init__(self, n, m):
+        super().__init__(n, m)
+        self.vW = np.zeros((n, m))
+
+    def backward(self, dout, lr):
+        dx = dout @ self.W.T
+        self.vW = 0.9 * self.vW - lr * (self.x.T @ dout)
+        self.W += self.vW
+        return dx
+
+
+class Masked:
+    def forward(self, x, train=True):
+        if train:
+            self.cache = (x > 1.3, x)
+        return np.maximum(x, 1.3)
+
+    def backward(self, dout):
+        dout *= self.cache[0]
+        return dout
+
+
+class Squared:
+    def loss(self, y, y_pred):
+        return 0.5 * (y - y_pred) ** 2
+
+    def gradient(self, y, y_pred):
+        return y_pred - y
+
+
+class Inverse:
+    def forward(self, x):
+        return x / 3
+
+    def backward(self, y):
+        return y * 3
+
+
+class Attributes(dict):
+    __getattr__ = dict.__getitem__
+
+
+class Frozen(type):
+    def __setattr__(cls, name, x):
+        raise AttributeError(name)
+
+
+class Odd(metaclass=Frozen):
+    def forward(self, x):
+        return x
+
+    def backward(self, dout, held=0.5):
+        return dout
+
+
+class Single:
+    one = None
+
+    def __new__(cls):
+        cls.one = cls.one or super().__new__(cls)
+        return cls.one
+
+
+class Stored(Square):
+    def __init__(self):
+        self.store = Single()
+
+
+rng = np.random.default_rng(0)
+
+
+class Drawn:
+    def forward(self, x):
+        self.mask = rng.random(x.shape) > 0.5
+        return x * self.mask
+
+    def backward(self, dout):
+        return dout * self.mask
+
+
 def scale_forward(x, a):
     return a * x, (x, a)
 
@@ -188,6 +279,36 @@ def fused(m: ModuleType) -> None:
         softmax.backward(loss.backward())
 
 
+def added(m: ModuleType) -> None:
+    layer = m.Adding(3, 2)
+    for _ in range(3):
+        step(layer, X, shape=(4, 2))
+
+
+def moved(m: ModuleType) -> None:
+    layer = m.Momentum(3, 2)
+    for _ in range(3):
+        layer.forward(X)
+        layer.backward(np.ones((4, 2)), 0.1)
+
+
+def evaluated(m: ModuleType) -> None:
+    """An evaluation stands between a forward pass and its backward pass, which gets its cotangent by name."""
+    layer = m.Masked()
+    for _ in range(3):
+        layer.forward(X * 2)
+        layer.forward(X, train=False)
+        layer.backward(dout=np.ones((4, 3)))
+
+
+def odd(m: ModuleType) -> None:
+    layer = m.Square()
+    layer.forward(m.Attributes(x=X).x)
+    layer.backward(np.ones((4, 3)))
+    step(m.Odd(), X)
+    m.Odd().backward(X, held=0.3)
+
+
 def both(m: ModuleType) -> None:
     net = m.Both()
     net.loss(X)
@@ -203,6 +324,14 @@ USES = {  # what a program does, and the gradients that it used: the calls, and 
         mixed, {"Dense.backward": (20, "pass"), "Drop.backward": (20, "pass"), "Loss.backward": (20, "pass")}
     ),
     "one layer at two places": (twice, {"Dense.backward": (6, "fail"), "Square.backward": (3, "pass")}),
+    "gradients that are added in float32": (added, {"Adding.backward": (3, "pass")}),
+    "momentum in the backward pass": (moved, {"Momentum.backward": (3, "pass")}),
+    "an evaluation between": (evaluated, {"Masked.backward": (3, "pass")}),
+    "a loss of the label first": (lambda m: m.Squared().gradient(T, 2 * T), {"Squared.gradient": (1, "pass")}),
+    "an inverse": (lambda m: (k := m.Inverse()).backward(k.forward(X)), {}),
+    "a generator of the module": (lambda m: step(m.Drawn(), X), {"Drawn.backward": (1, "pass")}),
+    "a copy that would be the object itself": (lambda m: step(m.Stored(), X), {"Square.backward": (1, "inconclusive")}),
+    "odd classes": (odd, {"Square.backward": (1, "pass")}),
     "two that are right together": (fused, {"Softmax.backward": (4, "pass"), "Entropy.backward": (4, "pass")}),
     "one of two alone": (lambda m: step(m.Softmax(), X), {"Softmax.backward": (1, "fail")}),
     "a pair with a cache": (affine, {"scale_backward": (1, "pass")}),
