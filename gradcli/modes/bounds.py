@@ -71,8 +71,8 @@ def _of_operations(q: Recording, kernels: bool) -> RoundingError:
     known = not factored(q.lines)
     wide = [] if radii is None else _wide(q, radii)
     try:
-        if radii is not None and not kernels and (other := _as_a_textbook(q)) is not None:
-            radii = [np.maximum(r, m / SIZE) for r, m in zip(radii, _changes(q, other, kernels), strict=True)]
+        if radii is not None and not kernels and (other := _changes_as_a_textbook(q, radii)) is not None:
+            radii = [np.maximum(r, m / SIZE) for r, m in zip(radii, other, strict=True)]
         if radii is not None and known and not any(map(np.any, wide)):
             return RoundingError(_bounds(q, radii), True)
         moved = by_shaking(q, kernels)
@@ -207,9 +207,9 @@ def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> 
         most = max(8.0, *rough.values(), 0.0)
         return [most * EPS * np.sqrt(len(program.lines)) * np.abs(q.slopes[name]) for name in q.wrt]
     moved = _changes(q, program, kernels, rough)
-    other = None if kernels else _as_a_textbook(q)
+    other = None if kernels else _changes_as_a_textbook(q, moved)
     if other is not None:
-        moved = [np.maximum(a, b) for a, b in zip(moved, _changes(q, other, kernels, rough), strict=True)]
+        moved = [np.maximum(a, b) for a, b in zip(moved, other, strict=True)]
     least = EPS / SAFETY * _largest(q)  # a slope that is zero in our order of operations may not be in another
     return [_granted(m, q.slopes[name], least) for m, name in zip(moved, q.wrt, strict=True)]
 
@@ -232,10 +232,10 @@ def _changes(q: Recording, program: Program, kernels: bool, rough: Mapping[str, 
     return moved
 
 
-def _as_a_textbook(q: Recording) -> Program | None:
-    """Return the program with slopes as a textbook writes them, whose roundings differ; None where that is the same program.
+def _changes_as_a_textbook(q: Recording, ours: list[Array]) -> list[Array] | None:
+    """Return the changes in shaken runs with slopes as a textbook writes them; None where these are the same program.
 
-    Shifts count only where the gradient does not depend on them.
+    Shifts count only where the gradient does not depend on them. `ours` are the changes of the recorded program.
     """
     if not q.recording.moves or not all(map(is_plain, q.recording.tape.values)):
         return None
@@ -244,12 +244,12 @@ def _as_a_textbook(q: Recording) -> Program | None:
         found = q.recording.with_lines(lines)
         exact = _slopes_of(q, partial(Program, *found))
         moved = _slopes_of(q, partial(shaken, found, Shake(q.seed), kernels=False))
-        ours = _slopes_of(q, partial(shaken, q.recording, Shake(q.seed), kernels=False))
+        each = zip(exact, moved, ours, q.wrt, strict=True)
         if all(
-            np.all(np.abs(x - q.slopes[name]) <= _NO_CHANGE * _largest(q) + peak(x - y) + peak(z - q.slopes[name]))
-            for x, y, z, name in zip(exact, moved, ours, q.wrt, strict=True)
+            np.all(np.abs(x - q.slopes[name]) <= _NO_CHANGE * _largest(q) + peak(x - y) + peak(own))
+            for x, y, own, name in each
         ):
-            return found
+            return [np.abs(y - q.slopes[name]) for y, name in zip(moved, q.wrt, strict=True)]
     return None
 
 

@@ -15,12 +15,15 @@ from gradcli.tracing.primitive import Primitive
 from gradcli.tracing.shapes import is_plain
 
 _VIEWS = frozenset({"reshape", "transpose", "broadcast_to", "getitem", "positive"})
+_INVERSE = "-1"  # the exponent of a power that is a reciprocal
 _RISING = Primitive("sigmoid", lambda v: 1 / (1 + np.exp(-v)), (Partial(lambda y, v: y * (1 - y)),))
 _TANH = Primitive("tanh", np.tanh, (Partial(lambda y, v: 1 - y * y),))
 
 
-def shifts(lines: Iterable[Line]) -> dict[int, Line]:
+def shifts(lines: Sequence[Line]) -> dict[int, Line]:
     """Return constants, by line, for the largest entries that are subtracted from their own array."""
+    if not _has(lines, "max"):
+        return {}
     constants: dict[int, Line] = {}  # by line: the largest entry as a constant
     found: dict[int, Line] = {}
     of: dict[int, tuple[int, Hashable]] = {}  # by slot: the line of the largest entry, and what its array is a view of
@@ -38,6 +41,10 @@ def shifts(lines: Iterable[Line]) -> dict[int, Line]:
             if slots[0] in of:
                 of[k] = of[slots[0]]
     return found
+
+
+def _has(lines: Iterable[Line], word: str) -> bool:
+    return any(primitive is not None and primitive.name == word for primitive, *_ in lines)
 
 
 def has_other_slopes(lines: Sequence[Line]) -> bool:
@@ -74,15 +81,17 @@ class _Exponentials:
                 self.pairs[word, k] = self.key(self.of[slots[0]][0]), self.key(self.of[slots[1]][0])
 
 
-def slopes_by_values(lines: Iterable[Line]) -> dict[int, Line]:
+def slopes_by_values(lines: Sequence[Line]) -> dict[int, Line]:
     """Return lines for a sigmoid or a tanh that is written with exponentials, whose slopes are those of their values."""
     found: dict[int, Line] = {}
+    if not _has(lines, "exp"):
+        return found
     seen = _Exponentials()
     for k, (primitive, slots, xs, y, params, position) in enumerate(lines):
         word = "" if primitive is None else primitive.name
         seen.read(k, word, slots, xs)
         below = slots[-1] if slots else CONSTANT
-        inverse = word == "reciprocal" or (word == "integer_power" and -1 in (params or {}).values())
+        inverse = word == "reciprocal" or (word == "integer_power" and _INVERSE in map(str, (params or {}).values()))
         if (word == "divide" and slots[0] == CONSTANT and below in seen.plus_one) or (
             inverse and below in seen.plus_one
         ):

@@ -68,7 +68,7 @@ class Fresh:
             found = [(path, place, part) for path, place, part in _held(held) if _is_parameter(part)]
             parameters = {(place.steps, place.key) for _, place, _ in found if place.holder in (None, *_HOLDERS)}
             for path, place, part in found:  # what another table has under the name of a parameter is an optimiser's
-                if _is_of_an_optimiser(path, [other for other, *_ in found]):
+                if _is_of_an_optimiser(path, {other: x.shape for other, _, x in found}):
                     self.buffers.append(part)
                     continue
                 if place.holder in (None, *_HOLDERS) or (place.steps, place.key) not in parameters:
@@ -739,12 +739,16 @@ def _named_like(word: Any, names: Sequence[str]) -> str | None:
     return None
 
 
-def _is_of_an_optimiser(path: str, places: Iterable[str]) -> bool:
-    """Whether an array is the velocity and the like of another one that the same object holds: `vW` and `m_W` beside W."""
-    owner, _, last = path.rpartition(".")
-    beside = {q.rpartition(".")[2] for q in places if q != path and q.rpartition(".")[0] == owner}
+def _is_of_an_optimiser(path: str, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether an array is the velocity and the like of another one that the same object holds: `vW` and `m_W` beside W.
+
+    It has the shape of the other one, and no gradient of its own.
+    """
+    owner, dot, last = path.rpartition(".")
     of = _OPTIMISER.fullmatch(last)
-    return of is not None and of["name"] in beside
+    if of is None or shapes.get(f"{owner}{dot}{of['name']}") != shapes[path]:
+        return False
+    return not any(f"{owner}{dot}{pattern.format(last)}" in shapes for pattern in _SPELLED)
 
 
 def _generators_of(held: Any) -> list[tuple[Any, Any]]:
