@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadClaim, BadOption, BadTarget
-from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, backward_names
+from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, TARGET, backward_names
 from gradcli.targets.facts import Notice
-from gradcli.targets.loading import running
+from gradcli.targets.loading import load, running
 from gradcli.targets.structure import Named
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer
@@ -56,8 +56,8 @@ class _Place:
 class Fresh:
     """An object as it was when the check began, made anew for each evaluation, and the random states of that moment."""
 
-    def __init__(self, held: Any, text: str) -> None:
-        self.held, self.text = held, text
+    def __init__(self, held: Any, text: str, make: Callable[[], Any] | None = None) -> None:
+        self.held, self.text, self._make = held, text, make
         self._states = random.getstate(), np.random.get_state()
         self.places: dict[str, tuple[_Place, np.ndarray]] = {}
         self.named: dict[str, str] = {}  # where gradients are kept, as the user says
@@ -81,7 +81,9 @@ class Fresh:
     def __call__(self, parameters: Mapping[str, Any]) -> Any:
         """Return a copy of the object with other parameters and no gradients yet; what else it holds is as it was.
 
-        Raises  BadTarget if it cannot be copied.
+        What cannot be copied is made anew by its constructor, and gets the parameters.
+
+        Raises  BadTarget if it cannot be copied and not made anew.
         """
         random.setstate(self._states[0])
         np.random.set_state(self._states[1])
@@ -97,9 +99,28 @@ class Fresh:
             self.last = copy.deepcopy(self.held, memo)
             return self.last
         except Exception as error:
+            if self._make is not None:
+                self.last = self._make()
+                for path, (place, array) in self.places.items():
+                    x = parameters.get(path)
+                    owner = self._owner(self.last, place)
+                    holder = vars(owner) if place.holder is None else getattr(owner, place.holder)
+                    if isinstance(holder, dict | list):
+                        holder[place.key] = (
+                            np.array(array) if x is None else x if isinstance(x, Tracer) else np.array(x)
+                        )
+                return self.last
             says = f"{self.text} cannot be copied: {error}"
             do = "each evaluation needs the object as it was: leave out what cannot be copied, such as a lock or a file"
             raise BadTarget(says, do=do) from error
+
+    @staticmethod
+    def _owner(used: Any, place: _Place) -> Any:
+        """Return the object inside another one that has a parameter."""
+        owner = used
+        for step in place.steps:
+            owner = getattr(owner, step) if isinstance(step, str) and hasattr(owner, step) else owner[step]
+        return owner
 
     def keep_gradients(self, named: Iterable[tuple[str, str]]) -> None:
         """Take the gradients of parameters from where the user says that they are kept. Raises BadOption."""
@@ -123,9 +144,7 @@ class Fresh:
                     return None
             return found
         place, array = self.places[path]
-        owner = used
-        for step in place.steps:
-            owner = getattr(owner, step) if isinstance(step, str) and hasattr(owner, step) else owner[step]
+        owner = self._owner(used, place)
         kept = [x for x in _beside(owner, place) if isinstance(x, np.ndarray | np.floating | float | list)]
         fitting = (x for x in kept if np.size(x) == array.size)
         return next(fitting, next((x for x in kept if isinstance(x, np.ndarray | np.floating)), None))
@@ -133,9 +152,7 @@ class Fresh:
     def parameter(self, used: Any, path: str) -> Any:
         """Return what an object has in the place of a parameter now."""
         place, _ = self.places[path]
-        owner = used
-        for step in place.steps:
-            owner = getattr(owner, step) if isinstance(step, str) and hasattr(owner, step) else owner[step]
+        owner = self._owner(used, place)
         return getattr(owner, place.key) if place.holder is None else getattr(owner, place.holder)[place.key]
 
 
@@ -509,7 +526,7 @@ def layer_of(found: Any, text: str, backward: Any = None, *, finds_partner: bool
         return None
     if (names := _passes_of(found)) is not None:
         try:
-            return _layer(instance_of(found, text), names, text)
+            return _layer(instance_of(found, text), names, text, _maker_of(found, text))
         except (BadTarget, ValueError):  # a signature that cannot be read is a ValueError
             if inspect.isclass(found) or not callable(found):
                 raise
@@ -618,8 +635,16 @@ def _method(found: Any, text: str) -> Layer | None:
     return Layer(_on_copies(fresh, found, True), None, None, fresh, chosen) if chosen else None
 
 
-def _layer(held: Any, names: tuple[str, str], text: str) -> Layer:
-    fresh = Fresh(held, text)
+def _maker_of(found: Any, text: str) -> Callable[[], Any] | None:
+    """Return what makes an object like the one that a target names: its class, or the call of it; None for any other."""
+    if inspect.isclass(found):
+        return found
+    named = TARGET.fullmatch(text)
+    return (lambda: load(text).found) if named is not None and named["made"] and not named["after"] else None
+
+
+def _layer(held: Any, names: tuple[str, str], text: str, make: Callable[[], Any] | None) -> Layer:
+    fresh = Fresh(held, text, make)
     passes = _Passes(lambda x: getattr(x, names[0]), lambda x: getattr(x, names[1]), fresh, text)
     return _made(passes, getattr(held, names[0]), getattr(held, names[1]), fresh, type(held).__name__)
 

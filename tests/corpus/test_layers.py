@@ -31,6 +31,7 @@ RIGHT = [  # file and target, the point, further options, what is compared
     ("dense:LAYER",                    f"{X}, W=randn(3,4)", (), "x W b"),
     ("dense:Head",                     f"{X}, t=[0, 1, 1, 0]", (), "x W"),
     ("dense:Outer",                    f"{X}, t=[0, 1, 1, 0], times=2", (), "x inner.W"),
+    ("dense:Locked",                   X, (), "x"),
     ("dense:SERVED.loss",              "x=randn(3)", ("--grad", "SERVED.slope"), "x"),
     ("dense:Trainer",                  X, (), "x W bias"),
     ("dense:Trainer()",                f"{X}, learning_rate=0.1", (), "x W bias"),
@@ -116,7 +117,7 @@ WRONG = [  # file and target, the point, options, what is in the file, the mista
     ("network:Ridge(2)", "w=randn(3), X=randn(4,3), y=randn(4)", ("--wrt", "w"), "y) + self.strength * w", "y)", "w"),
 ]
 REFUSED = [
-    ("dense:Locked",               X, "Locked cannot be copied"),
+    ("dense:SERVED",               X, "SERVED cannot be copied"),
     ("dense:Dense(3, n)",          X, "are not literals"),
     ("dense:Dense(*[3, 2])",       X, "are not literals"),
     ("dense:Dense(3, 2).nothing",  X, "Dense(...) has no function 'nothing'"),
