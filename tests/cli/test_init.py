@@ -81,7 +81,7 @@ def test_checks_are_tried_before_they_are_written(gradcli: Program, tmp_path: Pa
     text = (tmp_path / "gradcli.toml").read_text()
     assert tomllib.loads(text)["check"] == [
         {"id": "Dense.backward", "target": "layers.py:Dense(3, 4)", "at": "x=randn(5,3)"},
-        {"id": "Ridge.gradient", "target": "layers.py:Ridge(3).loss", "grad": "gradient",
+        {"id": "Ridge.gradient", "target": "layers.py:Ridge(3)",
          "at": "w=randn(3), X=randn(5,3), y=[0, 1, 0, 1, 0]"},
     ]  # fmt: skip
     assert "# Tried, and not run: layers.py:Affine(3) raised ValueError: matmul" in text
