@@ -167,8 +167,9 @@ def factor_edits(place: Place) -> Iterator[New]:
             first = not shape_of(term.value) and term.bound == ATOM
             yield "factor", cost, f"{by} * {product}" if first else f"{product} * {by}", bound_by(ast.Mult)
             yield "factor", cost + 0.1, f"{quotient} / {by}", bound_by(ast.Div)
-    of_f = (term for term in place.scope.terms if term.unread and shape_of(term.value))
-    for term in (*place.scope.names, *place.scope.held, *of_f):
+    of_f = [term for term in place.scope.terms if term.unread and shape_of(term.value)]
+    terms = [(term, 0.0) for term in place.scope.names] + [(term, 0.3) for term in (*place.scope.held, *of_f)]
+    for term, dearer in terms:
         if fits(term.value, place.value) and not is_index(term.value) and not is_mask(term.value):
             t = grouped(term.text, term.bound, ast.Mult, right=True)
             usual = (
@@ -180,10 +181,10 @@ def factor_edits(place: Place) -> Iterator[New]:
                 (2.4, f"2 * {t}"),
             )
             for cost, by in usual:
-                yield "factor", cost, f"{product} * {by}", bound_by(ast.Mult)
-            yield "factor", 2.4, f"{quotient} / {t}**2", bound_by(ast.Div)
+                yield "factor", cost + dearer, f"{product} * {by}", bound_by(ast.Mult)
+            yield "factor", 2.4 + dearer, f"{quotient} / {t}**2", bound_by(ast.Div)
             for name in ("exp", "cos", "sin", "sign", "sqrt"):
-                yield "factor", 2.6, f"{product} * {place.scope.prefix}{name}({t})", bound_by(ast.Mult)
+                yield "factor", 2.6 + dearer, f"{product} * {place.scope.prefix}{name}({t})", bound_by(ast.Mult)
 
 
 def _is_reduced(place: Place) -> bool:
