@@ -93,7 +93,7 @@ def located_with(settings: Settings, wrt: str | None) -> LocateOptions:
         assume=settings.options.assume if settings.options.checks_on_sets else (), backward=settings.options.backward,
         engine=settings.options.engine, engine_arrays=settings.options.engine_arrays,
         finds_partner=claim_of(settings.options) is None and settings.options.picked is None,
-        held=settings.options.held,
+        gradient_places=settings.options.gradient_places,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What rows of the frameworks compute by numpy alone: positions of padded arrays, of windows and blocks, orders of pivots."""
+"""What frameworks need and numpy shows: positions of padded arrays, windows and blocks, orders of pivots; and their options."""
 
 from typing import Any
 

@@ -260,7 +260,7 @@ def request(ask: TargetRequest, wanted: CheckOptions, values: Mapping[str, Any] 
         settings.framework_options, ask.separate_points, ask.points_of,
         settings.options.assume if settings.options.checks_on_sets else (), settings.options.backward,
         settings.options.engine, settings.options.engine_arrays,
-        ask.claim is None and settings.options.picked is None, settings.options.held,
+        ask.claim is None and settings.options.picked is None, settings.options.gradient_places,
     )  # fmt: skip
     reference = settings.options.reference
     found = locate(ask.target if reference is None else beside(reference, ask.target), at, looked_at)

@@ -73,7 +73,7 @@ class LocateOptions:
     sizes to numbers. If `separate_points`, each string of a point is a point of its own. The point of an expression may name
     objects of the module of `points_of`, a Python target. Drawn inputs have what is assumed of them. `backward` names the
     backward pass of a function that returns a cache; with `finds_partner`, as no claim is given, it is looked for beside it.
-    `held` says where an object keeps the gradient of a parameter. `engine` is the class whose objects stand for
+    `gradient_places` says where an object keeps the gradient of a parameter. `engine` is the class whose objects stand for
     numbers, or with `engine_arrays` for arrays.
     """
 
@@ -92,7 +92,7 @@ class LocateOptions:
     engine: str | Callable[..., Any] | None = None
     engine_arrays: bool = False
     finds_partner: bool = False
-    held: tuple[tuple[str, str], ...] = ()
+    gradient_places: tuple[tuple[str, str], ...] = ()
 
 
 AS_GIVEN = LocateOptions()
@@ -114,7 +114,7 @@ def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> L
         return replace(found, sizes=options.sizes)
     _meant_as_python(text)
     refuse_options(options.framework_options)
-    if options.pick is not None or options.held:
+    if options.pick is not None or options.gradient_places:
         flag = "--value-and-grad" if options.pick is not None and options.pick.pair else "--pick"
         raise BadOption(f"{flag} is for Python functions", do=f"an expression has one value: drop {flag}")
     points = read(at, options.seed, options.sizes, options.separate_points, options.points_of)
@@ -195,8 +195,8 @@ def function_at(
             layer = layer_of(function, text, backward, finds_partner=options.finds_partner)
         if layer is not None:
             named = [named_arguments(layer.function, point) for point in given]
-            if options.held:
-                layer.fresh.keep_gradients(options.held)
+            if options.gradient_places:
+                layer.fresh.keep_gradients(options.gradient_places)
             if layer.passes is not None:
                 layer.passes.look_at(layer, _first_arguments(layer.function, text, named, options, typed))
             given = [layer.completed(point) for point in named]
@@ -206,7 +206,7 @@ def function_at(
                 found = _also_at(found, layer.completed({**named[0], **others}), layer, text, options, typed)
             own = None if layer.kind is None or layer.claim is None else (layer.kind, layer.claim)
             return replace(found, own_claim=own, layer=layer, notices=(*found.notices, *layer.notices))
-        if options.held:
+        if options.gradient_places:
             raise BadOption(
                 f"{text} is no layer: it keeps no gradients of parameters",
                 do="--pick value=...,grad=... takes parts of its result",

@@ -23,6 +23,7 @@ from gradcli.repair.scope import (
     grouped,
     is_factor,
     is_index,
+    is_mask,
     is_number,
     is_term,
     shape_of,
@@ -157,7 +158,7 @@ def factor_edits(place: Place) -> Iterator[New]:
     for number, cost in _NUMBERS:
         yield "factor", cost, f"{number} * {product}", bound_by(ast.Mult)
     plain = [(term, 1.3 if term.unread else 1.9) for term in place.scope.names]
-    plain += [(term, 1.3) for term in place.scope.held]
+    plain += [(term, 1.3) for term in place.scope.object_arrays]
     plain += [(term, 2.1) for term in place.scope.sizes]
     plain += [(term, 1.2 if term.unread and not shape_of(term.value) else 2.4) for term in place.scope.terms]
     for term, cost in plain:
@@ -168,7 +169,7 @@ def factor_edits(place: Place) -> Iterator[New]:
             yield "factor", cost, f"{by} * {product}" if first else f"{product} * {by}", bound_by(ast.Mult)
             yield "factor", cost + 0.1, f"{quotient} / {by}", bound_by(ast.Div)
     of_f = [term for term in place.scope.terms if term.unread and shape_of(term.value)]
-    terms = [(term, 0.0) for term in place.scope.names] + [(term, 0.3) for term in (*place.scope.held, *of_f)]
+    terms = [(term, 0.0) for term in place.scope.names] + [(term, 0.3) for term in (*place.scope.object_arrays, *of_f)]
     for term, dearer in terms:
         if fits(term.value, place.value) and not is_index(term.value) and not is_mask(term.value):
             t = grouped(term.text, term.bound, ast.Mult, right=True)
@@ -191,11 +192,6 @@ def _is_reduced(place: Place) -> bool:
     """Whether it is an array of which a method takes a sum, a mean and the like: `d` in `d.mean(axis=0)`."""
     reduces = isinstance(place.parent, ast.Attribute) and place.parent.attr in _REDUCTIONS
     return reduces and is_number(place.value) and shape_of(place.value) != ()
-
-
-def is_mask(x: Any) -> bool:
-    """Whether a value is an array of truth values."""
-    return str(getattr(x, "dtype", "")) == "bool"
 
 
 def is_trivial(x: Any) -> bool:

@@ -90,11 +90,11 @@ def repaired(
         wanted = Wanted(ask, options, (), "", budget.left, budget.seconds, otherwise)
         found = _of_layer(diagnosis.layer, request, wanted, budget) if isinstance(diagnosis.layer, str) else Found()
         if not found.repairs:
-            diagnosis = replace(diagnosis, layer=ABSENT)
             points = points_of(request, at, names) if editable else []
             points = points if len(points) > 1 else []
             found = _in_a_process(replace(wanted, points=tuple(points), calls=budget.left), budget)
             found = replace(found, why=found.why or ("" if points or not editable else _NO_POINTS))
+            diagnosis = replace(diagnosis, layer=ABSENT) if found.repairs else diagnosis
     points_ = list(report.points)
     if editable:
         diagnosis = _with(diagnosis, found, isinstance(claim, ClaimedExpressions))

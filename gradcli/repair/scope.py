@@ -159,7 +159,7 @@ class Edit:
 
 UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda self: "unknown"})()
 _MOST_TERMS = 120  # expressions of a function that are tried as terms and factors
-_MOST_HELD = 24  # arrays of objects that are tried as factors
+_MOST_OF_OBJECTS = 24  # arrays of objects that are tried as factors
 _LARGEST = 100_000  # entries of a value that is looked at
 
 
@@ -206,15 +206,15 @@ class Scope:
         return tuple(sorted(found, key=lambda term: not term.unread))
 
     @cached_property
-    def held(self) -> tuple[Term, ...]:
+    def object_arrays(self) -> tuple[Term, ...]:
         """The arrays and numbers that objects here hold and the code does not read, such as `self.mask`, masks among them."""
         found, own = [], {*self.around} - self.of_f
         for name, holder in self.values.items():
             for attribute, x in [*getattr(holder, "__dict__", {}).items()] if not callable(holder) else ():
                 text = f"{name}.{attribute}"
-                if (is_number(x) or str(getattr(x, "dtype", "")) == "bool") and shape_of(x) and text not in own:
+                if (is_number(x) or is_mask(x)) and shape_of(x) and text not in own:
                     found.append(Term(text, x, unread=True))
-        return tuple(found[:_MOST_HELD])
+        return tuple(found[:_MOST_OF_OBJECTS])
 
     @cached_property
     def sizes(self) -> tuple[Term, ...]:
@@ -259,6 +259,11 @@ def is_number(x: Any) -> bool:
         return True
     dtype = str(getattr(x, "dtype", ""))
     return ("float" in dtype or "int" in dtype) and int(np.prod(shape_of(x))) <= _LARGEST
+
+
+def is_mask(x: Any) -> bool:
+    """Whether a value is an array of truth values."""
+    return str(getattr(x, "dtype", "")) == "bool"
 
 
 def is_index(x: Any) -> bool:

@@ -175,7 +175,7 @@ class Diagnosis:
     closed_form  The right gradient by each wrong input as code, where there is no patch or replacement and a closed form
                was found: an expression, or a function in the language of f.
     closed_form_shapes  The sizes that an expression in `closed_form` names, as --shapes takes them.
-    layer      The layer of a network that has the mistake, and that the edit makes right.
+    layer      The layer of a network that has the mistake; an edit makes this layer right.
     """
 
     kind: DiagnosisKind

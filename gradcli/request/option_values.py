@@ -210,7 +210,7 @@ def pick(flag: str, given: "str | Mapping[str, int | str] | Pick | None") -> Pic
         return given
     named = list(given.items()) if isinstance(given, Mapping) else [_part(flag, word) for word in words_of(given)]
     if named and all(name not in _PARTS for name, _ in named):
-        return Pick(held=tuple((name, str(part)) for name, part in named))
+        return Pick(gradient_places=tuple((name, str(part)) for name, part in named))
     parts = {name: _position(part) for name, part in named}
     do = f"write {flag} grad=1, {flag} value=2,grad=1 or {flag} value=loss,grad=dw"
     if "grad" not in parts or set(parts) - set(_PARTS) or len(parts) < len(named):

@@ -383,12 +383,12 @@ class Options:
         """Which parts of the target's result are its value and its gradient, None if it returns no gradient."""
         if self.pick is not None and self.value_and_grad:
             raise BadOption("--value-and-grad and --pick both say what the target returns", do="drop --value-and-grad")
-        return PAIR if self.value_and_grad else None if self.held else self.pick
+        return PAIR if self.value_and_grad else None if self.gradient_places else self.pick
 
     @property
-    def held(self) -> tuple[tuple[str, str], ...]:
+    def gradient_places(self) -> tuple[tuple[str, str], ...]:
         """Where an object keeps the gradients of its parameters, by the name of each, where that is said."""
-        return () if self.pick is None else self.pick.held
+        return () if self.pick is None else self.pick.gradient_places
 
     @property
     def looks_at_hard_points(self) -> bool:

@@ -14,18 +14,18 @@ Part = int | str  # a position in a tuple, or a key
 class Pick:
     """The parts of a result, each by its position in a tuple or by its key; with `pair`, the tuple has two parts.
 
-    With `held` they are no parts of a result: it says where an object keeps the gradient of each parameter, `W` in `dw`.
+    With `gradient_places` they are no parts of a result: it says where an object keeps each parameter's gradient, W's in `dw`.
     """
 
     value: Part = 0
     grad: Part = 1
     pair: bool = False
-    held: tuple[tuple[str, str], ...] = ()
+    gradient_places: tuple[tuple[str, str], ...] = ()
 
     @property
     def text(self) -> str:
         """How the option is written."""
-        return ",".join(f"{a}={b}" for a, b in self.held or (("value", self.value), ("grad", self.grad)))
+        return ",".join(f"{a}={b}" for a, b in self.gradient_places or (("value", self.value), ("grad", self.grad)))
 
     @property
     def named(self) -> str:

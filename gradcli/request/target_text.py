@@ -35,10 +35,8 @@ def folded(name: str) -> str:
 
 
 PASSES = (("forward", "backward"), ("fprop", "bprop"), ("forward_pass", "backward_pass"))  # the two methods of a layer
-LOSSES, GRADIENT_METHODS = (
-    ("loss", "cost", "objective"),
-    ("gradient", "gradients", "grad", "grads"),
-)  # those of a network
+LOSSES = ("loss", "cost", "objective")  # methods of a network
+GRADIENT_METHODS = ("gradient", "gradients", "grad", "grads")
 _ENDINGS = (("_forward", "_backward"), ("_fwd", "_bwd"), ("_fprop", "_bprop"))
 _BEGINNINGS = (("forward_", "backward_"), ("fwd_", "bwd_"))
 

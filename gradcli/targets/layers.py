@@ -39,7 +39,7 @@ PARAMETERS = "object_parameters"  # the argument that holds the parameters of an
 _LABEL = re.compile(r"y|t|y_?true|targets?|labels?|actual|truth", re.IGNORECASE)
 _PREDICTION = re.compile(r"pred|hat|out|logit|score|prob|^p$", re.IGNORECASE)
 _STEP = re.compile(r"\w+|\[[^\]]*\]")  # of where a gradient is kept: grads, [1]
-_OPTIMISER = re.compile(r"(v|m|s|vel|velocity|mom|momentum|moment|cache|prev|last)_?(?P<name>\w+)")
+_VELOCITY = re.compile(r"(v|m|vel|velocity|mom|momentum)_?(?P<name>\w+)")
 _DEEPEST = 4  # objects within objects in which parameters are looked for
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -60,7 +60,7 @@ class Fresh:
         self.held, self.text, self._make = held, text, make
         self._states = random.getstate(), np.random.get_state()
         self.places: dict[str, tuple[_Place, np.ndarray]] = {}
-        self.named: dict[str, str] = {}  # where gradients are kept, as the user says
+        self.gradient_places: dict[str, str] = {}  # where gradients are kept, as the user says
         self.buffers: list[np.ndarray] = []  # gradients from before, which a backward pass may add to
         self.generators = _generators_of(held)
         self.last: Any = None  # the copy that was made last
@@ -68,9 +68,6 @@ class Fresh:
             found = [(path, place, part) for path, place, part in _held(held) if _is_parameter(part)]
             parameters = {(place.steps, place.key) for _, place, _ in found if place.holder in (None, *_HOLDERS)}
             for path, place, part in found:  # what another table has under the name of a parameter is an optimiser's
-                if _is_of_an_optimiser(path, {other: x.shape for other, _, x in found}):
-                    self.buffers.append(part)
-                    continue
                 if place.holder in (None, *_HOLDERS) or (place.steps, place.key) not in parameters:
                     self.places.setdefault(path, (place, part))
             own = {id(x) for path, (_, x) in self.places.items() if not _is_kept_gradient(path, self.places)}
@@ -100,19 +97,29 @@ class Fresh:
             return self.last
         except Exception as error:
             if self._make is not None:
-                self.last = self._make()
-                for path, (place, array) in self.places.items():
-                    x = parameters.get(path)
-                    owner = self._owner(self.last, place)
-                    holder = vars(owner) if place.holder is None else getattr(owner, place.holder)
-                    if isinstance(holder, dict | list):
-                        holder[place.key] = (
-                            np.array(array) if x is None else x if isinstance(x, Tracer) else np.array(x)
-                        )
+                self.last = self._made_anew(self._make, parameters)
                 return self.last
             says = f"{self.text} cannot be copied: {error}"
             do = "each evaluation needs the object as it was: leave out what cannot be copied, such as a lock or a file"
             raise BadTarget(says, do=do) from error
+
+    def _made_anew(self, make: Callable[[], Any], parameters: Mapping[str, Any]) -> Any:
+        """Return a new object with the parameters, as far as they are not in a tuple."""
+        made = make()
+        for path, (place, array) in self.places.items():
+            given = parameters.get(path)
+            x = array if given is None else given
+            owner = self._owner(made, place)
+            holder = vars(owner) if place.holder is None else getattr(owner, place.holder)
+            if isinstance(holder, dict | list):
+                holder[place.key] = x if isinstance(x, Tracer) else np.array(x)
+        return made
+
+    def leave_out_velocities(self) -> None:
+        """Take velocities for no parameters, and let them begin at zero: then a step is that of the gradient alone."""
+        shapes = {path: x.shape for path, (_, x) in self.places.items()}
+        for path in [path for path in shapes if _is_velocity(path, shapes)]:
+            self.buffers.append(self.places.pop(path)[1])
 
     @staticmethod
     def _owner(used: Any, place: _Place) -> Any:
@@ -130,13 +137,13 @@ class Fresh:
                 raise BadOption(
                     f"{self.text} holds no parameter '{path}', which --pick names", do=f"its parameters: {names}"
                 )
-            self.named[path] = where
+            self.gradient_places[path] = where
 
     def gradient(self, used: Any, path: str) -> Any:
         """Return the gradient that an object holds beside a parameter, or where the user says; None if there is none."""
-        if path in self.named:
+        if path in self.gradient_places:
             found = used
-            for step in _STEP.findall(self.named[path]):
+            for step in _STEP.findall(self.gradient_places[path]):
                 key = step.strip("[]'\"")
                 try:
                     found = found[int(key) if key.isdigit() else key] if step.startswith("[") else getattr(found, key)
@@ -363,6 +370,8 @@ class _Passes:
         taken = parameters_of(back)
         known = {p.name for p in self.inputs}
         self.rates = [p.name for p in taken if p.name in _RATES and p.name not in known]
+        if self.rates:  # the backward pass makes a step
+            fresh.leave_out_velocities()
         self.reused = [p.name for p in taken if p.name in known]
         others = [p for p in taken if p.name not in known and p.name not in self.rates]
         cached = [p for p in others if p.name.lower() in _CACHES]
@@ -474,8 +483,8 @@ class _Passes:
             found = self.pulled(given, candidates, w, rates)
             twice = self.pulled(given, candidates, 2.0 * w, rates) if self.cotangents else found
         lacking = {path for path in candidates if found.get(path) is None}
-        if absent := sorted(lacking & self.fresh.named.keys()):
-            says = f"after its backward pass {self.text} has nothing at {self.fresh.named[absent[0]]}"
+        if absent := sorted(lacking & self.fresh.gradient_places.keys()):
+            says = f"after its backward pass {self.text} has nothing at {self.fresh.gradient_places[absent[0]]}"
             held = ", ".join(
                 name for name, x in vars(self.fresh.last).items() if isinstance(x, np.ndarray | list | dict)
             )
@@ -764,16 +773,11 @@ def _named_like(word: Any, names: Sequence[str]) -> str | None:
     return None
 
 
-def _is_of_an_optimiser(path: str, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether an array is the velocity and the like of another one that the same object holds: `vW` and `m_W` beside W.
-
-    It has the shape of the other one, and no gradient of its own.
-    """
+def _is_velocity(path: str, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether an array is the velocity of another one of its shape that the same object holds: `vW` beside W."""
     owner, dot, last = path.rpartition(".")
-    of = _OPTIMISER.fullmatch(last)
-    if of is None or shapes.get(f"{owner}{dot}{of['name']}") != shapes[path]:
-        return False
-    return not any(f"{owner}{dot}{pattern.format(last)}" in shapes for pattern in _SPELLED)
+    of = _VELOCITY.fullmatch(last)
+    return of is not None and shapes.get(f"{owner}{dot}{of['name']}") == shapes[path]
 
 
 def _generators_of(held: Any) -> list[tuple[Any, Any]]:

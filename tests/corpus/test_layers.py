@@ -168,11 +168,11 @@ def test_mistakes_are_caught_in_their_entry(
 
 
 # fmt: off
-LACKING = [  # factors that only the object has, or the step of an engine
-    ("dense:Dropout(0.4)", X, (), "dout * self.mask", "dout", ""),
-    ("sequence:LayerNorm(3)", X, (), "(d * self.xhat).mean", "d.mean", ""),
-    ("engine:loss", "x=[0.5, -1], w=[0.3, 0.8]", ("--engine", "Scalar"), "out.data * out.grad", "out.grad", ""),
-    ("engine:loss", "x=[0.5, -1], w=[0.3, 0.8]", ("--engine", "Scalar"), "self.grad += other.data * out", "self.grad = other.data * out", ""),
+LACKING = [  # factors that only the object has, or the step of an engine; and what the edit has
+    ("dense:Dropout(0.4)", X, (), "dout * self.mask", "dout", "* self.mask"),
+    ("sequence:LayerNorm(3)", X, (), "(d * self.xhat).mean", "d.mean", "(d * self.xhat).mean"),
+    ("engine:loss", "x=[0.5, -1], w=[0.3, 0.8]", ("--engine", "Scalar"), "out.data * out.grad", "out.grad", "math.exp(self.data)"),
+    ("engine:square", "x=0.7", ("--engine", "Scalar"), "other.grad += self.data * out", "other.grad = self.data * out", "other.grad += self"),
 ]
 # fmt: on
 
@@ -206,8 +206,9 @@ def test_the_edit_is_in_the_layers_own_line(
     monkeypatch.chdir(tmp_path)
     ran = gradcli(*asked(target, at, options, tmp_path), "--json")
     patch = ran.json["points"][0]["diagnosis"]["patch"]
-    (removed,) = re.findall(r"^-(?!--)(.*)$", patch, re.MULTILINE)
+    (removed,), (added,) = (re.findall(rf"^[{sign}](?![-+]{{2}})(.*)$", patch, re.MULTILINE) for sign in "-+")
     assert mistake in removed
+    assert entry in added or (target, at, options, code, mistake, entry) not in LACKING
 
 
 NET = "x=randn(5,3), t=[0, 1, 2, 3, 1]"

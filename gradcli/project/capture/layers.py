@@ -12,7 +12,7 @@ import inspect
 import random
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
@@ -26,7 +26,7 @@ DECORATOR = "__gradcli_watch__"  # the name by which a script hands over its cla
 CACHE = "<the cache>"  # stands for it among the arguments of a backward function
 _MOST_OPEN = 64  # forward passes whose backward passes are waited for
 _MOST_EARLIER = 3  # open forward passes that are tried where the last one does not fit
-_DEEPEST = 6  # values within values whose bytes are counted
+_MOST_VALUES = 10_000  # that are looked at in an object before it is copied
 Replace = Callable[[Any, str, Any, Any], None]  # of a holder, the name there, what it is, and what replaces it
 
 
@@ -66,7 +66,7 @@ class _Watch:
         self._closed: set[int] = set()  # what has had a backward pass since its last forward pass
         self._in_a_row, self._most_in_a_row = 0, 1  # backward passes without a forward pass between them
 
-    def begin(self, held: Any, method: Any, args: tuple[Any, ...], named: dict[str, Any]) -> LayerCall | None:
+    def copy_call(self, held: Any, method: Any, args: tuple[Any, ...], named: dict[str, Any]) -> LayerCall | None:
         """Return the call of a forward pass that begins, with copies, if its backward pass may be kept."""
         self._in_a_row = 0
         if self.drawn is None or not self.drawn.is_near(self._most_in_a_row):
@@ -74,16 +74,16 @@ class _Watch:
         with self.recorded.without_harm():
             first = () if held is None else (held,)
             arguments = dict([*inspect.signature(method).bind(*first, *args, **named).arguments.items()][len(first) :])
+            if (odd := _makes_itself((held, arguments))) is not None:
+                self.recorded.unclear.add(f"a copy of {odd} may be the same object: calls are counted alone")
+                return None
             if self.recorder.room.holds(_size((held, arguments))):
-                memo: dict[int, Any] = {}
-                if (odd := _makes_itself((held, arguments))) is not None:
-                    self.recorded.unclear.add(f"a copy of {odd} may be the same object: calls are counted alone")
-                    return None
-                return LayerCall(copy.deepcopy(held, memo), copy.deepcopy(arguments, memo), _random_states(method))
+                own, given = copy.deepcopy((held, arguments))
+                return LayerCall(own, given, _random_states(method))
             self.recorded.not_kept += 1
         return None
 
-    def wait_for(self, known_by: Any, call: LayerCall | None, value: Any) -> None:
+    def expect_backward(self, known_by: Any, call: LayerCall | None, value: Any) -> None:
         """Wait for the backward pass of a forward pass that has ended."""
         key = id(known_by)
         if call is None and key not in self._opened:
@@ -100,12 +100,12 @@ class _Watch:
         if len(self._opened) > _MOST_OPEN:
             del self._opened[next(iter(self._opened))]
 
-    def before(self, role: str, held: Any, plain: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Note a call that begins, and return what `after` needs."""
+    def note_start(self, role: str, held: Any, plain: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Note a call that begins, and return what `note_end` needs."""
         if role != "backward":
-            return self.begin(held, plain, args, named)
+            return self.copy_call(held, plain, args, named)
         try:
-            opened = self.close(held, (*args, *named.values()))
+            opened = self.take_forward(held, (*args, *named.values()))
             if opened is None:
                 return None
             return opened, copied(args), {name: copied(x) for name, x in named.items()}, arrays_of(held)
@@ -113,16 +113,16 @@ class _Watch:
             self.recorded.unclear.add(f"a call could not be recorded: {type(error).__name__}")
             return None
 
-    def after(self, role: str, held: Any, before: Any, y: Any) -> None:
+    def note_end(self, role: str, held: Any, before: Any, y: Any) -> None:
         """Note a call that has ended."""
         try:
             if role == "forward":
-                self.wait_for(held, before, y)
+                self.expect_backward(held, before, y)
             elif role == "backward":
                 opened, given, named, arrays = before or (None, (), {}, {})
-                self.keep(opened, given, named, None if opened is None else (y, arrays, arrays_of(held)))
+                self.keep_backward(opened, given, named, None if opened is None else (y, arrays, arrays_of(held)))
             elif self.pair.kind != "value-and-grad" or _is_value_and_gradients(y):
-                self.keep(None if before is None else _Open(lambda: held, before, None), (), {}, (y, {}, {}))
+                self.keep_backward(None if before is None else _Open(lambda: held, before, None), (), {}, (y, {}, {}))
         except Exception as error:  # of the user's objects
             self.recorded.unclear.add(f"a call could not be recorded: {type(error).__name__}")
 
@@ -130,7 +130,7 @@ class _Watch:
         """Return the argument that is the cache of an open forward pass, or None."""
         return next((x for x in args if id(x) in self._opened), None)
 
-    def close(self, known_by: Any, cotangents: tuple[Any, ...] = ()) -> _Open | None:
+    def take_forward(self, known_by: Any, cotangents: tuple[Any, ...] = ()) -> _Open | None:
         """Return the last forward pass that is open, if it is kept and its value has the shape of a cotangent."""
         stack = self._opened.get(id(known_by))
         if stack is None:
@@ -143,7 +143,9 @@ class _Watch:
         shapes = [_shape(x) for x in cotangents]
         return opened if not shapes or _shape(opened.value) in shapes else None
 
-    def keep(self, opened: _Open | None, cotangents: tuple[Any, ...], named: dict[str, Any], found: Any) -> None:
+    def keep_backward(
+        self, opened: _Open | None, cotangents: tuple[Any, ...], named: dict[str, Any], found: Any
+    ) -> None:
         """Count a backward pass, and keep it if it is drawn and its forward pass is known.
 
         `found` is what it returned, and the arrays of the object before and after it.
@@ -169,7 +171,7 @@ class Layers:
 
     def __init__(self, recorder: Recorder, replace: Replace) -> None:
         self._recorder, self._replace = recorder, replace
-        self._watches: dict[tuple[int, tuple[str, str]], _Watch | None] = {}
+        self._watches: dict[tuple[int, tuple[str, str]], tuple[type, _Watch | None]] = {}  # a class may not be hashable
 
     def look_at_module(self, module: ModuleType) -> None:
         """Watch what a module defines."""
@@ -207,7 +209,9 @@ class Layers:
         return handed_over
 
     def _look_at_class(self, kind: type) -> None:
-        with contextlib.suppress(Exception):  # of a class that does not take other methods: it is not watched
+        with contextlib.suppress(
+            AttributeError, TypeError, ValueError
+        ):  # a class that takes no other methods, or has no signatures
             self._replace_passes(kind)
 
     def _replace_passes(self, kind: type) -> None:
@@ -244,8 +248,8 @@ class Layers:
             given: DerivativeKind = (
                 "value-and-grad" if names[0] == names[1] else "grad" if names[0] in LOSSES else "backward"
             )
-            self._watches[key] = self._watch(of, gradient, given)
-        return self._watches[key]
+            self._watches[key] = kind, self._watch(of, gradient, given)
+        return self._watches[key][1]
 
     def _watch(self, function: Any, gradient: Any, kind: DerivativeKind) -> _Watch | None:
         name = function.__qualname__.replace("<locals>.", "")
@@ -270,9 +274,9 @@ class Layers:
                 return plain(held, *args, **named)
             active.add(key)
             try:
-                before = watch.before(role, held, plain, args, named)
+                before = watch.note_start(role, held, plain, args, named)
                 y = plain(held, *args, **named)
-                watch.after(role, held, before, y)
+                watch.note_end(role, held, before, y)
                 return y
             finally:
                 active.discard(key)
@@ -296,11 +300,11 @@ class Layers:
 
         @functools.wraps(forward)
         def ahead(*args: Any, **named: Any) -> Any:
-            call = watch.before("forward", None, forward, args, named) if watch.recorder.is_on else None
+            call = watch.note_start("forward", None, forward, args, named) if watch.recorder.is_on else None
             y = forward(*args, **named)
             if call is not None and isinstance(y, tuple):
                 with watch.recorded.without_harm():
-                    watch.wait_for(y[-1], call, y[:-1])
+                    watch.expect_backward(y[-1], call, y[:-1])
             return y
 
         @functools.wraps(back)
@@ -310,12 +314,12 @@ class Layers:
             more: dict[str, Any] = {}
             with watch.recorded.without_harm():
                 cache = watch.cache_among((*args, *named.values()))
-                opened = None if cache is None else watch.close(cache)
+                opened = None if cache is None else watch.take_forward(cache)
                 given = () if opened is None else tuple(CACHE if x is cache else copied(x) for x in args)
                 more = {name: CACHE if x is cache else copied(x) for name, x in named.items() if opened is not None}
             y = back(*args, **named)
             if watch.recorder.is_on:
-                watch.keep(opened, given, more, (y, {}, {}))
+                watch.keep_backward(opened, given, more, (y, {}, {}))
             return y
 
         for own, before, after in ((ahead_name, forward, ahead), (back_name, back, backward)):
@@ -377,17 +381,28 @@ def _reference(x: Any) -> Callable[[], Any]:
         return lambda: x
 
 
-def _makes_itself(x: Any, depth: int = _DEEPEST) -> str | None:
+def _values_in(x: Any) -> Iterator[Any]:
+    """Yield a value and all that it holds, each once, up to a number of them."""
+    seen: set[int] = set()
+    waiting = [x]
+    while waiting and len(seen) < _MOST_VALUES:
+        part = waiting.pop()
+        if id(part) in seen or isinstance(part, type | ModuleType | FunctionType):
+            continue
+        seen.add(id(part))
+        yield part
+        inside = (
+            part if isinstance(part, dict | list | tuple) else getattr(type(part), "__dictoffset__", 0) and vars(part)
+        )
+        waiting.extend(inside.values() if isinstance(inside, dict) else inside or ())
+
+
+def _makes_itself(x: Any) -> str | None:
     """Return the class of an object inside that makes its objects by a `__new__` of its own: a copy may be the object itself."""
-    inside = getattr(x, "__dict__", x) if depth and not isinstance(x, type) else None
-    if isinstance(getattr(type(x), "__new__", None), FunctionType) and inside is not x and not isinstance(x, tuple):
-        return type(x).__name__
-    parts = inside.values() if isinstance(inside, dict) else inside if isinstance(inside, list | tuple) else ()
-    return next(filter(None, (_makes_itself(part, depth - 1) for part in parts)), None)
+    own = (type(part) for part in _values_in(x) if not isinstance(part, tuple))
+    return next((kind.__name__ for kind in own if isinstance(kind.__new__, FunctionType)), None)
 
 
-def _size(x: Any, depth: int = _DEEPEST) -> int:
+def _size(x: Any) -> int:
     """Return the bytes of the arrays that a value holds."""
-    if depth and not isinstance(x, type) and isinstance(inside := getattr(x, "__dict__", x), dict | list | tuple):
-        return sum(_size(part, depth - 1) for part in (inside.values() if isinstance(inside, dict) else inside))
-    return bytes_of(x)
+    return sum(bytes_of(part) for part in _values_in(x) if not isinstance(part, dict | list | tuple))

@@ -491,19 +491,21 @@ def _set_random_states(call: LayerCall) -> None:
         generator.bit_generator.state = state
 
 
-def _is_no_gradient(recorded: Recorded) -> bool:
-    """Whether what is called a backward pass turns its forward pass round, as an inverse transform, or gives nothing."""
-    for kept in recorded.kept():
-        if kept.pair.convention != "layer" or kept.pair.kind != "backward" or kept.returned is None:
-            continue
-        found, before, after = kept.returned
-        if found is None and _same_parts(before, after):
-            return True
-        given = [x for x in kept.args[0].arguments.values() if isinstance(x, np.ndarray)]
-        turned = len(given) == 1 and len(kept.cotangents) == 1 and kept.value is not None
-        if turned and np.any(given[0]) and _same_parts(kept.cotangents[0], kept.value) and _same_parts(found, given[0]):
-            return True
-    return False
+def _is_inverse(recorded: Recorded) -> bool:
+    """Whether what is called a backward pass turned its forward pass round at every kept call, as that of a transform does.
+
+    It got what the forward pass had returned, and returned what that had taken; or neither of the two returns anything.
+    """
+    return bool(recorded.kept()) and all(map(_turns_round, recorded.kept()))
+
+
+def _turns_round(kept: Kept) -> bool:
+    if kept.pair.convention != "layer" or kept.pair.kind != "backward" or kept.returned is None:
+        return False
+    found, given = kept.returned[0], [x for x in kept.args[0].arguments.values() if isinstance(x, np.ndarray)]
+    if kept.value is None or len(given) != 1 or len(kept.cotangents) != 1:
+        return kept.value is None and found is None
+    return bool(np.any(given[0])) and _same_parts(kept.cotangents[0], kept.value) and _same_parts(found, given[0])
 
 
 def _run_again(kept: Kept, call: LayerCall) -> tuple[Any, tuple[Any, dict[str, Any], dict[str, Any]]]:
@@ -629,12 +631,10 @@ def report_of(
     """
     judge = Judge(settings_of(options))
     clock = _Clock(options.checking_time)
-    wanted = [
-        (each, reason)
-        for each, reason in recorded
-        if not _is_excluded(each, options.exclude) and not _is_no_gradient(each)
-    ]
+    wanted = [(each, reason) for each, reason in recorded if not _is_excluded(each, options.exclude)]
     gradients = [_gradient(each, reason, judge, folder, clock) for each, reason in wanted]
+    kept = [k for k, gradient in enumerate(gradients) if gradient.verdict == "pass" or not _is_inverse(wanted[k][0])]
+    wanted, gradients = [wanted[k] for k in kept], [gradients[k] for k in kept]
     wrong = [k for k, gradient in enumerate(gradients) if gradient.verdict == "fail" and not clock.stopped]
     for a, b in itertools.permutations(wrong, 2):
         first, second = wanted[a][0], wanted[b][0]
