@@ -62,9 +62,17 @@ class _Watch:
         self.recorder, self.recorded, self.pair = recorder, recorded, pair
         self.drawn = recorded.drawn((), seeks_largest=False)
         self.active: set[int] = set()  # objects with a call under way: a method may call that of its base class
-        self._opened: dict[int, list[_Open | None]] = {}  # None for what is not kept
+        self.opened: dict[int, list[_Open | None]] = {}  # None for what is not kept
         self._closed: set[int] = set()  # what has had a backward pass since its last forward pass
         self._in_a_row, self._most_in_a_row = 0, 1  # backward passes without a forward pass between them
+
+    def is_far(self, key: int) -> bool:
+        """Whether a forward pass need not be noted: no backward pass soon is kept, and none of this object is waited for."""
+        drawn = self.drawn
+        if drawn is None or not drawn.seen or key in self.opened:
+            return False
+        self._in_a_row = 0
+        return not drawn.seen < drawn.following <= drawn.seen + self._most_in_a_row
 
     def copy_call(self, held: Any, method: Any, args: tuple[Any, ...], named: dict[str, Any]) -> LayerCall | None:
         """Return the call of a forward pass that begins, with copies, if its backward pass may be kept."""
@@ -86,19 +94,19 @@ class _Watch:
     def expect_backward(self, known_by: Any, call: LayerCall | None, value: Any) -> None:
         """Wait for the backward pass of a forward pass that has ended."""
         key = id(known_by)
-        if call is None and key not in self._opened:
+        if call is None and key not in self.opened:
             return
         if key in self._closed:
             self._closed.discard(key)
-            self._opened.pop(key, None)
-        stack = self._opened.get(key)
+            self.opened.pop(key, None)
+        stack = self.opened.get(key)
         if stack is None:
-            self._opened[key] = stack = []
+            self.opened[key] = stack = []
         stack.append(None if call is None else _Open(_reference(known_by), call, copied(value)))
         if len(stack) > _MOST_OPEN:
             del stack[0]
-        if len(self._opened) > _MOST_OPEN:
-            del self._opened[next(iter(self._opened))]
+        if len(self.opened) > _MOST_OPEN:
+            del self.opened[next(iter(self.opened))]
 
     def note_start(self, role: str, held: Any, plain: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Note a call that begins, and return what `note_end` needs."""
@@ -128,18 +136,22 @@ class _Watch:
 
     def cache_among(self, args: tuple[Any, ...]) -> Any:
         """Return the argument that is the cache of an open forward pass, or None."""
-        return next((x for x in args if id(x) in self._opened), None)
+        return next((x for x in args if id(x) in self.opened), None)
 
     def take_forward(self, known_by: Any, cotangents: tuple[Any, ...] = ()) -> _Open | None:
         """Return the last forward pass that is open, if it is kept and its value has the shape of a cotangent."""
-        stack = self._opened.get(id(known_by))
-        if stack is None:
+        key = id(known_by)
+        stack = self.opened.get(key)
+        if not stack:
             return None
-        self._closed.add(id(known_by))
-        opened = stack.pop() if stack else None
+        opened = stack.pop()
+        if stack:
+            self._closed.add(key)
+        else:
+            del self.opened[key]
         if opened is None or opened.known_by() is not known_by:
             return None
-        opened.earlier = tuple(other.call for other in stack or () if other is not None)[-_MOST_EARLIER:]
+        opened.earlier = tuple(other.call for other in stack if other is not None)[-_MOST_EARLIER:]
         shapes = [_shape(x) for x in cotangents]
         return opened if not shapes or _shape(opened.value) in shapes else None
 
@@ -219,8 +231,8 @@ class Layers:
             return  # which have passes of their own, and modes for them
         for names in PASSES:
             if all(_is_method(kind, name) for name in names):
-                self._replace_own(kind, names[0], functools.partial(self._method, names, "forward"))
-                self._replace_own(kind, names[1], functools.partial(self._method, names, "backward"))
+                self._replace_own(kind, names[0], functools.partial(self._watched_method, names, "forward"))
+                self._replace_own(kind, names[1], functools.partial(self._watched_method, names, "backward"))
         loss = next((name for name in LOSSES if _is_method(kind, name)), None)
         if loss is not None:
             needed = _needed(kind, loss)
@@ -229,7 +241,7 @@ class Layers:
             if gradient is not None and not needed <= _needed(kind, gradient):
                 return  # it reads what the loss left
             self._replace_own(
-                kind, gradient or loss, functools.partial(self._method, (loss, gradient or loss), "alone")
+                kind, gradient or loss, functools.partial(self._watched_method, (loss, gradient or loss), "alone")
             )
 
     def _replace_own(self, kind: type, name: str, watched: Callable[..., Any]) -> None:
@@ -256,7 +268,7 @@ class Layers:
         recorded = self._recorder.recorded(gradient, kind, None if function is gradient else name)
         return None if recorded is None else _Watch(self._recorder, recorded, Pair(kind, function, gradient, "layer"))
 
-    def _method(self, names: tuple[str, str], role: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def _watched_method(self, names: tuple[str, str], role: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         """Return a method that is noted, but for objects that are not watched, and for calls within its own.
 
         It is one frame more, and raises what the method raises alone.
@@ -264,16 +276,20 @@ class Layers:
         known: dict[int, _Watch | None] = {}
         recorder, of_class = self._recorder, self._of_class
 
-        def method(held: Any, /, *args: Any, **named: Any) -> Any:
+        def watched_method(held: Any, /, *args: Any, **named: Any) -> Any:
             kind = type(held)
             watch = known[id(kind)] if id(kind) in known else known.setdefault(id(kind), of_class(kind, names))
             if watch is None or not recorder.is_on:
                 return plain(held, *args, **named)
             active, key = watch.active, id(held)
-            if key in active:
+            if key in active or (role == "forward" and watch.is_far(key)):
                 return plain(held, *args, **named)
             active.add(key)
             try:
+                if role == "backward" and key not in watch.opened:
+                    y = plain(held, *args, **named)
+                    watch.keep_backward(None, (), {}, None)
+                    return y
                 before = watch.note_start(role, held, plain, args, named)
                 y = plain(held, *args, **named)
                 watch.note_end(role, held, before, y)
@@ -281,14 +297,14 @@ class Layers:
             finally:
                 active.discard(key)
 
-        return method
+        return watched_method
 
     def _look_at_pairs(self, name: str, module: ModuleType) -> None:
         """Watch a forward and a backward function with a cache, of which the module has defined one after the other."""
         held = vars(module)
-        ahead_name = next((other for other in held if name in backward_names(other)), name)
-        back_name = next((other for other in backward_names(ahead_name) if other in held), "")
-        forward, back = held.get(ahead_name), held.get(back_name)
+        forward_name = next((other for other in held if name in backward_names(other)), name)
+        back_name = next((other for other in backward_names(forward_name) if other in held), "")
+        forward, back = held.get(forward_name), held.get(back_name)
         if not all(isinstance(f, FunctionType) and not hasattr(f, "_gradcli") for f in (forward, back)):
             return
         assert isinstance(forward, FunctionType) and isinstance(back, FunctionType)
@@ -299,7 +315,7 @@ class Layers:
             return
 
         @functools.wraps(forward)
-        def ahead(*args: Any, **named: Any) -> Any:
+        def watched_forward(*args: Any, **named: Any) -> Any:
             call = watch.note_start("forward", None, forward, args, named) if watch.recorder.is_on else None
             y = forward(*args, **named)
             if call is not None and isinstance(y, tuple):
@@ -308,7 +324,7 @@ class Layers:
             return y
 
         @functools.wraps(back)
-        def backward(*args: Any, **named: Any) -> Any:
+        def watched_backward(*args: Any, **named: Any) -> Any:
             opened: _Open | None = None
             given: tuple[Any, ...] = ()
             more: dict[str, Any] = {}
@@ -322,9 +338,9 @@ class Layers:
                 watch.keep_backward(opened, given, more, (y, {}, {}))
             return y
 
-        for own, before, after in ((ahead_name, forward, ahead), (back_name, back, backward)):
-            after._gradcli = True  # type: ignore[attr-defined]
-            self._replace(module, own, before, after)
+        for own, before, watched in ((forward_name, forward, watched_forward), (back_name, back, watched_backward)):
+            watched._gradcli = True  # type: ignore[attr-defined]
+            self._replace(module, own, before, watched)
 
 
 def _is_method(kind: type, name: str) -> bool:
