@@ -3,6 +3,7 @@
 import os
 import re
 import unicodedata
+from typing import Any
 
 TARGET = re.compile(
     r"(?P<file>[^\n(]*\.py|[^\W\d][\w.]*)::?(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
@@ -35,10 +36,17 @@ def folded(name: str) -> str:
 
 
 PASSES = (("forward", "backward"), ("fprop", "bprop"), ("forward_pass", "backward_pass"))  # the two methods of a layer
+OUTPUTS = ("output", "outputs", "out", "y", "result", "activation", "activations")  # attributes of a layer
 LOSSES = ("loss", "cost", "objective")  # methods of a network
 GRADIENT_METHODS = ("gradient", "gradients", "grad", "grads")
 _ENDINGS = (("_forward", "_backward"), ("_fwd", "_bwd"), ("_fprop", "_bprop"))
 _BEGINNINGS = (("forward_", "backward_"), ("fwd_", "bwd_"))
+
+
+def output_of(held: Any, returned: Any) -> Any:
+    """Return the output of a forward pass: what it returned, else what its object keeps as such; None if there is none."""
+    kept = {} if returned is not None else getattr(held, "__dict__", {})
+    return next((kept[name] for name in OUTPUTS if kept.get(name) is not None), returned)
 
 
 def backward_names(forward: str) -> list[str]:

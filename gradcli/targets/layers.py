@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadClaim, BadOption, BadTarget
-from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, TARGET, backward_names
+from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, TARGET, backward_names, output_of
 from gradcli.targets.facts import Notice
 from gradcli.targets.loading import load, running
 from gradcli.targets.structure import Named
@@ -38,6 +38,14 @@ _SPELLED = ("d{}", "{}_grad", "grad_{}", "g{}", "d_{}", "grad{}", "{}_gradient",
 PARAMETERS = "object_parameters"  # the argument that holds the parameters of an object
 _LABEL = re.compile(r"y|t|y_?true|targets?|labels?|actual|truth", re.IGNORECASE)
 _PREDICTION = re.compile(r"pred|hat|out|logit|score|prob|^p$", re.IGNORECASE)
+_INCOMING = re.compile(r"d_?(out|output|y|z|l|loss)|g|.*grad.*|upstream.*", re.IGNORECASE)  # names of cotangents alone
+_INPUTS = ("x", "input", "inputs")
+_REDUCING = (
+    "calculate",
+    "compute",
+    *LOSSES,
+    "__call__",
+)  # methods that return the mean or the sum of what forward returns
 _STEP = re.compile(r"\w+|\[[^\]]*\]")  # of where a gradient is kept: grads, [1]
 _VELOCITY = re.compile(r"(v|m|vel|velocity|mom|momentum)_?(?P<name>\w+)")
 _DEEPEST = 4  # objects within objects in which parameters are looked for
@@ -239,6 +247,13 @@ class Layer:
     passes: "_Passes | None" = None
     engine: "Engine | None" = None
 
+    def claims_gradient(self, cotangent: str) -> None:
+        """Let the claim be the gradient of a loss, and not a product with a cotangent."""
+        self.kind, signature = "grad", inspect.signature(self.claim or self.function)
+        kept = [p for p in signature.parameters.values() if p.name != cotangent]
+        if self.claim is not None:
+            self.claim.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+
     def completed(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return a point with the parameters of the object, at their own values where the point gives none."""
         given = {name: point[name] for name in point if name in self.parameters}
@@ -271,7 +286,7 @@ class Layer:
                 given = inspect.signature(ahead).bind(layer, *args, **named).arguments
                 before, own = copy.deepcopy(layer), {name: _own(x) for name, x in [*given.items()][1:]}
                 y = ahead(layer, *args, **named)
-                calls.setdefault(path, InnerCall(path, before, own, _own(y)))
+                calls.setdefault(path, InnerCall(path, before, own, _own(output_of(layer, y))))
                 return y
 
             return recorded
@@ -320,11 +335,16 @@ def together(first: InnerCall, second: InnerCall) -> InnerCall | None:
 
         def forward(self, **given: Any) -> Any:
             y = getattr(self.first, ahead)(**{name: given[name] for name in first.arguments})
-            return getattr(self.second, ahead_2)(**{name: given[name] for name in others}, **{str(taken): y})
+            self.output = output_of(self.first, y)
+            rest = {name: given[name] for name in others} | {str(taken): self.output}
+            return output_of(self.second, getattr(self.second, ahead_2)(**rest))
 
         def backward(self, *cotangents: Any, **named: Any) -> Any:
             between = getattr(self.second, back_2)(*cotangents, **named)
-            return getattr(self.first, back)(between[0] if isinstance(between, tuple) else between)
+            if between is None:
+                between = _input_gradients(self.second, [str(taken)]).get(str(taken))
+            found = getattr(self.first, back)(between[0] if isinstance(between, tuple) else between)
+            return _input_gradients(self.first, [*first.arguments]) if found is None else found
 
     kind, both = inspect.Parameter.POSITIONAL_OR_KEYWORD, {**first.arguments, **others}
     rows = [inspect.Parameter(name, kind) for name in ("self", *both)]
@@ -382,6 +402,10 @@ class _Passes:
             bool(others) and others[-1].kind is inspect.Parameter.VAR_POSITIONAL and others[-1] not in cached
         )
         self.by_default = bool(self.cotangents) and _number_by_default(others, self.cotangents[0]) == 1
+        self.prediction: str | None = (
+            None  # the input that the backward pass of a loss takes in the place of a cotangent
+        )
+        self.reduced: Callable[[Any], Any] = np.mean  # of the losses of many rows, which such a backward pass is of
         self.cache = cached[0].name if cached else None
         needed = [p.name for p in cached if p.default is p.empty]
         if needed and _returns_one(ahead):
@@ -398,7 +422,8 @@ class _Passes:
         used = self.fresh(parameters)
         result = _call_by_name(self.forward(used), {name: _own(x) for name, x in given.items()})
         if self.cache is None:
-            return result, None, used
+            y = output_of(used, result)
+            return y if self.prediction is None or shape(y) == () else self.reduced(y), None, used
         if not isinstance(result, tuple):
             if self.cache in self.has_default:
                 return result, None, used
@@ -419,12 +444,16 @@ class _Passes:
         }
         if self.cache is not None and (cache is not None or self.cache not in self.has_default):
             arguments[self.cache] = cache
-        arguments |= zip(self.cotangents, self._cotangents(w, y), strict=False)
+        if self.prediction is None:
+            arguments |= zip(self.cotangents, self._cotangents(w, y), strict=False)
+        else:  # a softmax with its loss takes the output of the softmax
+            kept, x = output_of(used, None), given[self.prediction]
+            arguments[self.cotangents[0]] = _own(kept if shape(kept) == shape(x) else x)
         before = (
             {path: np.array(self.fresh.parameter(used, path)) for path in parameters} if rates or self.rates else {}
         )
         found = _call_by_name(self.backward(used), arguments)
-        gradients = self._of_inputs(found, given)
+        gradients = self._of_inputs(found, used, given)
         for path in parameters:
             own = self.fresh.gradient(used, path)
             if own is None and path in before:
@@ -441,10 +470,15 @@ class _Passes:
         last = len(self.cotangents) - 1
         return [*found[:last], found[last:]] if self.takes_all else found
 
-    def _of_inputs(self, found: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the backward pass returns, by input; a parameter that its source names is that of the object."""
+    def _of_inputs(self, found: Any, used: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the backward pass returns, by input, else what its object keeps.
+
+        A parameter that its source names is that of the object.
+        """
         names = [p.name for p in self.inputs if p.name in given]
         floats = [name for name in names if _is_float(given[name])]
+        if found is None:
+            return _input_gradients(used, floats)
         if self.star is not None and names == [self.star]:
             return {self.star: [*found] if isinstance(found, tuple | list) else [found]}
         if isinstance(found, dict):
@@ -452,7 +486,7 @@ class _Passes:
             known = [*names, *inside, *self.fresh.places]
             return {_named_like(key, known) or str(key): x for key, x in found.items()}
         if not isinstance(found, tuple | list):
-            return {} if found is None or not floats else {floats[0]: found}
+            return {floats[0]: found} if floats else {}
         if len(found) == len(names):
             return {name: x for name, x in zip(names, found, strict=True) if x is not None}
         if len(found) <= len(floats):
@@ -480,8 +514,10 @@ class _Passes:
             y, _, _ = self.run(given, candidates)
             sizes = [np.ones(shape(part)) for part in (y if isinstance(y, tuple) else (y,))]
             w = np.concatenate([part.reshape(-1) for part in sizes]) if isinstance(y, tuple) else sizes[0]
+            self._look_for_prediction(layer, given, w, y)
             found = self.pulled(given, candidates, w, rates)
-            twice = self.pulled(given, candidates, 2.0 * w, rates) if self.cotangents else found
+            multiplies = self.cotangents and self.prediction is None
+            twice = self.pulled(given, candidates, 2.0 * w, rates) if multiplies else found
         lacking = {path for path in candidates if found.get(path) is None}
         if absent := sorted(lacking & self.fresh.gradient_places.keys()):
             says = f"after its backward pass {self.text} has nothing at {self.fresh.gradient_places[absent[0]]}"
@@ -495,17 +531,64 @@ class _Passes:
         if others := sorted(path for path in lacking - named if not _is_kept_gradient(path, self.fresh.places)):
             says = f"no gradient is kept of {', '.join(others)}: not checked"
             layer.notices.append(Notice(Kind.CLAIM, Severity.INFO, says))
-        if self.cotangents and found and all(_same(found[name], twice.get(name)) for name in found):
+        if multiplies and found and all(_same(found[name], twice.get(name)) for name in found):
             self._ignores(layer, y)
+
+    def _look_for_prediction(self, layer: Layer, given: Mapping[str, Any], w: np.ndarray, y: Any) -> None:
+        """Find out whether the backward pass of a loss takes its prediction in the place of a cotangent.
+
+        It has one argument beside the labels, and is no multiple of it, or raises for an array of the shape of the loss.
+        """
+        free = [p.name for p in self.inputs if p.name not in self.reused]
+        labels = [name for name in self.reused if _LABEL.fullmatch(name)]
+        if len(free) != 1 or not labels or len(self.cotangents) != 1 or self.by_default or self.cache is not None:
+            return
+        if _INCOMING.fullmatch(self.cotangents[0]):  # which is a mistake, if it is not multiplied with
+            return
+        with contextlib.suppress(Exception):  # of the user's code, which is called with another array than it expects
+            once, twice = (self.pulled(given, {}, factor * w, {}) for factor in (1.0, 2.0))
+            if any(all(np.allclose(k * once[name], twice[name], equal_nan=True) for name in once) for k in (1.0, 2.0)):
+                return
+        x = given.get(free[0])
+        self.prediction = free[0]
+        try:
+            found = self.pulled(given, {}, w, {}).get(free[0])
+        except Exception:  # the check says what it raises for a cotangent
+            found = None
+        if found is None or shape(found) != shape(x):
+            self.prediction = None
+            return
+        of = self.name if shape(y) == () else f"the {self._reduction(given, y, found)} of what {self.name} returns"
+        says = f"{self.back_name} takes the prediction as {self.cotangents[0]}, and no incoming gradient"
+        layer.claims_gradient(self.cotangents[0])
+        layer.notices.append(Notice(Kind.CLAIM, Severity.INFO, f"{says}: it is compared with the gradient of {of}"))
+
+    def _reduction(self, given: Mapping[str, Any], y: Any, found: Any) -> str:
+        """Choose the mean or the sum of the losses of many rows, and return its name.
+
+        A method beside them that returns one number shows which it is, else the claim along one direction.
+        """
+        for name in _REDUCING:
+            with contextlib.suppress(Exception):  # another method of the user's under that name
+                total = getattr(self.fresh({}), name)(*given.values())
+                if shape(total) == ():
+                    self.reduced = (
+                        np.sum if np.isclose(total, np.sum(y)) and not np.isclose(total, np.mean(y)) else np.mean
+                    )
+                    return self.reduced.__name__
+        x, self.reduced = given[str(self.prediction)], np.sum
+        d = x * np.random.default_rng(0).uniform(0.5, 1.0, x.shape)
+        above, below = (self.run({**given, str(self.prediction): x + h * d}, {})[0] for h in (1e-6, -1e-6))
+        of_sum, claimed = (above - below) / 2e-6, np.sum(found * d)
+        self.reduced = np.sum if abs(claimed - of_sum) <= abs(claimed - of_sum / np.size(y)) else np.mean
+        return self.reduced.__name__
 
     def _ignores(self, layer: Layer, y: Any) -> None:
         """Note that the backward pass ignores what comes in; of a loss whose cotangent is 1 by default that is no mistake."""
         who = layer.claim.__name__ if layer.claim is not None else self.back_name
         says, at_the_end = f"{who} ignores the incoming gradient", self.by_default and shape(y) == ()
-        if at_the_end and layer.claim is not None:
-            layer.kind, signature = "grad", inspect.signature(layer.claim)
-            kept = [p for p in signature.parameters.values() if p.name != self.cotangents[0]]
-            layer.claim.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        if at_the_end:
+            layer.claims_gradient(self.cotangents[0])
             says = f"{says}: it is right for {self.cotangents[0]} = 1 alone"
         do = f"multiply by {self.cotangents[0]}, which is that of what comes after"
         layer.notices.append(
@@ -771,6 +854,16 @@ def _named_like(word: Any, names: Sequence[str]) -> str | None:
             if letters(str(word)) in map(letters, spelled):
                 return name
     return None
+
+
+def _input_gradients(held: Any, inputs: Sequence[str]) -> dict[str, Any]:
+    """Return the gradients of inputs that an object keeps, such as `dinputs`; `dx` and the like are that of the first one."""
+    found: dict[str, Any] = {}
+    for word, x in getattr(held, "__dict__", {}).items():
+        of = _named_like(word, inputs) or (_named_like(word, _INPUTS) and inputs[0] if inputs else None)
+        if of is not None and word.lower() not in (of.lower(), *_INPUTS) and isinstance(x, np.ndarray | np.floating):
+            found.setdefault(of, x)
+    return found
 
 
 def _is_velocity(path: str, shapes: Mapping[str, tuple[int, ...]]) -> bool:

@@ -58,6 +58,13 @@ RIGHT = [  # file and target, the point, further options, what is compared
     ("network:Adam(3, 4)",             "x=randn(5,3)", (), "x W b"),
     ("network:Linear(3)",              "X=randn(5,3), y=randn(5)", (), "W"),
     ("network:Ridge(2)",               "w=randn(3), X=randn(4,3), y=randn(4)", ("--wrt", "w"), "w"),
+    ("attributes:Dense(3, 2)",         "inputs=randn(4,3)", (), "inputs weights biases"),
+    ("attributes:Rectified",           "inputs=randn(4,3)", (), "inputs"),
+    ("attributes:Softmax",             "inputs=randn(4,3)", (), "inputs"),
+    ("attributes:CrossEntropy",        "y_pred=uniform(0.1, 0.9, 4, 3), y_true=[0, 1, 2, 1]", (), "y_pred"),
+    ("attributes:SumOfSquares",        "prediction=randn(4,3), target=randn(4,3)", ("--wrt", "prediction"), "prediction"),
+    ("attributes:SoftmaxWithLoss",     "inputs=randn(4,3), y_true=[0, 1, 2, 1]", (), "inputs"),
+    ("attributes:Proportional",        "pred=randn(4,3), y=randn(4,3)", ("--wrt", "pred"), "pred"),
     ("course:Classifier().loss",       "X=randn(5,3), y=[0, 1, 0, 1, 1]", ("--value-and-grad",), "W"),
 ]
 KEPT = """import numpy as np
@@ -115,6 +122,15 @@ WRONG = [  # file and target, the point, options, what is in the file, the mista
     ("network:BatchNorm(3)", "x=randn(5,3), train=False", (), "if self.train:", "if True:", "x"),
     ("network:Book(3, 4)", "x=randn(5,3), t=[0, 1, 2, 3, 1]", (), "d / len(self.t)", "d", "W1"),
     ("network:Ridge(2)", "w=randn(3), X=randn(4,3), y=randn(4)", ("--wrt", "w"), "y) + self.strength * w", "y)", "w"),
+    ("attributes:Dense(3, 2)", "inputs=randn(4,3)", (), "np.sum(dvalues, axis=0", "np.mean(dvalues, axis=0", "biases"),
+    ("attributes:Rectified", "inputs=randn(4,3)", (), "self.inputs <= 0", "self.inputs > 0", "inputs"),
+    ("attributes:Softmax", "inputs=randn(4,3)", (), "np.diagflat(y) - np.outer(y, y)", "np.diagflat(y)", "inputs"),
+    ("attributes:CrossEntropy", "y_pred=uniform(0.1, 0.9, 4, 3), y_true=[0, 1, 2, 1]", (), "self.dinputs / len(dvalues)", "self.dinputs",
+     "y_pred"),
+    ("attributes:SumOfSquares", "prediction=randn(4,3), target=randn(4,3)", ("--wrt", "prediction"), "return output - target",
+     "return 2 * (output - target)", "prediction"),
+    ("attributes:SoftmaxWithLoss", "inputs=randn(4,3), y_true=[0, 1, 2, 1]", (), "-= 1", "-= 2", "inputs"),
+    ("attributes:Proportional", "pred=randn(4,3), y=randn(4,3)", ("--wrt", "pred"), "dvalue * 2", "dvalue", "pred"),
 ]
 REFUSED = [
     ("dense:SERVED",               X, "SERVED cannot be copied"),
@@ -301,6 +317,25 @@ def test_a_loss_that_ignores_its_cotangent_is_right_for_one_alone(gradcli: Calla
     ran = gradcli(*asked("dense:LossAlone", "y=randn(3), t=randn(3)", ("--wrt", "y"), HERE), "--json")
     (found,) = [f for f in ran.json["points"][0]["findings"] if f["kind"] == "ignores-cotangent"]
     assert ran.exit_status == 0 and found["message"].endswith("it is right for dout = 1 alone")
+
+
+# fmt: off
+TAKEN = [  # a loss, and what its backward pass is said to be compared with; None where it takes an incoming gradient
+    ("attributes:CrossEntropy", "y_pred=uniform(0.1, 0.9, 4, 3), y_true=[0, 1, 2, 1]", "the mean of what forward returns"),
+    ("attributes:SumOfSquares", "prediction=randn(4,3), target=randn(4,3)", "the sum of what forward returns"),
+    ("attributes:SoftmaxWithLoss", "inputs=randn(4,3), y_true=[0, 1, 2, 1]", "the gradient of forward"),
+    ("attributes:Proportional", "pred=randn(4,3), y=randn(4,3)", None),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("target", "at", "of"), TAKEN)
+def test_a_loss_that_takes_its_prediction_says_so(
+    gradcli: Callable[..., Any], target: str, at: str, of: str | None
+) -> None:
+    findings = gradcli(*asked(target, at, (), HERE), "--json").json["points"][0]["findings"]
+    said = [f["message"] for f in findings if "takes the prediction as" in f["message"]]
+    assert len(said) == (of is not None) and all(message.endswith(str(of)) for message in said)
 
 
 def test_parameters_without_a_gradient_are_said_to_be_unchecked(gradcli: Callable[..., Any]) -> None:

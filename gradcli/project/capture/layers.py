@@ -19,7 +19,7 @@ from typing import Any
 
 from gradcli.project.capture.definitions import LIBRARIES
 from gradcli.project.capture.recorder import OVERHEAD, Kept, Pair, Recorded, Recorder, bytes_of, caller, copied
-from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, backward_names
+from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, backward_names, output_of
 from gradcli.words import DerivativeKind
 
 DECORATOR = "__gradcli_watch__"  # the name by which a script hands over its classes and functions
@@ -60,6 +60,7 @@ class _Watch:
 
     def __init__(self, recorder: Recorder, recorded: Recorded, pair: Pair) -> None:
         self.recorder, self.recorded, self.pair = recorder, recorded, pair
+        recorded.none_because = "it raised, or no forward pass was seen whose output has the shape of what it got"
         self.drawn = recorded.drawn((), seeks_largest=False)
         self.active: set[int] = set()  # objects with a call under way: a method may call that of its base class
         self.opened: dict[int, list[_Open | None]] = {}  # None for what is not kept
@@ -125,7 +126,7 @@ class _Watch:
         """Note a call that has ended."""
         try:
             if role == "forward":
-                self.expect_backward(held, before, y)
+                self.expect_backward(held, before, output_of(held, y))
             elif role == "backward":
                 opened, given, named, arrays = before or (None, (), {}, {})
                 self.keep_backward(opened, given, named, None if opened is None else (y, arrays, arrays_of(held)))
@@ -139,7 +140,7 @@ class _Watch:
         return next((x for x in args if id(x) in self.opened), None)
 
     def take_forward(self, known_by: Any, cotangents: tuple[Any, ...] = ()) -> _Open | None:
-        """Return the last forward pass that is open, if it is kept and its value has the shape of a cotangent."""
+        """Return the last forward pass that is open, if it is kept and has the shapes of what its backward pass gets."""
         key = id(known_by)
         stack = self.opened.get(key)
         if not stack:
@@ -153,7 +154,10 @@ class _Watch:
             return None
         opened.earlier = tuple(other.call for other in stack if other is not None)[-_MOST_EARLIER:]
         shapes = [_shape(x) for x in cotangents]
-        return opened if not shapes or _shape(opened.value) in shapes else None
+        if not shapes or _shape(opened.value) in shapes:
+            return opened
+        taken = [_shape(x) for x in opened.call.arguments.values()]  # which the backward pass of a loss may take again
+        return opened if len(taken) > 1 and all(each in taken for each in shapes) else None
 
     def keep_backward(
         self, opened: _Open | None, cotangents: tuple[Any, ...], named: dict[str, Any], found: Any
@@ -221,9 +225,8 @@ class Layers:
         return handed_over
 
     def _look_at_class(self, kind: type) -> None:
-        with contextlib.suppress(
-            AttributeError, TypeError, ValueError
-        ):  # a class that takes no other methods, or has no signatures
+        # a class may take no other methods, or have no signatures
+        with contextlib.suppress(AttributeError, TypeError, ValueError):
             self._replace_passes(kind)
 
     def _replace_passes(self, kind: type) -> None:
@@ -236,8 +239,7 @@ class Layers:
         loss = next((name for name in LOSSES if _is_method(kind, name)), None)
         if loss is not None:
             needed = _needed(kind, loss)
-            found = (name for name in GRADIENT_METHODS if _is_method(kind, name))
-            gradient = next(found, None)
+            gradient = next((name for name in GRADIENT_METHODS if _is_method(kind, name)), None)
             if gradient is not None and not needed <= _needed(kind, gradient):
                 return  # it reads what the loss left
             self._replace_own(

@@ -184,6 +184,7 @@ class Recorded:
         self.outside = 0  # calls that would be kept, but the function is not finite there
         self.elsewhere = 0  # calls in other processes
         self.unclear: set[str] = set()  # what the report has to say about its calls
+        self.none_because = "it raised, or its arguments were given by name"  # where no call is kept
         self.numbers = itertools.count(1)
         self._drawn: dict[Any, Drawn] = {}
         self.places: dict[tuple[Any, int], Kept] = {}

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from gradcli.report.encode import encode
 from gradcli.report.run import WORST, CheckedCall, Program, RunReport, UsedGradient, status_of, worst_of
 from gradcli.report.suite import CheckRow, row_of
 from gradcli.request.options import Options
+from gradcli.request.target_text import output_of
 from gradcli.targets.layers import InnerCall, together
 from gradcli.targets.points import WHOLE
 from gradcli.targets.python import message_of
@@ -519,7 +520,7 @@ def _run_again(kept: Kept, call: LayerCall) -> tuple[Any, tuple[Any, dict[str, A
     if kept.pair.kind != "backward":
         return None, (back(held, **arguments), {}, {})
     if held is not None:
-        y = ahead(held, **arguments)
+        y = output_of(held, ahead(held, **arguments))
         before = arrays_of(held)
         gradient = back(held, *copied(kept.cotangents), **kept.kwargs)
         return y, (gradient, before, arrays_of(held))
@@ -638,7 +639,13 @@ def report_of(
     wrong = [k for k, gradient in enumerate(gradients) if gradient.verdict == "fail" and not clock.stopped]
     for a, b in itertools.permutations(wrong, 2):
         first, second = wanted[a][0], wanted[b][0]
-        row = judge.row_together(first, second)
+        row = clock.run(judge.row_together, first, second)
+        if clock.stopped:
+            note = f"not checked together with other layers: {clock.stopped}"
+            for k in wrong:
+                if gradients[k].verdict == "fail":
+                    gradients[k] = replace(gradients[k], notes=(*gradients[k].notes, note))
+            break
         if row is not None:
             for k, other in ((a, second), (b, first)):
                 note = f"not the derivative of its forward pass alone; right together with {other.definition.name}"
@@ -686,11 +693,8 @@ def _gradient(recorded: Recorded, reason: str, judge: Judge, folder: Path, clock
     notes = sorted({reason, *recorded.unclear} - {""})
     kept = recorded.kept()
     for call in kept:
-        try:
-            with within(clock.left()):
-                points.append(_checked(recorded, call, judge, folder))
-        except (TimeIsUp, KeyboardInterrupt) as ended:
-            clock.stop("the time limit was reached" if isinstance(ended, TimeIsUp) else "an interrupt ended the checks")
+        checked = clock.run(_checked, recorded, call, judge, folder)
+        points += [] if checked is None else [checked]
         if clock.stopped:
             notes.append(f"{len(kept) - len(points)} of {len(kept)} kept calls were not checked: {clock.stopped}")
             break
@@ -699,12 +703,15 @@ def _gradient(recorded: Recorded, reason: str, judge: Judge, folder: Path, clock
     if recorded.not_kept:
         notes.append(f"{recorded.not_kept:,} calls could not be kept: --keep-bytes gives more room")
     if not kept and not notes:
-        notes.append("no call could be recorded: it raised, or its arguments were given by name")
+        notes.append(f"no call could be recorded: {recorded.none_because}")
     definition = recorded.definition
     return UsedGradient(
         definition.name, _shown(definition.file, folder), definition.line, recorded.kind, recorded.of, recorded.calls,
         len(points), worst_of(points), tuple(notes), tuple(points),
     )  # fmt: skip
+
+
+_Result = TypeVar("_Result")
 
 
 class _Clock:
@@ -714,16 +721,18 @@ class _Clock:
         self._until = None if seconds is None else time.monotonic() + seconds
         self.stopped = ""
 
-    def left(self) -> float | None:
-        """Return the seconds that are left. Raises TimeIsUp if there are none, or the checks were stopped."""
+    def run(self, check: Callable[..., _Result], *given: Any) -> _Result | None:
+        """Return the result of a check; None if the time is up, or at an interrupt, and then no other check begins."""
         left = None if self._until is None else self._until - time.monotonic()
-        if self.stopped or (left is not None and left <= 0):
-            raise TimeIsUp
-        return left
-
-    def stop(self, why: str) -> None:
-        """Stop the checks for a reason; the first one counts."""
-        self.stopped = self.stopped or why
+        try:
+            if self.stopped or (left is not None and left <= 0):
+                raise TimeIsUp
+            with within(left):
+                return check(*given)
+        except (TimeIsUp, KeyboardInterrupt) as ended:
+            why = "the time limit was reached" if isinstance(ended, TimeIsUp) else "an interrupt ended the checks"
+            self.stopped = self.stopped or why
+            return None
 
 
 def _checked(recorded: Recorded, call: Kept, judge: Judge, folder: Path) -> CheckedCall:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from gradcli.project.discovery.source import Definition, dotted, last_name, own_nodes
+from gradcli.request.target_text import OUTPUTS
 from gradcli.words import DerivativeKind
 
 _NOTHING = ("NotImplementedError", "NotImplemented")
@@ -87,6 +88,12 @@ def keeps_something(definition: Definition) -> bool:
     targets = [t for node in _nodes(definition) if isinstance(node, ast.Assign) for t in node.targets]
     targets += [node.target for node in _nodes(definition) if isinstance(node, ast.AugAssign)]
     return any(isinstance(target, ast.Attribute | ast.Subscript) for target in targets)
+
+
+def keeps_output(definition: Definition) -> bool:
+    """Whether a method assigns to an attribute that is called the output."""
+    targets = (t for node in _nodes(definition) if isinstance(node, ast.Assign) for t in node.targets)
+    return any(isinstance(target, ast.Attribute) and target.attr in OUTPUTS for target in targets)
 
 
 def passes_on_argument(definition: Definition) -> bool:

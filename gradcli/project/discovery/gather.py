@@ -177,7 +177,8 @@ def _of_passes(definition: Definition, scope: Scope) -> Pair | None:
     if forward is None:
         return None
     works = bodies.computes(definition) or bodies.writes_entries(definition) or bodies.passes_on_argument(definition)
-    keeps = scope.is_class and bodies.keeps_something(definition) and bodies.returned(forward)
+    gives_output = bodies.returned(forward) or bodies.keeps_output(forward)
+    keeps = scope.is_class and bodies.keeps_something(definition) and gives_output
     gives = bodies.returned(definition) or keeps
     return Pair(definition, "backward", forward) if works and gives else None
 

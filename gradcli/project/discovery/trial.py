@@ -22,6 +22,7 @@ _MOST = 40  # tries for a check
 _SECONDS = 5.0  # for a try
 _CLASSES = 4  # entries of what a layer of unknown size returns
 _SIZES = (3, 4, 2, 5)  # numbers for the arguments of a constructor, in their order
+_PREDICTIONS = re.compile(r".*(pred|hat|prob)|outputs?$|p$", re.IGNORECASE)  # which may have to be probabilities
 _LABELS = re.compile(r"(t|y|y_?true|targets?|labels?|idx|ids|index|indices|classes)$")
 _WEIGHTS = re.compile(r"([WUVK]\w*|w\d*|weights?|kernel|theta)$")
 _BIASES = re.compile(r"(b\w{0,2}\d*|bias(es)?)$")
@@ -209,13 +210,16 @@ def _of_a_layer(names: Sequence[str]) -> Iterator[str]:
         rows = int(x[0]) if x[:1].isdigit() else 3
         hot = ", ".join("[1, 0, 0]" if k % 2 else "[0, 0, 1]" for k in range(rows))
         labels = [str([k % 2 for k in range(rows)]), f"randn({rows})", "", f"[{hot}]"]
-        for label in labels if any(map(_LABELS.match, names)) and len(names) > 1 else [""]:
+        is_loss = any(map(_LABELS.match, names)) and len(names) > 1
+        for label in labels if is_loss else [""]:
             parts = []
             for name in names:
                 roles = ((_WEIGHTS, weight), (_BIASES, bias), (_SCALES, scale), (_STATES, state))
                 shape = next((shape for role, shape in roles if role.match(name)), x)
-                drawn = f"randn({shape.format(**known)})" if shape else "0.7"
+                drawn = _fixed(name) or (f"randn({shape.format(**known)})" if shape else "0.7")
                 if _LABELS.match(name) and label:
                     drawn = label
-                parts.append(f"{name}={_fixed(name) or drawn}")
+                elif is_loss and shape and _PREDICTIONS.match(name):
+                    drawn = f"uniform(0.1, 0.9, {shape.format(**known)})"
+                parts.append(f"{name}={drawn}")
             yield ", ".join(parts)

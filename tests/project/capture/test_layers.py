@@ -197,6 +197,27 @@ class Stored(Square):
         self.store = Single()
 
 
+class Kept:
+    def __init__(self, n, m):
+        self.weights = np.random.randn(n, m)
+
+    def forward(self, inputs):
+        self.inputs = inputs
+        self.output = inputs @ self.weights
+
+    def backward(self, dvalues):
+        self.dweights = self.inputs.T @ dvalues
+        self.dinputs = dvalues @ self.weights.T
+
+
+class OfPrediction:
+    def forward(self, y_pred, y_true):
+        return ((y_pred - y_true) ** 2).mean(axis=-1)
+
+    def backward(self, dvalues, y_true):
+        self.dinputs = 2 * (dvalues - y_true) / y_true.size
+
+
 rng = np.random.default_rng(0)
 
 
@@ -301,6 +322,17 @@ def evaluated(m: ModuleType) -> None:
         layer.backward(dout=np.ones((4, 3)))
 
 
+def kept(m: ModuleType) -> None:
+    """Layers whose passes return nothing, and a loss that takes its prediction in the place of a cotangent."""
+    layer, loss = m.Kept(3, 2), m.OfPrediction()
+    for _ in range(3):
+        layer.forward(X)
+        loss.forward(layer.output, T)
+        loss.backward(layer.output, T)
+        layer.backward(loss.dinputs)
+        layer.weights -= 0.1 * layer.dweights
+
+
 def odd(m: ModuleType) -> None:
     layer = m.Square()
     layer.forward(m.Attributes(x=X).x)
@@ -330,6 +362,7 @@ USES = {  # what a program does, and the gradients that it used: the calls, and 
     "a loss of the label first": (lambda m: m.Squared().gradient(T, 2 * T), {"Squared.gradient": (1, "pass")}),
     "an inverse": (lambda m: (k := m.Inverse()).backward(k.forward(X)), {}),
     "a generator of the module": (lambda m: step(m.Drawn(), X), {"Drawn.backward": (1, "pass")}),
+    "results as attributes": (kept, {"Kept.backward": (3, "pass"), "OfPrediction.backward": (3, "pass")}),
     "a copy that would be the object itself": (lambda m: step(m.Stored(), X), {"Square.backward": (1, "inconclusive")}),
     "odd classes": (odd, {"Square.backward": (1, "pass")}),
     "two that are right together": (fused, {"Softmax.backward": (4, "pass"), "Entropy.backward": (4, "pass")}),
