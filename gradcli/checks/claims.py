@@ -42,7 +42,7 @@ from gradcli.targets.derived import (
     tangent,
 )
 from gradcli.targets.facts import Function
-from gradcli.targets.layers import method_beside
+from gradcli.targets.layers import method_beside, named_like, returned_names
 from gradcli.targets.loading import NOTEBOOK, load, member, names_of
 from gradcli.targets.python import PythonFunction, flattened
 from gradcli.targets.replacement_scope import solver_tolerances
@@ -99,13 +99,30 @@ def value_and_gradient(found: Located, pick: Pick) -> tuple[Located, Claimed]:
 
     def gradient(values: Mapping[str, Value]) -> Any:
         with solver_tolerances(1.0):
-            return pick.gradient_of(f.returned(values), f.text)
+            y = f.returned(values)
+        parts = pick.gradient_of(y, f.text)
+        if isinstance(parts, dict):
+            return _by_input([*parts], [*parts.values()], found.wrt) or parts
+        if not pick.pair or len(y) == 2:
+            return parts
+        named = _by_input(returned_names(inspect.unwrap(f.function))[1:], parts, found.wrt)
+        if named is None and [*map(shape, parts)] != [shape(at[name]) for name in found.wrt[: len(parts)]]:
+            raise pick.unclear(y, f.text)
+        return named or parts
 
     claim = ClaimedFunction(
         f"{f.text} ({pick.named})", gradient, matcher(found.arguments, found.wrt, chosen=found.chosen), at
     )
     claim.place = place_of(inspect.unwrap(f.function))
     return with_elementwise(_first_only(found, claim), claim), claim
+
+
+def _by_input(words: Sequence[Any], parts: Sequence[Any], inputs: Sequence[str]) -> dict[str, Any] | None:
+    """Return gradients by the inputs that words such as `dW` name; None where one of them names none, or is an input itself."""
+    names = [None if word in inputs else named_like(word, inputs) for word in words]
+    if None in names or len(set(names)) != len(parts):
+        return None
+    return {str(name): part for name, part in zip(names, parts, strict=True)}
 
 
 def second_order(found: Located, claiming: Claiming | None = None, seed: int = 0) -> Located:

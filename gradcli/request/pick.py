@@ -12,8 +12,9 @@ Part = int | str  # a position in a tuple, or a key
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """The parts of a result, each by its position in a tuple or by its key; with `pair`, the tuple has two parts.
+    """The parts of a result, each by its position in a tuple or by its key.
 
+    With `pair` they are the value and the gradient in either order, or the value and the gradients by the first inputs.
     With `gradient_places` they are no parts of a result: it says where an object keeps each parameter's gradient, W's in `dw`.
     """
 
@@ -31,7 +32,7 @@ class Pick:
     def named(self) -> str:
         """How messages name the gradient."""
         if self.pair:
-            return "its second result"
+            return "the gradient that it returns"
         return f"part {self.grad} of its result" if isinstance(self.grad, int) else f"'{self.grad}' of its result"
 
     def value_of(self, y: Any, text: str) -> Any:
@@ -43,10 +44,12 @@ class Pick:
         return self._part(y, self.grad, text)
 
     def _part(self, y: Any, part: Part, text: str) -> Any:
-        if self.pair and (not isinstance(y, tuple | list) or len(y) != 2):
-            says = f"{text} does not return a pair of its value and its gradient"
-            longer = isinstance(y, tuple | list) and len(y) > 2 and not isinstance(y[0], list | tuple)
-            raise FunctionFailed(says, do=_which_of(y) if longer or isinstance(y, Mapping) else "drop --value-and-grad")
+        if self.pair:
+            if not isinstance(y, tuple | list) or len(y) < 2 or (len(y) > 2 and not _is_number(y[0])):
+                raise self.unclear(y, text)
+            if len(y) > 2:
+                return tuple(y[1:]) if part == self.grad else y[0]
+            return y[1 - int(part) if _is_number(y[1]) and not _is_number(y[0]) else int(part)]
         if isinstance(y, Mapping):
             for key in (part, str(part)):
                 if key in y:
@@ -63,8 +66,19 @@ class Pick:
             raise FunctionFailed(f"{text} returns {count}, and --pick names part {part}", do=do)
         return y[part]
 
+    def unclear(self, y: Any, text: str) -> FunctionFailed:
+        """Return the error that a result is no value with its gradient."""
+        says = f"{text} does not return a pair of its value and its gradient"
+        longer = isinstance(y, tuple | list) and len(y) > 2 and not isinstance(y[0], list | tuple)
+        return FunctionFailed(says, do=_which_of(y) if longer or isinstance(y, Mapping) else "drop --value-and-grad")
+
 
 PAIR = Pick(pair=True)
+
+
+def _is_number(x: Any) -> bool:
+    """Whether a part of a result is one number, or an array of no dimension."""
+    return isinstance(x, float | int) or getattr(x, "ndim", 1) == 0
 
 
 def _which_of(y: Any) -> str:

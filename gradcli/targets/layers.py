@@ -484,7 +484,7 @@ class _Passes:
         if isinstance(found, dict):
             inside = [f"{name}.{key}" for name in names if isinstance(given[name], dict) for key in given[name]]
             known = [*names, *inside, *self.fresh.places]
-            return {_named_like(key, known) or str(key): x for key, x in found.items()}
+            return {named_like(key, known) or str(key): x for key, x in found.items()}
         if not isinstance(found, tuple | list):
             return {floats[0]: found} if floats else {}
         if len(found) == len(names):
@@ -492,7 +492,7 @@ class _Passes:
         if len(found) <= len(floats):
             return {name: x for name, x in zip(floats, found, strict=False) if x is not None}
         said = [
-            _named_like(word, [*names, *self.fresh.places]) for word in _returned_names(self.backward(self.fresh.held))
+            named_like(word, [*names, *self.fresh.places]) for word in returned_names(self.backward(self.fresh.held))
         ]
         if len(said) == len(found) and None not in said and len(set(said)) == len(said):
             return {str(name): x for name, x in zip(said, found, strict=True) if x is not None}
@@ -845,7 +845,7 @@ def _same(a: Any, b: Any) -> bool:
     return bool(np.array_equal(a, b) and np.any(a))
 
 
-def _named_like(word: Any, names: Sequence[str]) -> str | None:
+def named_like(word: Any, names: Sequence[str]) -> str | None:
     """Return the name whose gradient a word says it is: `dW`, `grad_W` and `W` of W; None where there is none."""
     for letters in (str, str.lower):  # beside an input x and a parameter X: letters as they are come first
         for name in names:
@@ -860,7 +860,7 @@ def _input_gradients(held: Any, inputs: Sequence[str]) -> dict[str, Any]:
     """Return the gradients of inputs that an object keeps, such as `dinputs`; `dx` and the like are that of the first one."""
     found: dict[str, Any] = {}
     for word, x in getattr(held, "__dict__", {}).items():
-        of = _named_like(word, inputs) or (_named_like(word, _INPUTS) and inputs[0] if inputs else None)
+        of = named_like(word, inputs) or (named_like(word, _INPUTS) and inputs[0] if inputs else None)
         if of is not None and word.lower() not in (of.lower(), *_INPUTS) and isinstance(x, np.ndarray | np.floating):
             found.setdefault(of, x)
     return found
@@ -886,10 +886,10 @@ def _is_kept_gradient(path: str, places: Iterable[str]) -> bool:
     """Whether an array is the gradient of another one that the same object holds, from an earlier backward pass."""
     owner, _, last = path.rpartition(".")
     beside = [q.rpartition(".")[2] for q in places if q != path and q.rpartition(".")[0] == owner]
-    return _named_like(last, beside) is not None
+    return named_like(last, beside) is not None
 
 
-def _returned_names(function: Callable[..., Any]) -> list[str]:
+def returned_names(function: Callable[..., Any]) -> list[str]:
     """Return the names in the last tuple that a function returns, as its source has them."""
     parts = (_tuples(function) or [[]])[-1]
     return [re.sub(r"^self\.", "", ast.unparse(part)) for part in parts]

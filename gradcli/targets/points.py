@@ -407,11 +407,19 @@ def assignments(
 def _literal_dict(text: str, name: str) -> Any:
     """Return a dict of literals, for an argument of a Python function that is one. Raises BadPoint."""
     try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-        raise BadPoint(
-            f"the value of {name} is no dict of literals", do='write {"eps": 1e-5, "mode": "train"}'
-        ) from None
+        return {key: _array(x) for key, x in ast.literal_eval(text).items()}
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError, AttributeError):
+        do = f'write {{"eps": 1e-5, "mode": "train"}}, or its entries one by one: {name}.W=randn(3,2)'
+        raise BadPoint(f"the value of {name} is no dict of literals", do=do) from None
+
+
+def _array(x: Any) -> Any:
+    """Return a list of numbers that are not all whole as an array; anything else as it is."""
+    try:
+        made = np.array(x) if isinstance(x, list) else None
+    except ValueError:  # its rows have several lengths
+        return x
+    return made if made is not None and made.dtype.kind == "f" else x
 
 
 def _code_reader(from_python: Callable[[str], Any] | None) -> Callable[[str, str], Any]:

@@ -101,6 +101,33 @@ def test_a_gradient_in_the_structure_of_the_input(gradcli: Callable[..., Any], t
     assert ran.json["points"][0]["differentiated"] == ["params.a", "params.b"]
 
 
+PAIRS = {  # what is returned, and what of it is compared; None where the parts are not known
+    "(f, g)": ["x"],
+    "(g, f)": ["x"],
+    "(f, g, h)": ["x", "y"],
+    "({'dx': g, 'dy': h}, f)": ["x", "y"],
+    "(f, dy, dx)": ["x", "y"],
+    "(f, g, 'note')": None,
+    "(g, h, f)": None,
+}
+
+
+@for_rows("returned", PAIRS)
+def test_a_value_and_its_gradients_are_told_apart(tmp_path: Path, returned: str) -> None:
+    file = tmp_path / f"both_{[*PAIRS].index(returned)}.py"
+    file.write_text(
+        f"def both(x, y):\n    f, g, h = (x**2 * y[0]).sum(), 2 * x * y[0], 0 * y\n    h[0] = (x**2).sum()\n"
+        f"    dx, dy = g, h\n    return {returned}\n"
+    )
+    at = {"x": np.array([0.5, 2.0]), "y": np.ones(3)}
+    if PAIRS[returned] is None:
+        with pytest.raises(GradcliError, match="does not return a pair"):
+            check(f"{file}:both", at, value_and_grad=True)
+        return
+    report = check(f"{file}:both", at, value_and_grad=True)
+    assert report.verdict == "pass" and sorted(report.points[0].differentiated) == PAIRS[returned]
+
+
 @for_rows(
     ("parts", "said"),
     [

@@ -62,8 +62,8 @@ def definition_of(function: Any) -> Definition | None:
     Partials, bound methods, callable objects and decorated functions are those of the function inside.
     """
     for _ in range(_MOST_WRAPPERS):
-        if isinstance(function, functools.partial):
-            function = function.func
+        if isinstance(function, functools.partial) or hasattr(function, "_gradcli"):  # the second is what watches one
+            function = getattr(function, "func", None) or function.__wrapped__
             continue
         function = getattr(function, "__func__", function)
         code = getattr(function, "__code__", None)

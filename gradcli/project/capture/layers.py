@@ -11,6 +11,7 @@ import functools
 import inspect
 import random
 import sys
+import textwrap
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from typing import Any
 
 from gradcli.project.capture.definitions import LIBRARIES
 from gradcli.project.capture.recorder import OVERHEAD, Kept, Pair, Recorded, Recorder, bytes_of, caller, copied
+from gradcli.project.discovery.bodies import may_return_gradient, returns_both
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, backward_names, output_of
 from gradcli.words import DerivativeKind
 
@@ -130,7 +132,7 @@ class _Watch:
             elif role == "backward":
                 opened, given, named, arrays = before or (None, (), {}, {})
                 self.keep_backward(opened, given, named, None if opened is None else (y, arrays, arrays_of(held)))
-            elif self.pair.kind != "value-and-grad" or _is_value_and_gradients(y):
+            elif self.pair.kind != "value-and-grad" or _is_value_and_gradients(y) or (held is None and _is_pair(y)):
                 self.keep_backward(None if before is None else _Open(lambda: held, before, None), (), {}, (y, {}, {}))
         except Exception as error:  # of the user's objects
             self.recorded.unclear.add(f"a call could not be recorded: {type(error).__name__}")
@@ -197,6 +199,8 @@ class Layers:
                     self._look_at_class(x)
                 elif any(word in name for word in ("backward", "bwd", "bprop")):
                     self._look_at_pairs(name, module)
+                elif may_return_gradient(x) and _returns_both(x):
+                    self._look_at_both(name, module)
 
     def look_at_script(self, tree: ast.Module, scope: dict[str, Any]) -> None:
         """Let a script hand over its classes, and its pairs of passes, as soon as they are defined."""
@@ -204,6 +208,7 @@ class Layers:
         pairs = [(functions[a], functions[b]) for a in functions for b in backward_names(a) if b in functions]
         handed: list[Any] = [max(pair, key=lambda node: node.lineno) for pair in pairs]
         handed += [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        handed += [node for node in functions.values() if node not in handed and returns_both(node)]
         for node in handed:
             call = ast.Call(ast.Name(DECORATOR, ast.Load()), [ast.Constant(node.name)], [])
             node.decorator_list.insert(0, ast.fix_missing_locations(ast.copy_location(call, node)))
@@ -219,6 +224,8 @@ class Layers:
             elif isinstance(x, FunctionType):
                 setattr(module, name, x)
                 self._look_at_pairs(name, module)
+                if getattr(module, name) is x and may_return_gradient(x):
+                    self._look_at_both(name, module)
                 return getattr(module, name)
             return x
 
@@ -301,6 +308,26 @@ class Layers:
 
         return watched_method
 
+    def _look_at_both(self, name: str, module: ModuleType) -> None:
+        """Watch a function that returns its value and its gradient; what scipy calls is watched where that is given to it."""
+        plain = vars(module)[name]
+        watch = self._watch(plain, plain, "value-and-grad")
+        if watch is None or hasattr(plain, "_gradcli"):
+            return
+
+        @functools.wraps(plain)
+        def watched_both(*args: Any, **named: Any) -> Any:
+            by = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
+            if not watch.recorder.is_on or by in ("scipy", "gradcli"):
+                return plain(*args, **named)
+            before = watch.copy_call(None, plain, args, named)
+            y = plain(*args, **named)
+            watch.note_end("alone", None, before, y)
+            return y
+
+        watched_both._gradcli = True  # type: ignore[attr-defined]
+        self._replace(module, name, plain, watched_both)
+
     def _look_at_pairs(self, name: str, module: ModuleType) -> None:
         """Watch a forward and a backward function with a cache, of which the module has defined one after the other."""
         held = vars(module)
@@ -367,6 +394,19 @@ def _is_value_and_gradients(y: Any) -> bool:
         and isinstance(y[1], dict)
         and all(hasattr(x, "shape") for x in y[1].values())
     )
+
+
+def _is_pair(y: Any) -> bool:
+    """Whether a function returned more than its value: some return the value alone where no gradient is asked for."""
+    return isinstance(y, tuple) and len(y) > 1 and not any(x is None for x in y)
+
+
+def _returns_both(function: FunctionType) -> bool:
+    """Whether the source of a function shows that it returns its value and its gradient."""
+    with contextlib.suppress(OSError, SyntaxError, TypeError):  # there is no source, or it is no whole statement
+        node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+        return isinstance(node, ast.FunctionDef) and returns_both(node)
+    return False
 
 
 def _needed(kind: type, name: str) -> set[str]:

@@ -155,7 +155,9 @@ class _Walk:
             self.visit(part, depth - 1)
 
     def _parts(self, x: Any) -> Iterator[Any]:
-        if isinstance(x, FunctionType):
+        if isinstance(x, FunctionType) and hasattr(x, "_gradcli"):
+            yield x.__wrapped__  # type: ignore[attr-defined]  # the user's, which this one watches
+        elif isinstance(x, FunctionType):
             if definition_of(x) is not None:
                 yield from self._of_function(x)
         elif isinstance(x, MethodType):

@@ -431,8 +431,7 @@ class Judge:
     def _of_call(self, kept: Kept, call: LayerCall) -> CheckReport:
         function, name = kept.pair.function, _forward_name(kept)
         both = kept.pair.kind == "value-and-grad"
-        held = getattr(call.held, function.__name__) if both else call.held
-        target = function if call.held is None else held
+        target = function if call.held is None else getattr(call.held, function.__name__) if both else call.held
         settings = settings_of(replace(self.settings.options, value_and_grad=True)) if both else self.settings
         backward = kept.pair.gradient if call.held is None else None
         locate = replace(self._locate, pick=settings.options.picked if both else None, backward=backward)
@@ -518,7 +517,7 @@ def _run_again(kept: Kept, call: LayerCall) -> tuple[Any, tuple[Any, dict[str, A
     _set_random_states(call)
     ahead, back = kept.pair.function, kept.pair.gradient
     if kept.pair.kind != "backward":
-        return None, (back(held, **arguments), {}, {})
+        return None, (back(*(() if held is None else (held,)), **arguments), {}, {})
     if held is not None:
         y = output_of(held, ahead(held, **arguments))
         before = arrays_of(held)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from types import FunctionType
 
 from gradcli.project.discovery.source import Definition, dotted, last_name, own_nodes
 from gradcli.request.target_text import OUTPUTS
@@ -425,9 +426,10 @@ def returns_value_and_gradient(definition: Definition) -> bool:
     """Whether a function returns a tuple of a value and its derivative, as the names in it say."""
     inside = {node.name for node in _nodes(definition) if isinstance(node, ast.FunctionDef)}
     tuples = [value.elts for value in returned(definition) if isinstance(value, ast.Tuple) and len(value.elts) >= 2]
-    return any(
-        _is_both(elements[0], elements[1]) and inside.isdisjoint(_names(elements[1])) for elements in tuples
-    ) or (
+    names = {name.lower() for name in definition.names}
+    orders = [(elements[0], elements[1]) for elements in tuples]
+    orders += [(b, a) for a, b in orders if not any("score" in name for name in _names(a))]  # gradients, cost
+    return any(_is_both(a, b, names) and inside.isdisjoint(_names(b)) for a, b in orders) or (
         is_value(definition.last)
         and any(len(elements) == 2 and _by_parameter(elements[1], definition) for elements in tuples)
     )
@@ -445,8 +447,35 @@ def _by_parameter(value: ast.expr, definition: Definition) -> bool:
     return all(isinstance(k, ast.Constant) and isinstance(k.value, str) and k.value in read for k in value.keys)
 
 
-def _is_both(value: ast.expr, gradient: ast.expr) -> bool:
-    """Whether two expressions are those of a value and of its derivative; of `f` and `g`, neither says it alone."""
+def is_gradient_of(name: str, parameters: set[str]) -> bool:
+    """Whether a name is that of the gradient by one of the parameters, which are in small letters: `dW` of w."""
+    spelled = re.fullmatch(r"d_?(\w+)|(\w+?)_?grad", name.lower())
+    return spelled is not None and not parameters.isdisjoint(spelled.groups())
+
+
+def may_return_gradient(function: FunctionType) -> bool:
+    """Whether a function has a name for a gradient, so that its source is worth reading."""
+    code = function.__code__
+    count = code.co_argcount + code.co_kwonlyargcount
+    parameters = {name.lower() for name in code.co_varnames[:count]}
+    return of_value_and_gradient(function.__name__) or any(
+        names_gradient(name) or name.lower() in _SHORT_GRADIENTS or is_gradient_of(name, parameters)
+        for name in code.co_varnames[count:]
+    )
+
+
+def returns_both(node: ast.FunctionDef) -> bool:
+    """Whether a function that stands alone returns its value and its gradient, and differentiates nothing by a library."""
+    definition = Definition("", node.name, node.lineno, "", node)
+    both = of_value_and_gradient(node.name) or returns_value_and_gradient(definition)
+    return both and bool(definition.names) and is_by_hand(definition, {})
+
+
+def _is_both(value: ast.expr, gradient: ast.expr, parameters: set[str]) -> bool:
+    """Whether two expressions are those of a value and of its derivative; of `f` and `g`, neither says it alone.
+
+    Of `dW` the parameter W says it.
+    """
     if isinstance(gradient, ast.Call) and last_name(gradient.func) in (
         "norm",
         "max",
@@ -461,7 +490,7 @@ def _is_both(value: ast.expr, gradient: ast.expr) -> bool:
     words = {word for name in names for word in (*parts(name), name.lower())}
     if any(kind_of(word) and word not in ("score", "der") for word in words):
         return False
-    clear = any(names_gradient(name) for name in others)
+    clear = any(names_gradient(name) or is_gradient_of(name, parameters) for name in others)
     if not (VALUES - _SHORT_VALUES).isdisjoint(words) or any("likelihood" in name for name in words):
         return clear or not _SHORT_GRADIENTS.isdisjoint(name.lower() for name in others)
     return clear and not _SHORT_VALUES.isdisjoint(words)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from gradcli.project.capture.program import run
 from gradcli.project.capture.session import Session, Wanted
@@ -239,6 +240,29 @@ def scale_backward(dout, cache):
     return dout * a, (dout * x).sum()
 
 
+def slope_loss(W, b, x, y):
+    d = x @ W + b - y
+    loss = np.sum(d**2)
+    dW, db = 2 * x.T @ d, d.sum(axis=0)
+    return loss, dW, db
+
+
+def cost_last(w, x):
+    cost, dw = ((x @ w) ** 2).sum(), 2 * x.T @ (x @ w)
+    return {"dw": dw}, cost
+
+
+def cost_alone(w, x):
+    cost, grad = ((x @ w) ** 2).sum(), 2 * x.T @ (x @ w)
+    return cost, grad
+
+
+def with_probabilities(x, y):
+    d = np.exp(x) / np.exp(x).sum()
+    loss = -np.log(d[y])
+    return loss, d
+
+
 def shift_forward(x):
     return x**3, x
 
@@ -333,6 +357,15 @@ def kept(m: ModuleType) -> None:
         layer.weights -= 0.1 * layer.dweights
 
 
+def of_functions(m: ModuleType) -> None:
+    """Functions that return their value and their gradients, and one that returns something else beside its value."""
+    for _ in range(2):
+        m.slope_loss(np.ones((3, 2)), np.zeros(2), X, T)
+        m.cost_last(np.ones(3), x=X)
+        m.with_probabilities(X[0], 1)
+    minimize(m.cost_alone, np.zeros(3), args=(X,), jac=True)
+
+
 def odd(m: ModuleType) -> None:
     layer = m.Square()
     layer.forward(m.Attributes(x=X).x)
@@ -363,6 +396,10 @@ USES = {  # what a program does, and the gradients that it used: the calls, and 
     "an inverse": (lambda m: (k := m.Inverse()).backward(k.forward(X)), {}),
     "a generator of the module": (lambda m: step(m.Drawn(), X), {"Drawn.backward": (1, "pass")}),
     "results as attributes": (kept, {"Kept.backward": (3, "pass"), "OfPrediction.backward": (3, "pass")}),
+    "values with gradients": (
+        of_functions,
+        {"slope_loss": (2, "fail"), "cost_last": (2, "pass"), "cost_alone": (1, "pass")},
+    ),
     "a copy that would be the object itself": (lambda m: step(m.Stored(), X), {"Square.backward": (1, "inconclusive")}),
     "odd classes": (odd, {"Square.backward": (1, "pass")}),
     "two that are right together": (fused, {"Softmax.backward": (4, "pass"), "Entropy.backward": (4, "pass")}),

@@ -165,6 +165,8 @@ BOTH = {
     "by name":        "def value_and_grad(w): return w @ w, 2 * w\n",
     "by return":      "def objective(w):\n    loss = w @ w\n    grad = 2 * w\n    return loss, grad\n",
     "by short names": "def objective(w):\n    cost, dJ = w @ w, 2 * w\n    return cost, dJ\n",
+    "by a parameter": "def svm(W, X):\n    loss = (X @ W).sum()\n    dW = X.sum(axis=0)\n    return loss, dW\n",
+    "the cost last":  "def propagate(w, X):\n    cost = (X @ w).sum()\n    grads = {'dw': X.sum(axis=0)}\n    return grads, cost\n",
     "by a flag":      "def kernel(w, eval_gradient=False):\n    K = w @ w\n    if eval_gradient:\n        return K, 2 * w\n    return K\n",
     "in a class":     "class A:\n    def value_and_grad(self, w): return w @ w, 2 * w\n",
 }  # fmt: skip
