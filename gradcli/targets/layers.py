@@ -16,7 +16,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -48,6 +48,7 @@ _REDUCING = (
 )  # methods that return the mean or the sum of what forward returns
 _STEP = re.compile(r"\w+|\[[^\]]*\]")  # of where a gradient is kept: grads, [1]
 _VELOCITY = re.compile(r"(v|m|vel|velocity|mom|momentum)_?(?P<name>\w+)")
+_LARGE = 2**20  # bytes of an array that evaluations share until one writes to it
 _DEEPEST = 4  # objects within objects in which parameters are looked for
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -61,6 +62,9 @@ class _Place:
     key: Any
 
 
+_Result = TypeVar("_Result")
+
+
 class Fresh:
     """An object as it was when the check began, made anew for each evaluation, and the random states of that moment."""
 
@@ -72,6 +76,7 @@ class Fresh:
         self.buffers: list[np.ndarray] = []  # gradients from before, which a backward pass may add to
         self.generators = _generators_of(held)
         self.last: Any = None  # the copy that was made last
+        self.shares = True  # large arrays, until an evaluation writes to one
         if held is not None:
             found = [(path, place, part) for path, place, part in _held(held) if _is_parameter(part)]
             parameters = {(place.steps, place.key) for _, place, _ in found if place.holder in (None, *_HOLDERS)}
@@ -86,7 +91,7 @@ class Fresh:
     def __call__(self, parameters: Mapping[str, Any]) -> Any:
         """Return a copy of the object with other parameters and no gradients yet; what else it holds is as it was.
 
-        What cannot be copied is made anew by its constructor, and gets the parameters.
+        Large arrays are shared, and can only be read. What cannot be copied is made anew by its constructor, with the parameters.
 
         Raises  BadTarget if it cannot be copied and not made anew.
         """
@@ -98,6 +103,9 @@ class Fresh:
             if (x := parameters.get(path)) is not None
         }
         memo |= {id(x): np.zeros(x.shape) for x in self.buffers}
+        if self.shares:
+            large = [x for _, x in self.places.values() if x.nbytes >= _LARGE and id(x) not in memo]
+            memo |= {id(x): _only_read(x) for x in large}
         for generator, state in self.generators:
             generator.bit_generator.state = state
         try:
@@ -110,6 +118,16 @@ class Fresh:
             says = f"{self.text} cannot be copied: {error}"
             do = "each evaluation needs the object as it was: leave out what cannot be copied, such as a lock or a file"
             raise BadTarget(says, do=do) from error
+
+    def run(self, evaluation: Callable[..., _Result], *args: Any) -> _Result:
+        """Return the result of an evaluation; once one writes to a large array, all have copies of their own."""
+        try:
+            return evaluation(*args)
+        except ValueError as error:
+            if not self.shares or "read-only" not in str(error):
+                raise
+            self.shares = False
+            return evaluation(*args)
 
     def _made_anew(self, make: Callable[[], Any], parameters: Mapping[str, Any]) -> Any:
         """Return a new object with the parameters, as far as they are not in a tuple."""
@@ -196,6 +214,12 @@ def _held(
                 yield path, place, part
                 inside = (*steps, name) if place.holder is None else (*steps, name, place.key)
                 yield from _held(part, f"{path}.", inside, seen)
+
+
+def _only_read(x: np.ndarray) -> np.ndarray:
+    found = x.view()
+    found.flags.writeable = False
+    return found
 
 
 def _is_parameter(x: Any) -> bool:
@@ -511,11 +535,11 @@ class _Passes:
         candidates = {path: array for path, (_, array) in self.fresh.places.items() if path not in known}
         who = layer.claim.__name__ if layer.claim is not None else self.back_name
         with np.errstate(all="ignore"), running(who, BadClaim):
-            y, _, _ = self.run(given, candidates)
+            y, _, _ = self.fresh.run(self.run, given, candidates)
             sizes = [np.ones(shape(part)) for part in (y if isinstance(y, tuple) else (y,))]
             w = np.concatenate([part.reshape(-1) for part in sizes]) if isinstance(y, tuple) else sizes[0]
             self._look_for_prediction(layer, given, w, y)
-            found = self.pulled(given, candidates, w, rates)
+            found = self.fresh.run(self.pulled, given, candidates, w, rates)
             multiplies = self.cotangents and self.prediction is None
             twice = self.pulled(given, candidates, 2.0 * w, rates) if multiplies else found
         lacking = {path for path in candidates if found.get(path) is None}
@@ -700,9 +724,12 @@ def _of_second(gradient: Callable[..., Any], name: str) -> Callable[..., Any]:
 def _on_copies(fresh: Fresh, method: Any, parameters: bool) -> Callable[..., Any]:
     known = parameters_of(method)
 
-    def called(**given: Any) -> Any:
+    def on_copy(given: Mapping[str, Any]) -> Any:
         used = fresh(given.get(PARAMETERS, {}))
-        found = getattr(used, method.__name__)(**{p.name: _own(given[p.name]) for p in known if p.name in given})
+        return getattr(used, method.__name__)(**{p.name: _own(given[p.name]) for p in known if p.name in given})
+
+    def called(**given: Any) -> Any:
+        found = fresh.run(on_copy, given)
         own = [path for path, (place, x) in fresh.places.items() if place.holder is None and x.shape == np.shape(found)]
         is_of_one = (
             isinstance(found, np.ndarray) and found.ndim > 0 and len(own) == 1 and method.__name__ in GRADIENT_METHODS
@@ -755,13 +782,14 @@ def _made(passes: _Passes, forward: Any, backward: Any, fresh: Fresh, owner: str
     layer: Layer
 
     def function(**given: Any) -> Any:
-        return passes.run({name: x for name, x in given.items() if name in known}, given.get(PARAMETERS, {}))[0]
+        inputs = {name: x for name, x in given.items() if name in known}
+        return fresh.run(passes.run, inputs, given.get(PARAMETERS, {}))[0]
 
     def claim(**given: Any) -> Any:
         w = given.get(cotangent, 1.0) if cotangent is not None and layer.kind == "vjp" else 1.0
         rates = {name: float(given[name]) for name in passes.rates if name in given}
         inputs = {name: x for name, x in given.items() if name in known}
-        return passes.pulled(inputs, given.get(PARAMETERS, {}), w, rates)
+        return fresh.run(passes.pulled, inputs, given.get(PARAMETERS, {}), w, rates)
 
     ahead = _dressed(function, forward, taken, bool(fresh.places), owner)
     extra = [] if cotangent is None else [inspect.Parameter(cotangent, inspect.Parameter.KEYWORD_ONLY)]

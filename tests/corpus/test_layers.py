@@ -384,6 +384,38 @@ def test_python_and_pytest_take_every_shape() -> None:
     assert_gradient(f"{HERE}/dense.py:Dense(3, 2)", "x=randn(4,3)")
 
 
+class Holding(dense.Dropout):
+    """Holds a large array, and writes to it where it is told to."""
+
+    def __init__(self, writes: str) -> None:
+        super().__init__(0.5)
+        self.data, self.writes = np.ones(2**17), writes
+
+    def forward(self, x: Any) -> Any:
+        SHARED.append(np.shares_memory(self.data, HELD[-1].data))
+        if self.writes == "forward":
+            self.data += 1
+        return super().forward(x) * self.data[0]
+
+    def backward(self, dout: Any) -> Any:
+        factor = self.data[0]
+        if self.writes == "backward":
+            self.data *= 2
+        return super().backward(dout) * factor
+
+
+HELD: list[Holding] = []
+SHARED: list[bool] = []
+
+
+@pytest.mark.parametrize("writes", ["", "forward", "backward"])
+def test_large_arrays_are_shared_until_one_is_written_to(writes: str) -> None:
+    HELD.append(Holding(writes))
+    SHARED.clear()
+    assert check(HELD[-1], np.ones((2, 3))).verdict == "pass"
+    assert SHARED[0] and SHARED[-1] == (writes == "") and HELD[-1].data[0] == 1
+
+
 def test_a_claim_that_is_given_comes_before_a_partner() -> None:
     def out(x: Any) -> Any:
         return dense.tanh_layer(x)

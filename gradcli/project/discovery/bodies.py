@@ -137,6 +137,7 @@ LIKELIHOODS = frozenset({
 VALUES = LIKELIHOODS | frozenset({
     "loss", "cost", "obj", "energy", "error", "value", "val", "fun", "func", "function", "fn", "f", "criterion",
     "elbo", "penalty", "potential", "residual", "residuals", "resid", "divergence", "merit", "rho",
+    "reg", "regularizer", "regularization",
 })  # fmt: skip
 MAPS = frozenset({  # of a class: what else it may have a derivative of
     "call", "predict", "inverse", "transform", "forward", "eval", "evaluate",

@@ -161,6 +161,11 @@ def test_links_norms_and_layers(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_penalty_is_known_by_reg(tmp_path: Path) -> None:
+    text = "def make(c):\n    def reg_l2(G): return np.sum((G - c) ** 2) / 2\n    def grad_l2(G): return G - c\n    return reg_l2, grad_l2\n"
+    assert names(tmp_path, text) == [("make.grad_l2", "grad", "make.reg_l2", "name")]
+
+
 BOTH = {
     "by name":        "def value_and_grad(w): return w @ w, 2 * w\n",
     "by return":      "def objective(w):\n    loss = w @ w\n    grad = 2 * w\n    return loss, grad\n",
