@@ -65,7 +65,7 @@ def load(text: str, what: str = "function") -> Loaded:
     found = _member(module, match["name"], match["file"], what)
     if match["made"]:
         args, kwargs = _literals(match["inside"], match["name"])
-        with running(f"{match['name']}()"):
+        with running(f"{match['name']}({match['inside']})"):
             found = found(*args, **kwargs)
         for part in filter(None, match["after"].split(".")):
             if not hasattr(found, part):
@@ -82,16 +82,41 @@ def load(text: str, what: str = "function") -> Loaded:
 
 
 def _literals(inside: str, name: str) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments of a call in a target: literals of Python, of which nothing is evaluated. Raises BadTarget."""
+    """Return the arguments of a call in a target: literals of Python, draws and generators. Raises BadTarget."""
     says = f"the arguments of {name}({inside}) are not literals"
     try:
         call = ast.parse(f"_({inside})", mode="eval").body
         if not isinstance(call, ast.Call) or any(part.arg is None for part in call.keywords):
             raise ValueError
-        return [ast.literal_eval(x) for x in call.args], {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+        return (
+            [_argument(x, f"{name} {k}") for k, x in enumerate(call.args)],
+            {str(k.arg): _argument(k.value, f"{name} {k.arg}") for k in call.keywords},
+        )
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-        do = "write numbers, strings, lists, dicts, True, False or None: Linear(3, 5, bias=True)"
+        do = "write numbers, strings, lists, dicts, True, False, None, randn(3, 5), zeros(5) or default_rng(0)"
         raise BadTarget(says, do=do) from None
+
+
+def _argument(node: ast.expr, stream: str) -> Any:
+    """Return a literal, an array as `--at` draws it from a stream of its own, or a generator of numpy.
+
+    Raises  ValueError, TypeError for anything else; TooLarge.
+    """
+    if not isinstance(node, ast.Call):
+        return ast.literal_eval(node)
+    from gradcli.targets.draws import BY_SIZE, Source
+    from gradcli.targets.limits import Ledger
+
+    name = ast.unparse(node.func)
+    args = [ast.literal_eval(x) for x in node.args]
+    if node.keywords:
+        raise ValueError
+    if name.removeprefix("np.random.") in ("default_rng", "RandomState"):
+        return getattr(np.random, name.removeprefix("np.random."))(*args)
+    if name not in BY_SIZE:
+        raise ValueError
+    Ledger().enter(BY_SIZE[name].entries(*args))
+    return Source(0, stream, 0).functions()[name](*args)
 
 
 def module_of(text: str) -> ModuleType:

@@ -33,6 +33,33 @@ class Affine:
         return dout @ self.W.T
 
 
+class Recurrent:
+    def __init__(self, Wx, Wh, b, rng): self.Wx, self.Wh, self.b, self.scale = Wx, Wh, b, rng.normal()
+    def forward(self, x, h_prev):
+        self.x, self.h, self.y = x, h_prev, np.tanh(x @ self.Wx + h_prev @ self.Wh + self.b)
+        return self.y * self.scale
+    def backward(self, d):
+        d = d * self.scale * (1 - self.y**2)
+        self.dWx, self.dWh, self.db = self.x.T @ d, self.h.T @ d, d.sum(axis=0)
+        return d @ self.Wx.T, d @ self.Wh.T
+
+
+class Looked:
+    def __init__(self, W): self.W = W
+    def forward(self, idx):
+        self.idx = idx
+        return self.W[idx]
+    def backward(self, d):
+        self.dW = np.zeros_like(self.W)
+        np.add.at(self.dW, self.idx, d)
+
+
+class Sampled:
+    def __init__(self, sampler): self.W = sampler.weights
+    def forward(self, x): return x @ self.W
+    def backward(self, d): return d @ self.W.T
+
+
 class Dense:
     def __init__(self, n, m): self.W = np.random.randn(n, m)
     def forward(self, x):
@@ -73,22 +100,26 @@ def test_checks_are_tried_before_they_are_written(gradcli: Program, tmp_path: Pa
     written(tmp_path, {"layers.py": LAYERS, "train.py": f"{script}{OPEN}"})
     ran = gradcli("init")
     assert (ran.exit_status, ran.stdout.splitlines()) == (0, [
-        "gradcli.toml: written, 4 checks, 2 of them as comments",
-        "2 ran at a point that was tried: 1 passed, 1 failed",
+        "gradcli.toml: written, 7 checks, 2 of them as comments",
+        "5 ran at a point that was tried: 4 passed, 1 failed",
         "failed: Dense.backward",
         "next: fill in what gradcli.toml marks with ?, then gradcli check",
     ])  # fmt: skip
     text = (tmp_path / "gradcli.toml").read_text()
     assert tomllib.loads(text)["check"] == [
+        {"id": "Affine.backward", "target": "layers.py:Affine(randn(3,4))", "at": "x=randn(5,3)"},
+        {"id": "Recurrent.backward", "target": "layers.py:Recurrent(randn(3,4), randn(4,4), zeros(4), default_rng(0))",
+         "at": "x=randn(5,3), h_prev=randn(5,4)"},
+        {"id": "Looked.backward", "target": "layers.py:Looked(randn(3,4))", "at": "idx=[0, 1, 0, 1, 0]"},
         {"id": "Dense.backward", "target": "layers.py:Dense(3, 4)", "at": "x=randn(5,3)"},
         {"id": "Ridge.gradient", "target": "layers.py:Ridge(3)",
          "at": "w=randn(3), X=randn(5,3), y=[0, 1, 0, 1, 0]"},
     ]  # fmt: skip
-    assert "# Tried, and not run: layers.py:Affine(3) raised ValueError: matmul" in text
+    assert "# Tried, and not run: Sampled(3) raised: AttributeError: 'int' object has no attribute 'weights'" in text
     assert "# Tried, and not run: its file runs a program when it is imported" in text
     assert not [*tmp_path.rglob("ran")]
     listed = gradcli("check", "--json").json
-    assert [row["verdict"] for row in listed["checks"]] == ["fail", "pass"]
+    assert [row["verdict"] for row in listed["checks"]] == ["pass", "pass", "pass", "fail", "pass"]
 
 
 @pytest.mark.slow

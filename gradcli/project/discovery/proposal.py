@@ -126,9 +126,7 @@ def _note(gradient: Found) -> list[str]:
         owner, _, method = gradient.name.rpartition(".")
         held = owner.rpartition(".")[2].lower()
         if _is_pass(gradient):
-            return [
-                f"Where {owner} needs arguments, add an object to the module, {held} = {owner}(?), and write {held} here."
-            ]
+            return [f"Where {owner} needs arguments, write {owner}(?) here: numbers, randn(3, 4), default_rng(0)."]
         return [
             f"{gradient.name} needs an object of {owner}: add one to the module, {held} = {owner}(?), "
             f"and write {held}.{method} here."

@@ -16,7 +16,7 @@ from gradcli.project.suite.executors import Pool
 from gradcli.project.suite.job import Answer, Job
 from gradcli.request.options import Options
 from gradcli.targets.target_request import TargetRequest
-from gradcli.words import Kind, Verdict
+from gradcli.words import DiagnosisKind, Kind, Verdict
 
 _MOST = 40  # tries for a check
 _SECONDS = 5.0  # for a try
@@ -25,6 +25,9 @@ _SIZES = (3, 4, 2, 5)  # numbers for the arguments of a constructor, in their or
 _PREDICTIONS = re.compile(r".*(pred|hat|prob)|outputs?$|p$", re.IGNORECASE)  # which may have to be probabilities
 _LABELS = re.compile(r"(t|y|y_?true|targets?|labels?|idx|ids|index|indices|classes)$")
 _WEIGHTS = re.compile(r"([WUVK]\w*|w\d*|weights?|kernel|theta)$")
+_ARRAYS = re.compile(r"([WUVK]\w{0,2}|weights?|w\d?|kernel|b\d?|bias(es)?|gamma|beta|scale|shift)$")  # of a constructor
+_OF_STATES = ("Wh", "Whh", "W_hh", "U")
+_GENERATORS = re.compile(r"(rng|random_state|generator|rs)$")
 _BIASES = re.compile(r"(b\w{0,2}\d*|bias(es)?)$")
 _SCALES = re.compile(r"(gamma|beta|scale|shift|mean|var|mu|sigma)$")
 _STATES = re.compile(r"(h|c|s|\w*prev\w*|hidden|state_\w+)$")
@@ -91,7 +94,11 @@ def _trial(answer: Answer, keys: dict[str, str | bool], folder: Path) -> Trial:
     kinds = {f["kind"] for point in document["points"] for f in point["findings"]}
     if Kind.TIMEOUT in kinds and document["verdict"] == Verdict.INCONCLUSIVE:
         return Trial(reason=f"it took longer than {_SECONDS:g} s", ended=True)
-    return Trial(keys, Verdict(document["verdict"]), ended=document["verdict"] != Verdict.INCONCLUSIVE)
+    causes = {point["diagnosis"]["kind"] for point in document["points"] if point.get("diagnosis")}
+    ended = (
+        document["verdict"] != Verdict.INCONCLUSIVE and DiagnosisKind.SHAPE not in causes
+    )  # which the point may not fit
+    return Trial(keys, Verdict(document["verdict"]), ended=ended)
 
 
 def _job(keys: dict[str, str | bool], folder: Path, empty: str) -> Job:
@@ -157,10 +164,23 @@ def _targets(
     if not needed:
         yield f"{file}:{owner}{'()' if after else ''}{after}", claim, _SIZES[0]
         return
-    for sizes in (_SIZES, (_SIZES[0],) * len(_SIZES)):
-        left = iter(sizes * len(needed))
-        words = [str(0.5) if _RATES.match(word) else str(next(left)) for word in needed]
-        yield f"{file}:{owner}({', '.join(words)}){after}", claim, sizes[0]
+    n, m = _SIZES[0], _CLASSES
+    for drawn in ((f"randn({n},{m})", f"zeros({m})", f"randn({m},{m})"), (f"randn({n})", f"zeros({n})", f"randn({n})")):
+        if any(map(_ARRAYS.match, needed)):
+            sizes = iter(_SIZES * len(needed))
+            yield f"{file}:{owner}({', '.join(_made(word, sizes, drawn) for word in needed)}){after}", claim, n
+    for each in (_SIZES, (n,) * len(_SIZES)):
+        sizes = iter(each * len(needed))
+        yield f"{file}:{owner}({', '.join(_made(word, sizes) for word in needed)}){after}", claim, n
+
+
+def _made(word: str, sizes: Iterator[int], arrays: tuple[str, str, str] | None = None) -> str:
+    """Return what an argument of a constructor is given by its name; `arrays` are for a weight, a bias and a state's weight."""
+    if _GENERATORS.match(word):
+        return "default_rng(0)"
+    if arrays is not None and _ARRAYS.match(word):
+        return arrays[1 if _BIASES.match(word) else 2 if word in _OF_STATES else 0]
+    return "0.5" if _RATES.match(word) else str(next(sizes))
 
 
 def _needed(of: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[str]:
@@ -210,7 +230,7 @@ def _of_a_layer(names: Sequence[str]) -> Iterator[str]:
         rows = int(x[0]) if x[:1].isdigit() else 3
         hot = ", ".join("[1, 0, 0]" if k % 2 else "[0, 0, 1]" for k in range(rows))
         labels = [str([k % 2 for k in range(rows)]), f"randn({rows})", "", f"[{hot}]"]
-        is_loss = any(map(_LABELS.match, names)) and len(names) > 1
+        is_loss = any(map(_LABELS.match, names)) and (len(names) > 1 or names[0].startswith("i"))
         for label in labels if is_loss else [""]:
             parts = []
             for name in names:
