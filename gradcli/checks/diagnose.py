@@ -1,5 +1,6 @@
 """Find the simplest single mistake that turns the right gradient into the claim, or describe the pattern of the error."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -115,8 +116,9 @@ def lower_precision(wrong: Wrong) -> Diagnosis | None:
     for dtype, digits, room in ((np.float16, 3, 0.01), (np.float32, 7, 1e-5)):
         if np.array_equal(a, a.astype(dtype).astype(float)) and np.all(np.abs(a - b) <= room * scale):
             name = np.dtype(dtype).name
+            right = min(digits, int(-math.log10(max(float(np.max(np.abs(a - b))) / scale, 1e-16))))
             says = (
-                f"every entry is a {name} number, right to about {digits} digits: computed in {name}; {_accepts(wrong)}"
+                f"every entry is a {name} number, right to about {right} digits: computed in {name}; {_accepts(wrong)}"
             )
             return wrong.says(DiagnosisKind.APPROXIMATION, says)
     return None

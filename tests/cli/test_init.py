@@ -81,6 +81,7 @@ class Ridge:
     ("code", "runs"),
     [
         ("import numpy as np\nW = np.zeros(3)\n", False),
+        ("import sys, os\nsys.path.append(os.pardir)\nnp.random.seed(0)\n", False),
         ("class A: pass\nOBJECT = A()\n", False),
         ("def main(): pass\nif __name__ == '__main__': main()\n", False),
         ("def main(): pass\nmain()\n", True),

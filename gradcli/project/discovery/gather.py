@@ -171,7 +171,8 @@ def _certain(definition: Definition) -> Pair | None:
 def _of_passes(definition: Definition, scope: Scope) -> Pair | None:
     """Return a backward pass with the forward pass beside it: two methods of a class, or two functions of a module."""
     if scope.is_class:
-        forward = scope.forward[0] if scope.forward and is_backward(definition.last) else None
+        is_own = is_backward(definition.last) and not definition.last.startswith("__")  # else a part of that one
+        forward = scope.forward[0] if scope.forward and is_own else None
     else:
         forward = scope.passes.get(definition.last) if definition.names else None
     if forward is None:

@@ -27,6 +27,9 @@ _LABELS = re.compile(r"(t|y|y_?true|targets?|labels?|idx|ids|index|indices|class
 _WEIGHTS = re.compile(r"([WUVK]\w*|w\d*|weights?|kernel|theta)$")
 _ARRAYS = re.compile(r"([WUVK]\w{0,2}|weights?|w\d?|kernel|b\d?|bias(es)?|gamma|beta|scale|shift)$")  # of a constructor
 _OF_STATES = ("Wh", "Whh", "W_hh", "U")
+_SETTINGS = re.compile(
+    r"(sys\.path|(np\.)?random\.seed|np\.set\w+|warnings|logging|matplotlib\.use)\b"
+)  # run no program
 _GENERATORS = re.compile(r"(rng|random_state|generator|rs)$")
 _BIASES = re.compile(r"(b\w{0,2}\d*|bias(es)?)$")
 _SCALES = re.compile(r"(gamma|beta|scale|shift|mean|var|mu|sigma)$")
@@ -127,7 +130,9 @@ def runs_a_program(tree: ast.Module) -> bool:
             return any(map(runs, (*node.body, *node.orelse, *node.finalbody, *handled)))
         calls = (part.func for part in ast.walk(node) if isinstance(part, ast.Call))
         of_own = any(isinstance(called, ast.Name) and called.id in own for called in calls)
-        alone = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        alone = (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and not _SETTINGS.match(ast.unparse(node))
+        )
         return alone or of_own or isinstance(node, ast.For | ast.While | ast.With)
 
     return any(map(runs, tree.body))
@@ -165,7 +170,11 @@ def _targets(
         yield f"{file}:{owner}{'()' if after else ''}{after}", claim, _SIZES[0]
         return
     n, m = _SIZES[0], _CLASSES
-    for drawn in ((f"randn({n},{m})", f"zeros({m})", f"randn({m},{m})"), (f"randn({n})", f"zeros({n})", f"randn({n})")):
+    gates = 4 * m if "lstm" in owner.lower() else 3 * m if "gru" in owner.lower() else m
+    for drawn in (  # of a dense layer, of one by entries, and of a convolution
+        (f"randn({n},{gates})", f"zeros({gates})", f"randn({m},{gates})"), (f"randn({n})", f"zeros({n})", f"randn({n})"),
+        (f"randn({m},{n},3,3)", f"zeros({m})", f"randn({m})"),
+    ):  # fmt: skip
         if any(map(_ARRAYS.match, needed)):
             sizes = iter(_SIZES * len(needed))
             yield f"{file}:{owner}({', '.join(_made(word, sizes, drawn) for word in needed)}){after}", claim, n
@@ -229,7 +238,7 @@ def _of_a_layer(names: Sequence[str]) -> Iterator[str]:
     for x, weight, bias, scale, state in shapes:
         rows = int(x[0]) if x[:1].isdigit() else 3
         hot = ", ".join("[1, 0, 0]" if k % 2 else "[0, 0, 1]" for k in range(rows))
-        labels = [str([k % 2 for k in range(rows)]), f"randn({rows})", "", f"[{hot}]"]
+        labels = [str([k % 2 for k in range(rows)]), f"randn({rows})", f"[{hot}]", ""]
         is_loss = any(map(_LABELS.match, names)) and (len(names) > 1 or names[0].startswith("i"))
         for label in labels if is_loss else [""]:
             parts = []
