@@ -330,5 +330,5 @@ def running(what: str, kind: type[BadTarget] | Callable[..., Any] = BadTarget) -
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        did = "cannot be loaded" if kind is BadTarget and not what.endswith("()") else "raised"
+        did = "cannot be loaded" if kind is BadTarget and not what.endswith(")") else "raised"
         raise kind(f"{what} {did}: {message_of(error)}", where=raised_at(error.__traceback__)) from error
