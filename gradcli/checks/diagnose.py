@@ -111,7 +111,7 @@ def lower_precision(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if every entry of the claim is a number of a lower precision, near the right value."""
     a, b = end_to_end(wrong.claimed.values()), end_to_end(wrong.right.values())
     scale = float(np.max(np.abs(b), initial=0.0))
-    if a.size < 2 or not np.all(np.isfinite(a)):
+    if a.size < 2 or scale == 0 or not np.all(np.isfinite(a)):
         return None
     for dtype, digits, room in ((np.float16, 3, 0.01), (np.float32, 7, 1e-5)):
         if np.array_equal(a, a.astype(dtype).astype(float)) and np.all(np.abs(a - b) <= room * scale):

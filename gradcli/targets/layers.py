@@ -40,12 +40,7 @@ _LABEL = re.compile(r"y|t|y_?true|targets?|labels?|actual|truth", re.IGNORECASE)
 _PREDICTION = re.compile(r"pred|hat|out|logit|score|prob|^p$", re.IGNORECASE)
 _INCOMING = re.compile(r"d_?(out|output|y|z|l|loss)|g|.*grad.*|upstream.*", re.IGNORECASE)  # names of cotangents alone
 _INPUTS = ("x", "input", "inputs")
-_REDUCING = (
-    "calculate",
-    "compute",
-    *LOSSES,
-    "__call__",
-)  # methods that return the mean or the sum of what forward returns
+_REDUCING = ("calculate", "compute", *LOSSES, "__call__")  # they return the mean or the sum of what forward returns
 _STEP = re.compile(r"\w+|\[[^\]]*\]")  # of where a gradient is kept: grads, [1]
 _VELOCITY = re.compile(r"(v|m|vel|velocity|mom|momentum)_?(?P<name>\w+)")
 _LARGE = 2**20  # bytes of an array that evaluations share until one writes to it
@@ -426,10 +421,8 @@ class _Passes:
             bool(others) and others[-1].kind is inspect.Parameter.VAR_POSITIONAL and others[-1] not in cached
         )
         self.by_default = bool(self.cotangents) and _number_by_default(others, self.cotangents[0]) == 1
-        self.prediction: str | None = (
-            None  # the input that the backward pass of a loss takes in the place of a cotangent
-        )
-        self.reduced: Callable[[Any], Any] = np.mean  # of the losses of many rows, which such a backward pass is of
+        self.prediction: str | None = None  # the input that a loss takes in the place of a cotangent
+        self.reduced: Callable[[Any], Any] = np.mean  # of many losses: what the backward pass of such a loss is of
         self.cache = cached[0].name if cached else None
         needed = [p.name for p in cached if p.default is p.empty]
         if needed and _returns_one(ahead):
@@ -541,7 +534,7 @@ class _Passes:
             self._look_for_prediction(layer, given, w, y)
             found = self.fresh.run(self.pulled, given, candidates, w, rates)
             multiplies = self.cotangents and self.prediction is None
-            twice = self.pulled(given, candidates, 2.0 * w, rates) if multiplies else found
+            twice = self.fresh.run(self.pulled, given, candidates, 2.0 * w, rates) if multiplies else found
         lacking = {path for path in candidates if found.get(path) is None}
         if absent := sorted(lacking & self.fresh.gradient_places.keys()):
             says = f"after its backward pass {self.text} has nothing at {self.fresh.gradient_places[absent[0]]}"
@@ -570,13 +563,13 @@ class _Passes:
         if _INCOMING.fullmatch(self.cotangents[0]):  # which is a mistake, if it is not multiplied with
             return
         with contextlib.suppress(Exception):  # of the user's code, which is called with another array than it expects
-            once, twice = (self.pulled(given, {}, factor * w, {}) for factor in (1.0, 2.0))
+            once, twice = (self.fresh.run(self.pulled, given, {}, factor * w, {}) for factor in (1.0, 2.0))
             if any(all(np.allclose(k * once[name], twice[name], equal_nan=True) for name in once) for k in (1.0, 2.0)):
                 return
         x = given.get(free[0])
         self.prediction = free[0]
         try:
-            found = self.pulled(given, {}, w, {}).get(free[0])
+            found = self.fresh.run(self.pulled, given, {}, w, {}).get(free[0])
         except Exception:  # the check says what it raises for a cotangent
             found = None
         if found is None or shape(found) != shape(x):
@@ -596,9 +589,8 @@ class _Passes:
             with contextlib.suppress(Exception):  # another method of the user's under that name
                 total = getattr(self.fresh({}), name)(*given.values())
                 if shape(total) == ():
-                    self.reduced = (
-                        np.sum if np.isclose(total, np.sum(y)) and not np.isclose(total, np.mean(y)) else np.mean
-                    )
+                    is_sum = np.isclose(total, np.sum(y)) and not np.isclose(total, np.mean(y))
+                    self.reduced = np.sum if is_sum else np.mean
                     return self.reduced.__name__
         x, self.reduced = given[str(self.prediction)], np.sum
         d = x * np.random.default_rng(0).uniform(0.5, 1.0, x.shape)

@@ -83,7 +83,7 @@ def load(text: str, what: str = "function") -> Loaded:
 
 def _literals(inside: str, name: str) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments of a call in a target: literals of Python, draws and generators. Raises BadTarget."""
-    says = f"the arguments of {name}({inside}) are not literals"
+    says = f"the arguments of {name}({inside}) cannot be read"
     try:
         call = ast.parse(f"_({inside})", mode="eval").body
         if not isinstance(call, ast.Call) or any(part.arg is None for part in call.keywords):
@@ -92,7 +92,7 @@ def _literals(inside: str, name: str) -> tuple[list[Any], dict[str, Any]]:
             [_argument(x, f"{name} {k}") for k, x in enumerate(call.args)],
             {str(k.arg): _argument(k.value, f"{name} {k.arg}") for k in call.keywords},
         )
-    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError, ArithmeticError, IndexError):
         do = "write numbers, strings, lists, dicts, True, False, None, randn(3, 5), zeros(5) or default_rng(0)"
         raise BadTarget(says, do=do) from None
 

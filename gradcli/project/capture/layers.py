@@ -311,8 +311,8 @@ class Layers:
     def _look_at_both(self, name: str, module: ModuleType) -> None:
         """Watch a function that returns its value and its gradient; what scipy calls is watched where that is given to it."""
         plain = vars(module)[name]
-        watch = self._watch(plain, plain, "value-and-grad")
-        if watch is None or hasattr(plain, "_gradcli"):
+        watch = None if hasattr(plain, "_gradcli") else self._watch(plain, plain, "value-and-grad")
+        if watch is None:
             return
 
         @functools.wraps(plain)
