@@ -10,13 +10,16 @@ import contextlib
 import copy
 import functools
 import inspect
+import mmap
 import random
 import re
 import sys
+import tempfile
 import textwrap
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +46,7 @@ _INPUTS = ("x", "input", "inputs")
 _REDUCING = ("calculate", "compute", *LOSSES, "__call__")  # they return the mean or the sum of what forward returns
 _STEP = re.compile(r"\w+|\[[^\]]*\]")  # of where a gradient is kept: grads, [1]
 _VELOCITY = re.compile(r"(v|m|vel|velocity|mom|momentum)_?(?P<name>\w+)")
-_LARGE = 2**20  # bytes of an array that evaluations share until one writes to it
+_LARGE = 2**20  # bytes of an array of which evaluations copy what they write to alone
 _DEEPEST = 4  # objects within objects in which parameters are looked for
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -57,9 +60,6 @@ class _Place:
     key: Any
 
 
-_Result = TypeVar("_Result")
-
-
 class Fresh:
     """An object as it was when the check began, made anew for each evaluation, and the random states of that moment."""
 
@@ -71,7 +71,7 @@ class Fresh:
         self.buffers: list[np.ndarray] = []  # gradients from before, which a backward pass may add to
         self.generators = _generators_of(held)
         self.last: Any = None  # the copy that was made last
-        self.shares = True  # large arrays, until an evaluation writes to one
+        self._files: dict[int, Any] = {}  # of large arrays
         if held is not None:
             found = [(path, place, part) for path, place, part in _held(held) if _is_parameter(part)]
             parameters = {(place.steps, place.key) for _, place, _ in found if place.holder in (None, *_HOLDERS)}
@@ -86,7 +86,7 @@ class Fresh:
     def __call__(self, parameters: Mapping[str, Any]) -> Any:
         """Return a copy of the object with other parameters and no gradients yet; what else it holds is as it was.
 
-        Large arrays are shared, and can only be read. What cannot be copied is made anew by its constructor, with the parameters.
+        What cannot be copied is made anew by its constructor, and gets the parameters.
 
         Raises  BadTarget if it cannot be copied and not made anew.
         """
@@ -98,9 +98,8 @@ class Fresh:
             if (x := parameters.get(path)) is not None
         }
         memo |= {id(x): np.zeros(x.shape) for x in self.buffers}
-        if self.shares:
-            large = [x for _, x in self.places.values() if x.nbytes >= _LARGE and id(x) not in memo]
-            memo |= {id(x): _only_read(x) for x in large}
+        large = [x for _, x in self.places.values() if x.nbytes >= _LARGE and id(x) not in memo]
+        memo |= {id(x): own for x in large if (own := self._copy_on_write(x)) is not None}
         for generator, state in self.generators:
             generator.bit_generator.state = state
         try:
@@ -114,15 +113,20 @@ class Fresh:
             do = "each evaluation needs the object as it was: leave out what cannot be copied, such as a lock or a file"
             raise BadTarget(says, do=do) from error
 
-    def run(self, evaluation: Callable[..., _Result], *args: Any) -> _Result:
-        """Return the result of an evaluation; once one writes to a large array, all have copies of their own."""
+    def _copy_on_write(self, x: np.ndarray) -> np.ndarray | None:
+        """Return an array whose pages are copied when they are written to; None where the system has none."""
+        if not x.flags.c_contiguous:
+            return None
         try:
-            return evaluation(*args)
-        except ValueError as error:
-            if not self.shares or "read-only" not in str(error):
-                raise
-            self.shares = False
-            return evaluation(*args)
+            if id(x) not in self._files:
+                self._files[id(x)] = file = tempfile.TemporaryFile()  # noqa: SIM115
+                weakref.finalize(self, file.close)
+                file.write(x.data.cast("B"))
+                file.flush()
+            pages = mmap.mmap(self._files[id(x)].fileno(), x.nbytes, access=mmap.ACCESS_COPY)
+        except OSError:  # no room on the disk
+            return None
+        return np.frombuffer(pages, x.dtype).reshape(x.shape)
 
     def _made_anew(self, make: Callable[[], Any], parameters: Mapping[str, Any]) -> Any:
         """Return a new object with the parameters, as far as they are not in a tuple."""
@@ -209,12 +213,6 @@ def _held(
                 yield path, place, part
                 inside = (*steps, name) if place.holder is None else (*steps, name, place.key)
                 yield from _held(part, f"{path}.", inside, seen)
-
-
-def _only_read(x: np.ndarray) -> np.ndarray:
-    found = x.view()
-    found.flags.writeable = False
-    return found
 
 
 def _is_parameter(x: Any) -> bool:
@@ -528,13 +526,13 @@ class _Passes:
         candidates = {path: array for path, (_, array) in self.fresh.places.items() if path not in known}
         who = layer.claim.__name__ if layer.claim is not None else self.back_name
         with np.errstate(all="ignore"), running(who, BadClaim):
-            y, _, _ = self.fresh.run(self.run, given, candidates)
+            y, _, _ = self.run(given, candidates)
             sizes = [np.ones(shape(part)) for part in (y if isinstance(y, tuple) else (y,))]
             w = np.concatenate([part.reshape(-1) for part in sizes]) if isinstance(y, tuple) else sizes[0]
             self._look_for_prediction(layer, given, w, y)
-            found = self.fresh.run(self.pulled, given, candidates, w, rates)
+            found = self.pulled(given, candidates, w, rates)
             multiplies = self.cotangents and self.prediction is None
-            twice = self.fresh.run(self.pulled, given, candidates, 2.0 * w, rates) if multiplies else found
+            twice = self.pulled(given, candidates, 2.0 * w, rates) if multiplies else found
         lacking = {path for path in candidates if found.get(path) is None}
         if absent := sorted(lacking & self.fresh.gradient_places.keys()):
             says = f"after its backward pass {self.text} has nothing at {self.fresh.gradient_places[absent[0]]}"
@@ -563,13 +561,13 @@ class _Passes:
         if _INCOMING.fullmatch(self.cotangents[0]):  # which is a mistake, if it is not multiplied with
             return
         with contextlib.suppress(Exception):  # of the user's code, which is called with another array than it expects
-            once, twice = (self.fresh.run(self.pulled, given, {}, factor * w, {}) for factor in (1.0, 2.0))
+            once, twice = (self.pulled(given, {}, factor * w, {}) for factor in (1.0, 2.0))
             if any(all(np.allclose(k * once[name], twice[name], equal_nan=True) for name in once) for k in (1.0, 2.0)):
                 return
         x = given.get(free[0])
         self.prediction = free[0]
         try:
-            found = self.fresh.run(self.pulled, given, {}, w, {}).get(free[0])
+            found = self.pulled(given, {}, w, {}).get(free[0])
         except Exception:  # the check says what it raises for a cotangent
             found = None
         if found is None or shape(found) != shape(x):
@@ -716,12 +714,9 @@ def _of_second(gradient: Callable[..., Any], name: str) -> Callable[..., Any]:
 def _on_copies(fresh: Fresh, method: Any, parameters: bool) -> Callable[..., Any]:
     known = parameters_of(method)
 
-    def on_copy(given: Mapping[str, Any]) -> Any:
-        used = fresh(given.get(PARAMETERS, {}))
-        return getattr(used, method.__name__)(**{p.name: _own(given[p.name]) for p in known if p.name in given})
-
     def called(**given: Any) -> Any:
-        found = fresh.run(on_copy, given)
+        used = fresh(given.get(PARAMETERS, {}))
+        found = getattr(used, method.__name__)(**{p.name: _own(given[p.name]) for p in known if p.name in given})
         own = [path for path, (place, x) in fresh.places.items() if place.holder is None and x.shape == np.shape(found)]
         is_of_one = (
             isinstance(found, np.ndarray) and found.ndim > 0 and len(own) == 1 and method.__name__ in GRADIENT_METHODS
@@ -775,13 +770,13 @@ def _made(passes: _Passes, forward: Any, backward: Any, fresh: Fresh, owner: str
 
     def function(**given: Any) -> Any:
         inputs = {name: x for name, x in given.items() if name in known}
-        return fresh.run(passes.run, inputs, given.get(PARAMETERS, {}))[0]
+        return passes.run(inputs, given.get(PARAMETERS, {}))[0]
 
     def claim(**given: Any) -> Any:
         w = given.get(cotangent, 1.0) if cotangent is not None and layer.kind == "vjp" else 1.0
         rates = {name: float(given[name]) for name in passes.rates if name in given}
         inputs = {name: x for name, x in given.items() if name in known}
-        return fresh.run(passes.pulled, inputs, given.get(PARAMETERS, {}), w, rates)
+        return passes.pulled(inputs, given.get(PARAMETERS, {}), w, rates)
 
     ahead = _dressed(function, forward, taken, bool(fresh.places), owner)
     extra = [] if cotangent is None else [inspect.Parameter(cotangent, inspect.Parameter.KEYWORD_ONLY)]
