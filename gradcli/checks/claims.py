@@ -103,12 +103,22 @@ def value_and_gradient(found: Located, pick: Pick) -> tuple[Located, Claimed]:
         parts = pick.gradient_of(y, f.text)
         if isinstance(parts, dict):
             return _by_input([*parts], [*parts.values()], found.wrt) or parts
-        if not pick.pair or len(y) == 2:
+        if not pick.pair:
             return parts
-        named = _by_input(returned_names(inspect.unwrap(f.function))[1:], parts, found.wrt)
-        if named is None and [*map(shape, parts)] != [shape(at[name]) for name in found.wrt[: len(parts)]]:
-            raise pick.unclear(y, f.text)
-        return named or parts
+        words = returned_names(inspect.unwrap(f.function))
+        if len(y) > 2:
+            named = {n: x for word, x in zip(words[1:], parts, strict=False) if (n := named_like(word, found.wrt))}
+            if not named and [*map(shape, parts)] != [shape(at[name]) for name in found.wrt[: len(parts)]]:
+                raise pick.unclear(y, f.text)
+            return named or parts
+        if isinstance(parts, list) and any(shape(x) for x in parts if not isinstance(x, list)):
+            return tuple(parts)
+        if isinstance(parts, tuple) or found.chosen:
+            return parts
+        of = [name for word in words[:2] if (name := named_like(word, found.wrt)) is not None and word != name]
+        fitting = [name for name in found.wrt if shape(at[name]) == shape(parts)]
+        by = of if len(of) == 1 else fitting if len(fitting) == 1 else []
+        return {by[0]: parts} if by and by[0] != found.wrt[0] else parts
 
     claim = ClaimedFunction(
         f"{f.text} ({pick.named})", gradient, matcher(found.arguments, found.wrt, chosen=found.chosen), at

@@ -14,12 +14,13 @@ import sys
 import textwrap
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
 
 from gradcli.project.capture.definitions import LIBRARIES
 from gradcli.project.capture.recorder import OVERHEAD, Kept, Pair, Recorded, Recorder, bytes_of, caller, copied
+from gradcli.project.capture.state import State, state_of
 from gradcli.project.discovery.bodies import may_return_gradient, returns_both
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, backward_names, output_of
 from gradcli.words import DerivativeKind
@@ -28,6 +29,7 @@ DECORATOR = "__gradcli_watch__"  # the name by which a script hands over its cla
 CACHE = "<the cache>"  # stands for it among the arguments of a backward function
 _MOST_OPEN = 64  # forward passes whose backward passes are waited for
 _MOST_EARLIER = 3  # open forward passes that are tried where the last one does not fit
+_UNKNOWN = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE  # flags of code
 _MOST_VALUES = 10_000  # that are looked at in an object before it is copied
 Replace = Callable[[Any, str, Any, Any], None]  # of a holder, the name there, what it is, and what replaces it
 
@@ -36,12 +38,14 @@ Replace = Callable[[Any, str, Any, Any], None]  # of a holder, the name there, w
 class LayerCall:
     """A call before it was made: the object as it was (None for a function), the arguments by name, and the random states.
 
-    The states are those of Python, of numpy, and of the generators of the module.
+    The states are those of Python, of numpy, and of the generators of the module and among the arguments. `state` is what a
+    function alone reads besides.
     """
 
     held: Any
     arguments: dict[str, Any]
     states: tuple[Any, Any, list[tuple[Any, Any]]]
+    state: State = field(default_factory=State)
 
 
 @dataclass(slots=True)
@@ -90,7 +94,9 @@ class _Watch:
                 return None
             if self.recorder.room.holds(_size((held, arguments))):
                 own, given = copy.deepcopy((held, arguments))
-                return LayerCall(own, given, _random_states(method))
+                alone = self.pair.kind == "value-and-grad" and held is None
+                state = state_of((method,)) if alone else State()
+                return LayerCall(own, given, _random_states(method, given), state)
             self.recorded.not_kept += 1
         return None
 
@@ -132,7 +138,11 @@ class _Watch:
             elif role == "backward":
                 opened, given, named, arrays = before or (None, (), {}, {})
                 self.keep_backward(opened, given, named, None if opened is None else (y, arrays, arrays_of(held)))
-            elif self.pair.kind != "value-and-grad" or _is_value_and_gradients(y) or (held is None and _is_pair(y)):
+            elif (
+                self.pair.kind != "value-and-grad"
+                or _is_value_and_gradients(y)
+                or (held is None and _is_pair(y, before))
+            ):
                 self.keep_backward(None if before is None else _Open(lambda: held, before, None), (), {}, (y, {}, {}))
         except Exception as error:  # of the user's objects
             self.recorded.unclear.add(f"a call could not be recorded: {type(error).__name__}")
@@ -179,7 +189,7 @@ class _Watch:
             kept = Kept(
                 self.pair, number, (opened.call, *opened.earlier), named, copied(found), opened.value, at=caller()
             )
-            kept.cotangents = cotangents
+            kept.cotangents, kept.state = cotangents, opened.call.state
             kept.size = OVERHEAD + _size((opened.call.held, opened.call.arguments, found, cotangents))
             self.recorder.keep(self.recorded, (), places, kept)
 
@@ -311,6 +321,8 @@ class Layers:
     def _look_at_both(self, name: str, module: ModuleType) -> None:
         """Watch a function that returns its value and its gradient; what scipy calls is watched where that is given to it."""
         plain = vars(module)[name]
+        if plain.__code__.co_flags & _UNKNOWN:
+            return
         watch = None if hasattr(plain, "_gradcli") else self._watch(plain, plain, "value-and-grad")
         if watch is None:
             return
@@ -396,9 +408,16 @@ def _is_value_and_gradients(y: Any) -> bool:
     )
 
 
-def _is_pair(y: Any) -> bool:
-    """Whether a function returned more than its value: some return the value alone where no gradient is asked for."""
-    return isinstance(y, tuple) and len(y) > 1 and not any(x is None for x in y)
+def _is_pair(y: Any, call: LayerCall | None) -> bool:
+    """Whether a function returned a gradient beside its value: an array with the shape of an argument, or a dictionary."""
+    if call is None or not isinstance(y, tuple) or len(y) < 2 or any(x is None for x in y):
+        return call is None
+    gradients = y[:1] if len(y) == 2 and _shape(y[1]) == () and not isinstance(y[1], dict | list | tuple) else y[1:]
+    if any(isinstance(x, dict) for x in gradients):
+        return True
+    parts = [part for x in gradients for part in (x if isinstance(x, tuple | list) else (x,))]
+    shapes = [_shape(x) for x in call.arguments.values() if not isinstance(x, dict)]
+    return any(_shape(part) in shapes for part in parts)
 
 
 def _returns_both(function: FunctionType) -> bool:
@@ -415,12 +434,16 @@ def _needed(kind: type, name: str) -> set[str]:
     return {p.name for p in rows if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
 
 
-def _random_states(function: Any) -> tuple[Any, Any, list[tuple[Any, Any]]]:
+def _random_states(function: Any, arguments: dict[str, Any]) -> tuple[Any, Any, list[tuple[Any, Any]]]:
     np = sys.modules.get("numpy")
     if np is None:
         return random.getstate(), None, []
-    held = getattr(inspect.unwrap(function), "__globals__", {}).values()
-    generators = [(x, x.bit_generator.state) for x in held if isinstance(x, np.random.Generator)]
+    plain = inspect.unwrap(function)
+    module, names = getattr(plain, "__globals__", {}), getattr(plain, "__code__", None)
+    read = [] if names is None else [module.get(name) for name in names.co_names]
+    found = {id(x): x for x in (*module.values(), *_values_in((read, arguments)))}.values()
+    generators = [(x, x.bit_generator.state) for x in found if isinstance(x, np.random.Generator)]
+    generators += [(x, x.get_state(legacy=False)) for x in found if isinstance(x, np.random.RandomState)]
     return random.getstate(), np.random.get_state(), generators
 
 

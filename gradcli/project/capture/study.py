@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import fnmatch
+import functools
 import inspect
 import itertools
 import os
@@ -21,7 +22,7 @@ from gradcli.checks.check import check
 from gradcli.checks.claims import Claiming
 from gradcli.checks.implementation import environment
 from gradcli.checks.inner_gradients import located_call, with_cotangent
-from gradcli.checks.probe import LocateOptions, function_at
+from gradcli.checks.probe import Located, LocateOptions, function_at
 from gradcli.checks.request import Request
 from gradcli.errors import BadPoint, FunctionFailed, GradcliError
 from gradcli.frameworks.adapt import PLAIN, framework, takes_less
@@ -433,23 +434,42 @@ class Judge:
         both = kept.pair.kind == "value-and-grad"
         target = function if call.held is None else getattr(call.held, function.__name__) if both else call.held
         settings = settings_of(replace(self.settings.options, value_and_grad=True)) if both else self.settings
-        backward = kept.pair.gradient if call.held is None else None
+        backward = kept.pair.gradient if call.held is None and not both else None
+        if both and call.held is None:
+            target = _as_it_was_called(function, call)
         locate = replace(self._locate, pick=settings.options.picked if both else None, backward=backward)
         _set_random_states(call)
         found = function_at(target, name, [call.arguments], locate, module=inspect.getmodule(function))
         report = check(replace(request_for(found, None, settings), layer=None))
+        if report.verdict == Verdict.FAIL and both and call.held is None:
+            report = self._by_another(report, found, settings)
         if report.verdict == Verdict.FAIL or kept.returned is None:
             return report
         y, again = _run_again(kept, call)
         if _same_parts(again[0], kept.returned[0]) and _moved_alike(again, kept.returned):
             return report
+        if not _same_parts(again[0], _run_again(kept, call)[1][0]):
+            return _with(report, _changed("two calls with the same values give different gradients"))
         if kept.value is not None and call is kept.args[0] and not _same_parts(y, kept.value):
             return _with(report, _changed("the forward pass has another value now than when it was called"))
-        says = f"call {kept.number:,} of the backward pass returned another gradient than the same values give now"
-        hint = (
+        what = "the function" if both else "the backward pass"
+        says = f"call {kept.number:,} of {what} returned another gradient than the same values give now"
+        overwritten = (
             "a cache that a later forward pass overwrites, as where one layer is used twice, or an array that is shared"
         )
+        hint = "a value that calls change, and that is not among the arguments" if both else overwritten
         return _with(report, finding(Kind.EARLIER_CALLS, Severity.ERROR, says, hint=hint))
+
+    def _by_another(self, report: CheckReport, found: Located, settings: Settings) -> CheckReport:
+        """Return the check by another argument of the first one's shape, if it passes: names did not tell them apart."""
+        values = found.points[0].values
+        for name in found.wrt[1:]:
+            if np.shape(values[name]) == np.shape(values[found.wrt[0]]):
+                other = dataclasses.replace(found, wrt=(name,), chosen=True)
+                again = check(replace(request_for(other, None, settings), layer=None))
+                if again.verdict == Verdict.PASS:
+                    return again
+        return report
 
     def _request(self, own: Framework, recorded: Recorded, kept: Kept, placed: Placed) -> Request:
         text, seed = recorded.of or recorded.definition.name, self.settings.options.seed
@@ -481,6 +501,18 @@ def _forward_name(kept: Kept) -> str:
     return str(kept.pair.function.__qualname__).replace("<locals>.", "")
 
 
+def _as_it_was_called(function: Callable[..., Any], call: LayerCall) -> Callable[..., Any]:
+    """Return a function each call of which begins with the random states, and what else it reads, of a call in the program."""
+
+    @functools.wraps(function)
+    def again(*args: Any, **named: Any) -> Any:
+        _set_random_states(call)
+        call.state.rebind()
+        return function(*args, **named)
+
+    return again
+
+
 def _set_random_states(call: LayerCall) -> None:
     """Let random numbers be those of a call."""
     python, numpys, generators = call.states
@@ -488,7 +520,10 @@ def _set_random_states(call: LayerCall) -> None:
     if numpys is not None:
         np.random.set_state(numpys)
     for generator, state in generators:
-        generator.bit_generator.state = state
+        if isinstance(generator, np.random.Generator):
+            generator.bit_generator.state = state
+        else:
+            generator.set_state(state)
 
 
 def _is_inverse(recorded: Recorded) -> bool:
@@ -513,8 +548,9 @@ def _run_again(kept: Kept, call: LayerCall) -> tuple[Any, tuple[Any, dict[str, A
 
     Beside what this returns are the arrays of the object before and after it.
     """
-    held, arguments = copy.deepcopy((call.held, call.arguments))
     _set_random_states(call)
+    call.state.rebind()
+    held, arguments = copy.deepcopy((call.held, call.arguments))
     ahead, back = kept.pair.function, kept.pair.gradient
     if kept.pair.kind != "backward":
         return None, (back(*(() if held is None else (held,)), **arguments), {}, {})

@@ -153,7 +153,7 @@ STOP = frozenset({
 })  # fmt: skip
 WEAK = frozenset({"score", "scoreobs", "prime", "der", "psi"})  # words that also mean other things
 MEASURES = frozenset({  # of a gradient, not a gradient
-    "norm", "norms", "max", "min", "abs", "mean", "len", "shape", "size",
+    "norm", "norms", "max", "min", "abs", "mean", "len", "shape", "size", "new", "next", "updated",
 })  # fmt: skip
 NEUTRAL = frozenset({"get", "compute", "calc", "calculate", "eval", "evaluate", "of", "and", "the", "wrt", "by"})
 _FORWARD = frozenset({"forward", "forwardpass", "fprop", "feedforward", "propagate", "forwardpropagation"})
@@ -451,7 +451,7 @@ def _by_parameter(value: ast.expr, definition: Definition) -> bool:
 def is_gradient_of(name: str, parameters: set[str]) -> bool:
     """Whether a name is that of the gradient by one of the parameters, which are in small letters: `dW` of w."""
     spelled = re.fullmatch(r"d_?(\w+)|(\w+?)_?grad", name.lower())
-    return spelled is not None and not parameters.isdisjoint(spelled.groups())
+    return spelled is not None and name != "dt" and not parameters.isdisjoint(spelled.groups())  # dt is a step of time
 
 
 def may_return_gradient(function: FunctionType) -> bool:
@@ -491,9 +491,10 @@ def _is_both(value: ast.expr, gradient: ast.expr, parameters: set[str]) -> bool:
     words = {word for name in names for word in (*parts(name), name.lower())}
     if any(kind_of(word) and word not in ("score", "der") for word in words):
         return False
-    clear = any(names_gradient(name) or is_gradient_of(name, parameters) for name in others)
+    of_loss = not {"loss", "cost", "objective", "obj", "j"}.isdisjoint(words)  # dx beside an energy may be a difference
+    clear = any(names_gradient(name) or (of_loss and is_gradient_of(name, parameters)) for name in others)
     if not (VALUES - _SHORT_VALUES).isdisjoint(words) or any("likelihood" in name for name in words):
-        return clear or not _SHORT_GRADIENTS.isdisjoint(name.lower() for name in others)
+        return clear or any(name.lower() in _SHORT_GRADIENTS and (of_loss or name != "dx") for name in others)
     return clear and not _SHORT_VALUES.isdisjoint(words)
 
 

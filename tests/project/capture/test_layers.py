@@ -257,6 +257,53 @@ def cost_alone(w, x):
     return cost, grad
 
 
+def of_one(w):
+    loss, grad = w @ w, 2 * w
+    return loss, grad
+
+
+def by_the_last(x, y, w):
+    r = x @ w - y
+    loss, grad = r**2, 2 * r * x
+    return loss, grad
+
+
+def of_a_sample(w, x, rng):
+    k = rng.integers(len(x), size=2)
+    loss, grad = ((x[k] @ w) ** 2).sum(), 2 * x[k].T @ (x[k] @ w)
+    return loss, grad
+
+
+STATE = {"batch": 0}
+
+
+def of_a_batch(w, x):
+    part = x[STATE["batch"] % 3 :: 3]
+    STATE["batch"] += 1
+    loss, grad = ((part @ w) ** 2).sum(), 2 * part.T @ (part @ w)
+    return loss, grad
+
+
+def stepping(w, x):
+    loss, grad = ((x @ w) ** 2).sum(), 2 * x.T @ (x @ w)
+    w -= 0.01 * grad
+    return loss, grad
+
+
+def with_more(W, V, x):
+    h = np.tanh(W @ x)
+    loss = ((V @ h) ** 2).sum()
+    dV = 2 * np.outer(V @ h, h)
+    dW = np.outer(2 * (V.T @ (V @ h)) * (1 - h**2), x)
+    return loss, dV, dW, h
+
+
+def of_differences(x):
+    dx = x - np.roll(x, 1)
+    energy = (dx**2).sum()
+    return energy, dx
+
+
 def with_probabilities(x, y):
     d = np.exp(x) / np.exp(x).sum()
     loss = -np.log(d[y])
@@ -270,6 +317,7 @@ def shift_forward(x):
 def shift_backward(dout, cache):
     return dout * cache**2
 """
+RNG = np.random.default_rng(1)
 X, T = np.arange(12.0).reshape(4, 3) / 10 + 0.1, np.ones((4, 2))
 
 
@@ -363,6 +411,14 @@ def of_functions(m: ModuleType) -> None:
         m.slope_loss(np.ones((3, 2)), np.zeros(2), X, T)
         m.cost_last(np.ones(3), x=X)
         m.with_probabilities(X[0], 1)
+        m.of_one(np.ones(3))
+        m.by_the_last(X[0], 0.5, np.ones(3))
+        m.of_a_sample(np.ones(3), X, RNG)
+        m.of_a_batch(np.ones(3), X)
+        m.stepping(np.ones(3), X)
+        m.with_more(np.ones((4, 3)), np.ones((2, 4)), X[0])
+        m.of_differences(X[0])
+    assert m.STATE["batch"] == 2
     minimize(m.cost_alone, np.zeros(3), args=(X,), jac=True)
 
 
@@ -398,7 +454,10 @@ USES = {  # what a program does, and the gradients that it used: the calls, and 
     "results as attributes": (kept, {"Kept.backward": (3, "pass"), "OfPrediction.backward": (3, "pass")}),
     "values with gradients": (
         of_functions,
-        {"slope_loss": (2, "fail"), "cost_last": (2, "pass"), "cost_alone": (1, "pass")},
+        {
+            **dict.fromkeys(("of_one", "by_the_last", "of_a_sample", "of_a_batch", "stepping", "with_more"), (2, "pass")),
+            "slope_loss": (2, "fail"), "cost_last": (2, "pass"), "cost_alone": (1, "pass"),
+        },  # fmt: skip
     ),
     "a copy that would be the object itself": (lambda m: step(m.Stored(), X), {"Square.backward": (1, "inconclusive")}),
     "odd classes": (odd, {"Square.backward": (1, "pass")}),
