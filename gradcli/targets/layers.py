@@ -10,6 +10,7 @@ import contextlib
 import copy
 import functools
 import inspect
+import itertools
 import mmap
 import random
 import re
@@ -43,9 +44,12 @@ _LABEL = re.compile(r"y|t|y_?true|targets?|labels?|actual|truth", re.IGNORECASE)
 _PREDICTION = re.compile(r"pred|hat|out|logit|score|prob|^p$", re.IGNORECASE)
 _INCOMING = re.compile(r"d_?(out|output|y|z|l|loss)|g|.*grad.*|upstream.*", re.IGNORECASE)  # names of cotangents alone
 _INPUTS = ("x", "input", "inputs")
-_REDUCING = ("calculate", "compute", *LOSSES, "__call__")  # they return the mean or the sum of what forward returns
+_TOTALS = ("calculate", "compute", *LOSSES, "__call__")  # methods that make one number of what forward returns
 _STEP = re.compile(r"\w+|\[[^\]]*\]")  # of where a gradient is kept: grads, [1]
 _VELOCITY = re.compile(r"(v|m|vel|velocity|mom|momentum)_?(?P<name>\w+)")
+_OF_MANY: dict[str, Callable[[Any], Any]] = {
+    "mean": np.mean, "sum": np.sum, "mean over rows of the sum": lambda y: np.sum(y) / shape(y)[0],
+}  # fmt: skip
 _LARGE = 2**20  # bytes of an array of which evaluations copy what they write to alone
 _DEEPEST = 4  # objects within objects in which parameters are looked for
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -420,7 +424,8 @@ class _Passes:
         )
         self.by_default = bool(self.cotangents) and _number_by_default(others, self.cotangents[0]) == 1
         self.prediction: str | None = None  # the input that a loss takes in the place of a cotangent
-        self.reduced: Callable[[Any], Any] = np.mean  # of many losses: what the backward pass of such a loss is of
+        self.hands_output = False  # which is then the output that its object keeps, as of a softmax with its loss
+        self.total = ""  # what makes one number of the losses of many rows: a method, or one of _OF_MANY
         self.cache = cached[0].name if cached else None
         needed = [p.name for p in cached if p.default is p.empty]
         if needed and _returns_one(ahead):
@@ -438,7 +443,10 @@ class _Passes:
         result = _call_by_name(self.forward(used), {name: _own(x) for name, x in given.items()})
         if self.cache is None:
             y = output_of(used, result)
-            return y if self.prediction is None or shape(y) == () else self.reduced(y), None, used
+            if self.prediction is not None and self.total:
+                made = getattr(self.fresh(parameters), self.total, None) if self.total not in _OF_MANY else None
+                y = made(*map(_own, given.values())) if made is not None else _OF_MANY[self.total](y)
+            return y, None, used
         if not isinstance(result, tuple):
             if self.cache in self.has_default:
                 return result, None, used
@@ -461,9 +469,8 @@ class _Passes:
             arguments[self.cache] = cache
         if self.prediction is None:
             arguments |= zip(self.cotangents, self._cotangents(w, y), strict=False)
-        else:  # a softmax with its loss takes the output of the softmax
-            kept, x = output_of(used, None), given[self.prediction]
-            arguments[self.cotangents[0]] = _own(kept if shape(kept) == shape(x) else x)
+        elif self.cotangents:
+            arguments[self.cotangents[0]] = _own(output_of(used, None) if self.hands_output else given[self.prediction])
         before = (
             {path: np.array(self.fresh.parameter(used, path)) for path in parameters} if rates or self.rates else {}
         )
@@ -552,50 +559,73 @@ class _Passes:
     def _look_for_prediction(self, layer: Layer, given: Mapping[str, Any], w: np.ndarray, y: Any) -> None:
         """Find out whether the backward pass of a loss takes its prediction in the place of a cotangent.
 
-        It has one argument beside the labels, and is no multiple of it, or raises for an array of the shape of the loss.
+        It has one argument beside the labels at most. It does so if its result is the slope of the loss along one direction,
+        or if it is no multiple of that argument, or raises for a cotangent: then it is wrong, one way or the other.
         """
-        free = [p.name for p in self.inputs if p.name not in self.reused]
         labels = [name for name in self.reused if _LABEL.fullmatch(name)]
-        if len(free) != 1 or not labels or len(self.cotangents) != 1 or self.by_default or self.cache is not None:
+        free = [p.name for p in self.inputs if p.name not in (self.reused if self.cotangents else labels)]
+        if len(free) != 1 or not labels or len(self.cotangents) > 1 or self.by_default or self.cache is not None:
             return
-        if _INCOMING.fullmatch(self.cotangents[0]):  # which is a mistake, if it is not multiplied with
+        if (self.cotangents and _INCOMING.fullmatch(self.cotangents[0])) or (not self.cotangents and shape(y) == ()):
             return
-        with contextlib.suppress(Exception):  # of the user's code, which is called with another array than it expects
-            once, twice = (self.pulled(given, {}, factor * w, {}) for factor in (1.0, 2.0))
-            if any(all(np.allclose(k * once[name], twice[name], equal_nan=True) for name in once) for k in (1.0, 2.0)):
-                return
-        x = given.get(free[0])
-        self.prediction = free[0]
-        try:
-            found = self.pulled(given, {}, w, {}).get(free[0])
-        except Exception:  # the check says what it raises for a cotangent
-            found = None
-        if found is None or shape(found) != shape(x):
-            self.prediction = None
+        totals = [""] if shape(y) == () else self._total_beside(given) or [*_OF_MANY]
+        multiple = self.cotangents and self._is_multiple(given, w)
+        for self.total, self.hands_output in itertools.product(totals, (True, False)):
+            self.prediction = free[0]
+            if self._agrees(given):
+                break
+        else:
+            self.prediction, self.total = None if multiple else free[0], totals[0]
+            self.hands_output = shape(output_of(self.fresh.last, None)) == shape(given.get(free[0]))
+            if self.prediction is not None and self.cotangents and self._slope(given) is None:
+                self.prediction = None
+        if self.prediction is None:
             return
-        of = self.name if shape(y) == () else f"the {self._reduction(given, y, found)} of what {self.name} returns"
-        says = f"{self.back_name} takes the prediction as {self.cotangents[0]}, and no incoming gradient"
-        layer.claims_gradient(self.cotangents[0])
+        of = f"the {self.total} of what {self.name} returns" if self.total in _OF_MANY else self.total or self.name
+        says = f"{self.back_name} takes the prediction"
+        if self.cotangents:
+            layer.claims_gradient(self.cotangents[0])
+            says += f" as {self.cotangents[0]}, and no incoming gradient"
         layer.notices.append(Notice(Kind.CLAIM, Severity.INFO, f"{says}: it is compared with the gradient of {of}"))
 
-    def _reduction(self, given: Mapping[str, Any], y: Any, found: Any) -> str:
-        """Choose the mean or the sum of the losses of many rows, and return its name.
-
-        A method beside them that returns one number shows which it is, else the claim along one direction.
-        """
-        for name in _REDUCING:
+    def _total_beside(self, given: Mapping[str, Any]) -> list[str]:
+        """Return the method beside the two passes that makes one number of the losses of many rows, if there is one."""
+        for name in _TOTALS:
             with contextlib.suppress(Exception):  # another method of the user's under that name
-                total = getattr(self.fresh({}), name)(*given.values())
-                if shape(total) == ():
-                    is_sum = np.isclose(total, np.sum(y)) and not np.isclose(total, np.mean(y))
-                    self.reduced = np.sum if is_sum else np.mean
-                    return self.reduced.__name__
-        x, self.reduced = given[str(self.prediction)], np.sum
-        d = x * np.random.default_rng(0).uniform(0.5, 1.0, x.shape)
-        above, below = (self.run({**given, str(self.prediction): x + h * d}, {})[0] for h in (1e-6, -1e-6))
-        of_sum, claimed = (above - below) / 2e-6, np.sum(found * d)
-        self.reduced = np.sum if abs(claimed - of_sum) <= abs(claimed - of_sum / np.size(y)) else np.mean
-        return self.reduced.__name__
+                if shape(getattr(self.fresh({}), name)(*given.values())) == ():
+                    return [name]
+        return []
+
+    def _is_multiple(self, given: Mapping[str, Any], w: np.ndarray) -> bool:
+        """Whether the result of the backward pass is a multiple of a cotangent, or takes no notice of it."""
+        try:
+            once, twice = (self.pulled(given, {}, factor * w, {}) for factor in (1.0, 2.0))
+            return any(
+                all(np.allclose(k * once[name], twice[name], equal_nan=True) for name in once) for k in (1.0, 2.0)
+            )
+        except Exception:  # of the user's code, which is called with another array than it expects
+            return False
+
+    def _slope(self, given: Mapping[str, Any]) -> np.ndarray | None:
+        """Return the claimed gradient by the prediction; None if it has another shape, or the backward pass raises."""
+        try:
+            found = self.pulled(given, {}, 1.0, {}).get(str(self.prediction))
+        except Exception:  # the check says what it raises for a cotangent
+            return None
+        return None if found is None or shape(found) != shape(given[str(self.prediction)]) else np.asarray(found)
+
+    def _agrees(self, given: Mapping[str, Any]) -> bool:
+        """Whether the claimed slope along one direction is that of values on both sides, to four digits."""
+        found, x = self._slope(given), given[str(self.prediction)]
+        if found is None:
+            return False
+        d = x * np.random.default_rng(0).uniform(0.5, 1.0, np.shape(x))
+        try:
+            above, below = (self.run({**given, str(self.prediction): x + h * d}, {})[0] for h in (1e-6, -1e-6))
+        except Exception:  # of the user's code
+            return False
+        slope, claimed = (above - below) / 2e-6, np.sum(found * d)
+        return bool(abs(slope - claimed) <= 1e-4 * abs(slope) + 1e-8 * abs(above))
 
     def _ignores(self, layer: Layer, y: Any) -> None:
         """Note that the backward pass ignores what comes in; of a loss whose cotangent is 1 by default that is no mistake."""

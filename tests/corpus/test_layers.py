@@ -326,9 +326,13 @@ def test_a_loss_that_ignores_its_cotangent_is_right_for_one_alone(gradcli: Calla
 
 # fmt: off
 TAKEN = [  # a loss, and what its backward pass is said to be compared with; None where it takes an incoming gradient
-    ("attributes:CrossEntropy", "y_pred=uniform(0.1, 0.9, 4, 3), y_true=[0, 1, 2, 1]", "the mean of what forward returns"),
+    ("attributes:CrossEntropy", "y_pred=uniform(0.1, 0.9, 4, 3), y_true=[0, 1, 2, 1]", "the gradient of calculate"),
     ("attributes:SumOfSquares", "prediction=randn(4,3), target=randn(4,3)", "the sum of what forward returns"),
     ("attributes:SoftmaxWithLoss", "inputs=randn(4,3), y_true=[0, 1, 2, 1]", "the gradient of forward"),
+    ("attributes:AbsoluteError", "pred=randn(4,3), target=uniform(0, 1, 4, 3)", "the gradient of forward"),
+    ("attributes:Squares", "output=randn(4,3), y_true=zeros(4,3)", "the gradient of cost"),
+    ("attributes:Elements", "output=randn(4,3), y_true=randn(4,3)", "the mean over rows of the sum of what forward returns"),
+    ("attributes:FromLogits", "logits=randn(4,3), y=[0, 1, 2, 1]", "the gradient of forward"),
     ("attributes:Proportional", "pred=randn(4,3), y=randn(4,3)", None),
 ]
 # fmt: on
@@ -338,8 +342,10 @@ TAKEN = [  # a loss, and what its backward pass is said to be compared with; Non
 def test_a_loss_that_takes_its_prediction_says_so(
     gradcli: Callable[..., Any], target: str, at: str, of: str | None
 ) -> None:
-    findings = gradcli(*asked(target, at, (), HERE), "--json").json["points"][0]["findings"]
-    said = [f["message"] for f in findings if "takes the prediction as" in f["message"]]
+    ran = gradcli(*asked(target, at, (), HERE), "--json")
+    assert ran.exit_status == 0
+    findings = ran.json["points"][0]["findings"]
+    said = [f["message"] for f in findings if "takes the prediction" in f["message"]]
     assert len(said) == (of is not None) and all(message.endswith(str(of)) for message in said)
 
 
