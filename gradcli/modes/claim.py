@@ -445,9 +445,12 @@ def matcher(
     """
     float_paths = {name: [path for path in paths(node) if path in wrt] for name, node in arguments.items()}
     parameters = [name for name, found in float_paths.items() if found]
+    left_out = {path for node in arguments.values() for path in paths(node)} - {*wrt, *arguments}
 
     def match(found: Any) -> dict[str, Any]:
         found = _gathered(found, [arguments[name] for name in parameters])
+        if chosen and isinstance(found, dict):
+            found = {name: x for name, x in found.items() if str(name) not in left_out}
         if isinstance(found, dict) and found and set(map(str, found)) <= {*arguments, *wrt}:
             return _merged(
                 _one(str(name), part, arguments.get(str(name), Leaf(str(name))), output, wrt)

@@ -31,6 +31,7 @@ RIGHT = [  # file and target, the point, further options, what is compared
     ("dense:make(3)",                  X, (), "x W b"),
     ("dense:LAYER",                    X, (), "x W b"),
     ("dense:LAYER",                    f"{X}, W=randn(3,4)", (), "x W b"),
+    ("dense:LAYER",                    X, ("--wrt", "x"), "x"),
     ("dense:Head",                     f"{X}, t=[0, 1, 1, 0]", (), "x W"),
     ("dense:Outer",                    f"{X}, t=[0, 1, 1, 0], times=2", (), "x inner.W"),
     ("dense:Locked",                   X, (), "x"),

@@ -32,7 +32,7 @@ _CLAIMS = {"grad": "grad", "jac": "jac", "hess": "hess", "hvp": "hvp"}
 
 _FORMAT = "gradcli.recorded/1"
 _DOCUMENT = "document"
-_OF_LAYER = "it depends on the state of an object, which is no array: gradcli init writes checks of layers"
+_OF_LAYER = "what a program calls by itself, as layers, is not saved: gradcli init writes checks of it"
 
 
 class _Unsaved(Exception):
