@@ -138,11 +138,7 @@ class _Watch:
             elif role == "backward":
                 opened, given, named, arrays = before or (None, (), {}, {})
                 self.keep_backward(opened, given, named, None if opened is None else (y, arrays, arrays_of(held)))
-            elif (
-                self.pair.kind != "value-and-grad"
-                or _is_value_and_gradients(y)
-                or (held is None and _is_pair(y, before))
-            ):
+            elif self.pair.kind != "value-and-grad" or _is_pair(y, held, before):
                 self.keep_backward(None if before is None else _Open(lambda: held, before, None), (), {}, (y, {}, {}))
         except Exception as error:  # of the user's objects
             self.recorded.unclear.add(f"a call could not be recorded: {type(error).__name__}")
@@ -190,7 +186,7 @@ class _Watch:
                 self.pair, number, (opened.call, *opened.earlier), named, copied(found), opened.value, at=caller()
             )
             kept.cotangents, kept.state = cotangents, opened.call.state
-            kept.size = OVERHEAD + _size((opened.call.held, opened.call.arguments, found, cotangents))
+            kept.size = OVERHEAD + _size((opened.call.held, opened.call.arguments, found, cotangents)) + kept.state.size
             self.recorder.keep(self.recorded, (), places, kept)
 
 
@@ -398,20 +394,14 @@ def arrays_of(held: Any) -> dict[str, Any]:
     return found
 
 
-def _is_value_and_gradients(y: Any) -> bool:
-    """Whether a result is a value with a dictionary of arrays."""
-    return (
-        isinstance(y, tuple)
-        and len(y) == 2
-        and isinstance(y[1], dict)
-        and all(hasattr(x, "shape") for x in y[1].values())
-    )
-
-
-def _is_pair(y: Any, call: LayerCall | None) -> bool:
-    """Whether a function returned a gradient beside its value: an array with the shape of an argument, or a dictionary."""
-    if call is None or not isinstance(y, tuple) or len(y) < 2 or any(x is None for x in y):
-        return call is None
+def _is_pair(y: Any, held: Any, call: LayerCall | None) -> bool:
+    """Whether a call returned a gradient beside its value: a dictionary of arrays, of a function also an argument's shape."""
+    if not isinstance(y, tuple) or len(y) < 2 or any(x is None for x in y):
+        return False
+    if held is not None:
+        return len(y) == 2 and isinstance(y[1], dict) and all(hasattr(x, "shape") for x in y[1].values())
+    if call is None:
+        return True  # it is counted alone
     gradients = y[:1] if len(y) == 2 and _shape(y[1]) == () and not isinstance(y[1], dict | list | tuple) else y[1:]
     if any(isinstance(x, dict) for x in gradients):
         return True

@@ -27,9 +27,7 @@ _LABELS = re.compile(r"(t|y|y_?true|targets?|labels?|idx|ids|index|indices|class
 _WEIGHTS = re.compile(r"([WUVK]\w*|w\d*|weights?|kernel|theta)$")
 _ARRAYS = re.compile(r"([WUVK]\w{0,2}|weights?|w\d?|kernel|b\d?|bias(es)?|gamma|beta|scale|shift)$")  # of a constructor
 _OF_STATES = ("Wh", "Whh", "W_hh", "U")
-_SETTINGS = re.compile(
-    r"(sys\.path|(np\.)?random\.seed|np\.set\w+|warnings|logging|matplotlib\.use)\b"
-)  # run no program
+_SETTINGS = re.compile(r"(sys\.path|(np\.)?random\.seed|np\.set\w+|warnings|logging|matplotlib\.use)\b")  # no programs
 _GENERATORS = re.compile(r"(rng|random_state|generator|rs)$")
 _BIASES = re.compile(r"(b\w{0,2}\d*|bias(es)?)$")
 _SCALES = re.compile(r"(gamma|beta|scale|shift|mean|var|mu|sigma)$")
@@ -98,10 +96,8 @@ def _trial(answer: Answer, keys: dict[str, str | bool], folder: Path) -> Trial:
     if Kind.TIMEOUT in kinds and document["verdict"] == Verdict.INCONCLUSIVE:
         return Trial(reason=f"it took longer than {_SECONDS:g} s", ended=True)
     causes = {point["diagnosis"]["kind"] for point in document["points"] if point.get("diagnosis")}
-    ended = (
-        document["verdict"] != Verdict.INCONCLUSIVE and DiagnosisKind.SHAPE not in causes
-    )  # which the point may not fit
-    return Trial(keys, Verdict(document["verdict"]), ended=ended)
+    fits = DiagnosisKind.SHAPE not in causes  # else the point may be one that the layer does not take
+    return Trial(keys, Verdict(document["verdict"]), ended=fits and document["verdict"] != Verdict.INCONCLUSIVE)
 
 
 def _job(keys: dict[str, str | bool], folder: Path, empty: str) -> Job:
@@ -130,9 +126,8 @@ def runs_a_program(tree: ast.Module) -> bool:
             return any(map(runs, (*node.body, *node.orelse, *node.finalbody, *handled)))
         calls = (part.func for part in ast.walk(node) if isinstance(part, ast.Call))
         of_own = any(isinstance(called, ast.Name) and called.id in own for called in calls)
-        alone = (
-            isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and not _SETTINGS.match(ast.unparse(node))
-        )
+        alone = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        alone = alone and not _SETTINGS.match(ast.unparse(node))
         return alone or of_own or isinstance(node, ast.For | ast.While | ast.With)
 
     return any(map(runs, tree.body))
