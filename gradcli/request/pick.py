@@ -77,8 +77,8 @@ PAIR = Pick(pair=True)
 
 
 def _is_number(x: Any) -> bool:
-    """Whether a part of a result is one number, or an array of no dimension."""
-    return isinstance(x, float | int) or getattr(x, "ndim", 1) == 0
+    """Whether a part of a result is one number, or an array of one."""
+    return isinstance(x, float | int) or getattr(x, "size", 2) == 1
 
 
 def _which_of(y: Any) -> str:

@@ -104,6 +104,7 @@ def test_a_gradient_in_the_structure_of_the_input(gradcli: Callable[..., Any], t
 PAIRS = {  # what is returned, and what of it is compared; None where the parts are not known
     "(f, g)": ["x"],
     "(g, f)": ["x"],
+    "(g, f[None])": ["x"],
     "(f, g, h)": ["x", "y"],
     "({'dx': g, 'dy': h}, f)": ["x", "y"],
     "(f, dy, dx)": ["x", "y"],
