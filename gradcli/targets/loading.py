@@ -83,7 +83,7 @@ def load(text: str, what: str = "function") -> Loaded:
 
 def _literals(inside: str, name: str) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments of a call in a target: literals of Python, draws and generators. Raises BadTarget."""
-    says = f"the arguments of {name}({inside}) cannot be read"
+    says = f"the arguments of {name}({inside}) are no literals, arrays or generators"
     try:
         call = ast.parse(f"_({inside})", mode="eval").body
         if not isinstance(call, ast.Call) or any(part.arg is None for part in call.keywords):

@@ -137,11 +137,11 @@ WRONG = [  # file and target, the point, options, what is in the file, the mista
 ]
 REFUSED = [
     ("dense:SERVED",               X, "SERVED cannot be copied"),
-    ("dense:Dense(3, n)",          X, "cannot be read"),
-    ("dense:Dense(*[3, 2])",       X, "cannot be read"),
-    ("dense:Given(open(3), 0)",    X, "cannot be read"),
+    ("dense:Dense(3, n)",          X, "are no literals"),
+    ("dense:Dense(*[3, 2])",       X, "are no literals"),
+    ("dense:Given(open(3), 0)",    X, "are no literals"),
     ("dense:Given(randn(99999, 99999), 0)", X, "the limit is"),
-    ("dense:Given(randn(-1), 0)",  X, "cannot be read"),
+    ("dense:Given(randn(-1), 0)",  X, "are no literals"),
     ("dense:Dense(3, 2).nothing",  X, "Dense(...) has no function 'nothing'"),
     ("dense:Dense",                X, "Dense(n=..., m=...)"),
     ("dense:Unwritten",            f"{X}, t=[0, 1, 1, 0]", "Unwritten.backward raised: ValueError: not written yet"),
