@@ -109,7 +109,7 @@ def value_and_gradient(found: Located, pick: Pick) -> tuple[Located, Claimed]:
         if len(y) > 2:
             named = {n: x for word, x in zip(words[1:], parts, strict=False) if (n := named_like(word, found.wrt))}
             if not named and [*map(shape, parts)] != [shape(at[name]) for name in found.wrt[: len(parts)]]:
-                raise pick.unclear(y, f.text)
+                raise pick.no_pair(y, f.text)
             return named or parts
         if isinstance(parts, list) and any(shape(x) for x in parts if not isinstance(x, list)):
             return tuple(parts)

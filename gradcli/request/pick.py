@@ -46,7 +46,7 @@ class Pick:
     def _part(self, y: Any, part: Part, text: str) -> Any:
         if self.pair:
             if not isinstance(y, tuple | list) or len(y) < 2 or (len(y) > 2 and not _is_number(y[0])):
-                raise self.unclear(y, text)
+                raise self.no_pair(y, text)
             if len(y) > 2:
                 return tuple(y[1:]) if part == self.grad else y[0]
             return y[1 - int(part) if _is_number(y[1]) and not _is_number(y[0]) else int(part)]
@@ -66,7 +66,7 @@ class Pick:
             raise FunctionFailed(f"{text} returns {count}, and --pick names part {part}", do=do)
         return y[part]
 
-    def unclear(self, y: Any, text: str) -> FunctionFailed:
+    def no_pair(self, y: Any, text: str) -> FunctionFailed:
         """Return the error that a result is no value with its gradient."""
         says = f"{text} does not return a pair of its value and its gradient"
         longer = isinstance(y, tuple | list) and len(y) > 2 and not isinstance(y[0], list | tuple)

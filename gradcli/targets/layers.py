@@ -268,11 +268,12 @@ class Layer:
     passes: "_Passes | None" = None
     engine: "Engine | None" = None
 
-    def claims_gradient(self, cotangent: str) -> None:
+    def claim_gradient(self, cotangent: str) -> None:
         """Let the claim be the gradient of a loss, and not a product with a cotangent."""
-        self.kind, signature = "grad", inspect.signature(self.claim or self.function)
-        kept = [p for p in signature.parameters.values() if p.name != cotangent]
+        self.kind = "grad"
         if self.claim is not None:
+            signature = inspect.signature(self.claim)
+            kept = [p for p in signature.parameters.values() if p.name != cotangent]
             self.claim.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
 
     def completed(self, point: Mapping[str, Any]) -> dict[str, Any]:
@@ -584,7 +585,7 @@ class _Passes:
         of = f"the {self.total} of what {self.name} returns" if self.total in _OF_MANY else self.total or self.name
         says = f"{self.back_name} takes the prediction"
         if self.cotangents:
-            layer.claims_gradient(self.cotangents[0])
+            layer.claim_gradient(self.cotangents[0])
             says += f" as {self.cotangents[0]}, and no incoming gradient"
         layer.notices.append(Notice(Kind.CLAIM, Severity.INFO, f"{says}: it is compared with the gradient of {of}"))
 
@@ -632,7 +633,7 @@ class _Passes:
         who = layer.claim.__name__ if layer.claim is not None else self.back_name
         says, at_the_end = f"{who} ignores the incoming gradient", self.by_default and shape(y) == ()
         if at_the_end:
-            layer.claims_gradient(self.cotangents[0])
+            layer.claim_gradient(self.cotangents[0])
             says = f"{says}: it is right for {self.cotangents[0]} = 1 alone"
         do = f"multiply by {self.cotangents[0]}, which is that of what comes after"
         layer.notices.append(

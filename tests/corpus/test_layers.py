@@ -404,7 +404,7 @@ class Holding(dense.Dropout):
         self.data, self.writes = np.ones(2**17), writes
 
     def forward(self, x: Any) -> Any:
-        SHARED.append(self.data.flags.writeable and not self.data.flags.owndata)
+        MAPPED.append(self.data.flags.writeable and not self.data.flags.owndata)
         if self.writes == "forward":
             self.data += 1
         return super().forward(x) * self.data[0]
@@ -417,15 +417,15 @@ class Holding(dense.Dropout):
 
 
 HELD: list[Holding] = []
-SHARED: list[bool] = []
+MAPPED: list[bool] = []
 
 
 @pytest.mark.parametrize("writes", ["", "forward", "backward"])
 def test_of_large_arrays_what_is_written_to_is_copied(writes: str) -> None:
     HELD.append(Holding(writes))
-    SHARED.clear()
+    MAPPED.clear()
     assert check(HELD[-1], np.ones((2, 3))).verdict == "pass"
-    assert SHARED[-1] and HELD[-1].data[0] == 1
+    assert MAPPED[-1] and HELD[-1].data[0] == 1
 
 
 def test_a_claim_that_is_given_comes_before_a_partner() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 LIBRARIES = ("numpy", "scipy", "torch", "torchvision", "jax", "jaxlib", "tensorflow", "keras", "mlx", "gradcli")
@@ -62,8 +62,11 @@ def definition_of(function: Any) -> Definition | None:
     Partials, bound methods, callable objects and decorated functions are those of the function inside.
     """
     for _ in range(_MOST_WRAPPERS):
-        if isinstance(function, functools.partial) or hasattr(function, "_gradcli"):  # the second is what watches one
-            function = getattr(function, "func", None) or function.__wrapped__
+        if isinstance(function, functools.partial):
+            function = function.func
+            continue
+        if isinstance(function, FunctionType) and hasattr(function, "_gradcli"):  # ours, which watches the user's
+            function = function.__wrapped__  # type: ignore[attr-defined]
             continue
         function = getattr(function, "__func__", function)
         code = getattr(function, "__code__", None)

@@ -205,7 +205,7 @@ class Layers:
                     self._look_at_class(x)
                 elif any(word in name for word in ("backward", "bwd", "bprop")):
                     self._look_at_pairs(name, module)
-                elif may_return_gradient(x) and _returns_both(x):
+                elif may_return_gradient(x) and _source_returns_both(x):
                     self._look_at_both(name, module)
 
     def look_at_script(self, tree: ast.Module, scope: dict[str, Any]) -> None:
@@ -410,7 +410,7 @@ def _is_pair(y: Any, held: Any, call: LayerCall | None) -> bool:
     return any(_shape(part) in shapes for part in parts)
 
 
-def _returns_both(function: FunctionType) -> bool:
+def _source_returns_both(function: FunctionType) -> bool:
     """Whether the source of a function shows that it returns its value and its gradient."""
     with contextlib.suppress(OSError, SyntaxError, TypeError):  # there is no source, or it is no whole statement
         node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]

@@ -37,9 +37,9 @@ from gradcli.report.run import WORST, CheckedCall, Program, RunReport, UsedGradi
 from gradcli.report.suite import CheckRow, row_of
 from gradcli.request.options import Options
 from gradcli.request.target_text import output_of
-from gradcli.targets.layers import InnerCall, together
+from gradcli.targets.layers import InnerCall, named_like, returned_names, together
 from gradcli.targets.points import WHOLE
-from gradcli.targets.python import message_of
+from gradcli.targets.python import PythonFunction, message_of
 from gradcli.targets.structure import put_together, taken_apart
 from gradcli.words import Exit, Kind, Severity, Verdict
 
@@ -463,12 +463,18 @@ class Judge:
     def _by_another(self, report: CheckReport, found: Located, settings: Settings) -> CheckReport:
         """Return the check by another argument of the first one's shape, if it passes: names did not tell them apart."""
         values = found.points[0].values
+        words = returned_names(inspect.unwrap(found.f.function)) if isinstance(found.f, PythonFunction) else []
+        if any(named_like(word, found.wrt) for word in words):
+            return report  # of dW it is W
         for name in found.wrt[1:]:
             if np.shape(values[name]) == np.shape(values[found.wrt[0]]):
                 other = dataclasses.replace(found, wrt=(name,), chosen=True)
                 again = check(replace(request_for(other, None, settings), layer=None))
                 if again.verdict == Verdict.PASS:
-                    return again
+                    said = finding(
+                        Kind.CLAIM, Severity.INFO, f"the gradient is that by {name}; no name says of which it is"
+                    )
+                    return _with(again, said)
         return report
 
     def _request(self, own: Framework, recorded: Recorded, kept: Kept, placed: Placed) -> Request:
@@ -505,12 +511,12 @@ def _as_it_was_called(function: Callable[..., Any], call: LayerCall) -> Callable
     """Return a function each call of which begins with the random states, and what else it reads, of a call in the program."""
 
     @functools.wraps(function)
-    def again(*args: Any, **named: Any) -> Any:
+    def call_again(*args: Any, **named: Any) -> Any:
         _set_random_states(call)
         call.state.rebind()
         return function(*args, **named)
 
-    return again
+    return call_again
 
 
 def _set_random_states(call: LayerCall) -> None:
@@ -674,7 +680,7 @@ def report_of(
     wrong = [k for k, gradient in enumerate(gradients) if gradient.verdict == "fail" and not clock.stopped]
     for a, b in itertools.permutations(wrong, 2):
         first, second = wanted[a][0], wanted[b][0]
-        row = clock.run(judge.row_together, first, second)
+        row = clock.run_check(judge.row_together, first, second)
         if clock.stopped:
             note = f"not checked together with other layers: {clock.stopped}"
             for k in wrong:
@@ -728,7 +734,7 @@ def _gradient(recorded: Recorded, reason: str, judge: Judge, folder: Path, clock
     notes = sorted({reason, *recorded.unclear} - {""})
     kept = recorded.kept()
     for call in kept:
-        checked = clock.run(_checked, recorded, call, judge, folder)
+        checked = clock.run_check(_checked, recorded, call, judge, folder)
         points += [] if checked is None else [checked]
         if clock.stopped:
             notes.append(f"{len(kept) - len(points)} of {len(kept)} kept calls were not checked: {clock.stopped}")
@@ -756,7 +762,7 @@ class _Clock:
         self._until = None if seconds is None else time.monotonic() + seconds
         self.stopped = ""
 
-    def run(self, check: Callable[..., _Result], *given: Any) -> _Result | None:
+    def run_check(self, check: Callable[..., _Result], *given: Any) -> _Result | None:
         """Return the result of a check; None if the time is up, or at an interrupt, and then no other check begins."""
         left = None if self._until is None else self._until - time.monotonic()
         try:

@@ -298,6 +298,12 @@ def with_more(W, V, x):
     return loss, dV, dW, h
 
 
+def mixed_up(W, V, x):
+    loss = ((W @ x) ** 2).sum() + 3 * ((V @ x) ** 2).sum()
+    dW = 6 * np.outer(V @ x, x)
+    return loss, dW
+
+
 def of_differences(x):
     dx = x - np.roll(x, 1)
     energy = (dx**2).sum()
@@ -417,6 +423,7 @@ def of_functions(m: ModuleType) -> None:
         m.of_a_batch(np.ones(3), X)
         m.stepping(np.ones(3), X)
         m.with_more(np.ones((4, 3)), np.ones((2, 4)), X[0])
+        m.mixed_up(np.ones((2, 3)), np.ones((2, 3)) / 5, X[0])
         m.of_differences(X[0])
     assert m.STATE["batch"] == 2
     minimize(m.cost_alone, np.zeros(3), args=(X,), jac=True)
@@ -456,7 +463,7 @@ USES = {  # what a program does, and the gradients that it used: the calls, and 
         of_functions,
         {
             **dict.fromkeys(("of_one", "by_the_last", "of_a_sample", "of_a_batch", "stepping", "with_more"), (2, "pass")),
-            "slope_loss": (2, "fail"), "cost_last": (2, "pass"), "cost_alone": (1, "pass"),
+            "slope_loss": (2, "fail"), "mixed_up": (2, "fail"), "cost_last": (2, "pass"), "cost_alone": (1, "pass"),
         },  # fmt: skip
     ),
     "a copy that would be the object itself": (lambda m: step(m.Stored(), X), {"Square.backward": (1, "inconclusive")}),
