@@ -50,6 +50,7 @@ _VELOCITY = re.compile(r"(v|m|vel|velocity|mom|momentum)_?(?P<name>\w+)")
 _OF_MANY: dict[str, Callable[[Any], Any]] = {
     "mean": np.mean, "sum": np.sum, "mean over rows of the sum": lambda y: np.sum(y) / shape(y)[0],
 }  # fmt: skip
+_FOUR_DIGITS = 1e-4  # relative: a claimed slope that is nearer is that of the loss
 _LARGE = 2**20  # bytes of an array of which evaluations copy what they write to alone
 _DEEPEST = 4  # objects within objects in which parameters are looked for
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -571,16 +572,14 @@ class _Passes:
             return
         totals = [""] if shape(y) == () else self._total_beside(given) or [*_OF_MANY]
         multiple = self.cotangents and self._is_multiple(given, w)
-        for self.total, self.hands_output in itertools.product(totals, (True, False)):
-            self.prediction = free[0]
-            if self._agrees(given):
-                break
-        else:
-            self.prediction, self.total = None if multiple else free[0], totals[0]
-            self.hands_output = shape(output_of(self.fresh.last, None)) == shape(given.get(free[0]))
-            if self.prediction is not None and self.cotangents and self._slope(given) is None:
-                self.prediction = None
-        if self.prediction is None:
+        self.prediction = free[0]
+        distances = {}
+        for reading in itertools.product(totals, (True, False)):
+            self.total, self.hands_output = reading
+            distances[reading] = self._distance(given)
+        self.total, self.hands_output = nearest = min(distances, key=lambda reading: distances[reading])
+        if distances[nearest] > (_FOUR_DIGITS if multiple else np.finfo(float).max):
+            self.prediction = None
             return
         of = f"the {self.total} of what {self.name} returns" if self.total in _OF_MANY else self.total or self.name
         says = f"{self.back_name} takes the prediction"
@@ -615,18 +614,19 @@ class _Passes:
             return None
         return None if found is None or shape(found) != shape(given[str(self.prediction)]) else np.asarray(found)
 
-    def _agrees(self, given: Mapping[str, Any]) -> bool:
-        """Whether the claimed slope along one direction is that of values on both sides, to four digits."""
+    def _distance(self, given: Mapping[str, Any]) -> float:
+        """Return how far the claimed slope along one direction is from that of values on both sides, relative to this."""
         found, x = self._slope(given), given[str(self.prediction)]
         if found is None:
-            return False
+            return np.inf
         d = x * np.random.default_rng(0).uniform(0.5, 1.0, np.shape(x))
         try:
             above, below = (self.run({**given, str(self.prediction): x + h * d}, {})[0] for h in (1e-6, -1e-6))
         except Exception:  # of the user's code
-            return False
+            return np.inf
         slope, claimed = (above - below) / 2e-6, np.sum(found * d)
-        return bool(abs(slope - claimed) <= 1e-4 * abs(slope) + 1e-8 * abs(above))
+        distance = float(abs(slope - claimed) / (abs(slope) + 1e-4 * abs(above)))
+        return distance if np.isfinite(distance) else np.inf
 
     def _ignores(self, layer: Layer, y: Any) -> None:
         """Note that the backward pass ignores what comes in; of a loss whose cotangent is 1 by default that is no mistake."""
