@@ -5,9 +5,12 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from gradcli.process.apart import VERSION, asks_for_version, needs_child, status_of
-from gradcli.process.threads import set_threads
+from gradcli.process.apart import VERSION, asks_for_version, status_of
+
+if TYPE_CHECKING:
+    from gradcli.cli.command_line import CommandLine
 
 
 def main() -> None:
@@ -16,8 +19,7 @@ def main() -> None:
         sys.exit(run_program(sys.argv[1:]))
     leave_current_folder()
     gc.set_threshold(50_000)  # loading modules creates many objects but no garbage
-    set_threads(sys.argv[1:])
-    status = status_of(lambda: run(sys.argv[1:]))
+    status = status_of(lambda: run_command(sys.argv[1:]))
     with contextlib.suppress(Exception):
         sys.stderr.flush()
     os._exit(status)  # exit handlers of the user's code must not change the status
@@ -35,13 +37,13 @@ def leave_current_folder() -> None:
 
 def run_program(argv: Sequence[str]) -> int:
     """Run `gradcli run`: the program that it names runs in this process, whose settings stay as they are."""
-    from gradcli.cli.main import run_once, stop_workers
+    from gradcli.cli.main import run, stop_workers
     from gradcli.cli.world import World
     from gradcli.process.threads import compile_from_source
 
     compile_from_source()
     world = World()
-    status = status_of(lambda: run_once(argv, world))
+    status = status_of(lambda: run(argv, world))
     if world.afterwards is None:
         return status
     try:
@@ -50,29 +52,28 @@ def run_program(argv: Sequence[str]) -> int:
         stop_workers()
 
 
-def run(argv: Sequence[str]) -> int:
-    """Run the program on its arguments and return the exit status; arguments that may name Python code run in a child."""
+def run_command(argv: Sequence[str]) -> int:
+    """Run a command and return its exit status; one that may run Python code of the user's is carried out in a child."""
     if asks_for_version(argv) and sys.stdout is not None:
         with contextlib.suppress(OSError):  # the command line meets this error again and reports it
             sys.stdout.write(VERSION)
             sys.stdout.flush()
             return 0
-    wrong = None
-    if needs_child(argv):
-        from gradcli.errors import GradcliError
-        from gradcli.targets.missing import refuse_missing
+    from gradcli.cli.main import run
 
-        try:
-            refuse_missing(argv)
-        except GradcliError as error:
-            wrong = error  # which needs no child
-        else:
-            from gradcli.process.supervisor import Supervisor
+    return run(argv, other=_in_child)
 
-            return Supervisor(argv, "gradcli.cli.child").run()
-    from gradcli.cli.main import run_once
 
-    return run_once(argv, wrong=wrong)
+def _in_child(line: "CommandLine") -> int | None:
+    """Carry out a command in a child where it needs one, and return its status; else set this process up for it."""
+    if line.needs_child:
+        from gradcli.process.supervisor import Supervisor
+
+        return Supervisor(line.as_json(), line.error_form.as_json, "gradcli.cli.child").run()
+    from gradcli.process.threads import set_threads
+
+    set_threads(line.options.threads)
+    return None
 
 
 if __name__ == "__main__":

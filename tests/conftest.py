@@ -173,7 +173,7 @@ def _be_the_program(
     try:
         signal.alarm(HANG)
         if not new_workers:
-            executors.Process = lambda argv, module, forks: Process(argv, module=module)  # type: ignore[assignment, misc]
+            executors.Process = lambda first, module, forks: Process(first, module=module)  # type: ignore[assignment, misc]
             workers.Worker = CopiedWorker  # type: ignore[misc]
         faulthandler.disable()
         for number, fd in enumerate(fds):

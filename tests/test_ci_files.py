@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gradcli.cli.given import _declared
-from gradcli.cli.program import command
+from gradcli.cli.command_line import declared
+from gradcli.cli.program import COMMANDS
+from gradcli.request.options import rows_of
 from tests.rows import for_rows
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -82,8 +83,7 @@ def test_what_is_used_is_pinned(step: dict[str, Any]) -> None:
 def test_a_command_is_one_that_the_program_has(words: list[str]) -> None:
     name, *rest = words
     known = set(LATER.get(name, ()))
-    if name in command().commands:
-        known |= set(_declared(command().commands[name]))
+    known |= set(declared(rows_of(name))) if name in COMMANDS else set()
     assert known, f"there is no command {name}"
     assert {word.partition("=")[0] for word in rest if word.startswith("--")} <= known
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from gradcli.cli.output import Output, emit, output, page, print_error, written
 from gradcli.cli.points import keep_point, keepable, write_patches
-from gradcli.cli.target_requests import only, several, target_requests
+from gradcli.cli.target_requests import only, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
 from gradcli.request.option_values import seed_words
 from gradcli.request.options import Options
-from gradcli.request.target_text import is_folder, is_python
+from gradcli.request.target_text import is_folder, is_python, several
 from gradcli.targets.target_request import TargetRequest
 from gradcli.words import Exit, Kind, Verdict, worst
 

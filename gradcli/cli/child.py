@@ -5,6 +5,7 @@ import os
 import sys
 from typing import NoReturn
 
+from gradcli.cli.command_line import CommandLine
 from gradcli.cli.link import Documents, Lines, Link
 from gradcli.cli.world import World
 from gradcli.process.apart import status_of
@@ -15,24 +16,25 @@ _exit = os._exit
 
 
 def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
-    """Run the program in this child process, send the exit status to the supervisor, and end.
+    """Run a command in this child process, send the exit status to the supervisor, and end.
 
     `up`, `down` and `stack` are the file descriptors of the pipes and of the file for stacks.
     """
     up, down, stack = inherited((up, down, stack))
     die_with(parent)
     adopt_orphans()
-    set_threads(sys.argv[1:])
     compile_from_source()
     link = Link(up, down)
+    line = CommandLine.from_json(link.line)
+    set_threads(line.options.threads)
     leave_stacks_in(stack)
     out = Documents(link, sys.stdout)
     os.dup2(2, 1)  # only what comes over the pipe goes to standard output
 
     def work() -> int:
-        from gradcli.cli.main import run_once
+        from gradcli.cli.main import run_line
 
-        return run_once(sys.argv[1:], World(stdin=Lines(), stdout=out, link=link))  # type: ignore[arg-type]
+        return run_line(line, World(stdin=Lines(), stdout=out, link=link))  # type: ignore[arg-type]
 
     status = status_of(work)
     with contextlib.suppress(Exception):

@@ -10,19 +10,20 @@ from typing import IO, Any
 
 from gradcli.process.earlier import Earlier, pickled
 from gradcli.process.process import LENGTH, framed, write_all
-from gradcli.request.option_values import RandomSeed
 from gradcli.words import OUTLINE
 
 _exit = os._exit
 
 
 class Link:
-    """The connection of a child process to its supervisor; `earlier` is the state that earlier children left."""
+    """The connection of a child process to its supervisor; `line` is the command, as JSON, and `earlier` the state
+    that earlier children left."""
 
     def __init__(self, up: int, down: int) -> None:
         self._up, self._down, self._pid = up, down, os.getpid()
         self._lock = threading.Lock()
-        self.earlier = Earlier(*_message(down))
+        self.line, *earlier = _message(down)
+        self.earlier = Earlier(*earlier)
 
     def begin(self, target: str, seconds: float | None) -> None:
         """Tell the supervisor that the work on the target begins, and how many seconds it may take.
@@ -45,13 +46,6 @@ class Link:
         from gradcli.report.encode import Opaque
 
         self._send("point", number, pickled(found, Opaque))
-
-    def seed(self, drawn: RandomSeed) -> RandomSeed:
-        """Return the seed that an earlier child drew, or send this one, so that a later child reports it."""
-        if self.earlier.seed is not None:
-            return RandomSeed(self.earlier.seed)
-        self._send("seed", int(drawn))
-        return drawn
 
     def end(self) -> None:
         """Tell the supervisor that the work on the target is over, so that no time limit holds for writing the report."""

@@ -1,15 +1,18 @@
-"""The command line: run a command from its arguments, and turn every outcome into an exit status."""
+"""The command line: read a command and carry it out, and turn every outcome into an exit status."""
 
 import contextlib
-import itertools
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from gradcli.cli.world import Alone, World
-from gradcli.errors import BadOption, GradcliError, OutOfTime, TooLarge
+from gradcli.cli.command_line import CommandLine, ErrorForm, arranged, error_form_of, read
+from gradcli.cli.world import World
+from gradcli.errors import BadOption, FunctionFailed, GradcliError, OutOfTime, ProcessEnded, TooLarge
 from gradcli.process.apart import VERSION, asks_for_version
+from gradcli.request.option_values import seed_words
+from gradcli.request.options import CLAIM_KINDS, rows_of
+from gradcli.request.target_text import several
 from gradcli.targets.missing import refuse_missing
 from gradcli.words import Exit
 
@@ -17,12 +20,36 @@ _COMPLETE = "_GRADCLI_COMPLETE"
 _WITH_SYMPY = ("check", "compare-modes")
 
 
-def run_once(argv: Sequence[str], world: World | None = None, wrong: GradcliError | None = None) -> int:
-    """Run one command, end the processes that it started, and return its exit status; `wrong` as in `run`."""
-    try:
-        return run(argv, world, wrong)
-    finally:
-        stop_workers()
+def run(
+    argv: Sequence[str], world: World | None = None, other: Callable[[CommandLine], int | None] | None = None
+) -> int:
+    """Run one command, end the processes that it started, and return its exit status.
+
+    Every failure is reported on the right stream. `other` is asked first, and may carry out the command in another process
+    and return its status.
+    """
+    world = world or World()
+    if asks_for_version(argv):
+        world.stdout.write(VERSION)
+        return Exit.CONFIRMED
+    form = error_form_of(argv)
+
+    def work() -> int:
+        nonlocal form
+        line = _read(argv, world)
+        if isinstance(line, int):
+            return line
+        form = line.error_form
+        _refuse_missing(line)
+        status = None if other is None else other(line)
+        return _carried_out(line, world) if status is None else status
+
+    return _reported(work, lambda: form, world)
+
+
+def run_line(line: CommandLine, world: World) -> int:
+    """Carry out a command that was read, end the processes that it started, and return its exit status."""
+    return _reported(lambda: _carried_out(line, world), lambda: line.error_form, world)
 
 
 def stop_workers() -> None:
@@ -32,42 +59,73 @@ def stop_workers() -> None:
         workers.WORKERS.stop()
 
 
-def run(argv: Sequence[str], world: World | None = None, wrong: GradcliError | None = None) -> int:
-    """Run one command and return its exit status; every failure is reported on the right stream.
+def _read(argv: Sequence[str], world: World) -> CommandLine | int:
+    from gradcli.cli.program import COMMANDS, parser
 
-    `wrong` is an error that the command is known to end with: it is reported, and nothing is run.
-    """
-    world = world or World()
-    if asks_for_version(argv):
-        world.stdout.write(VERSION)
-        return Exit.CONFIRMED
+    if _COMPLETE in world.environ:  # the shell requests completions
+        parser().main(prog_name="gradcli")
+    words = arranged(list(argv), COMMANDS)
+    return read(parser(words[0]), "gradcli", words, world)
+
+
+def _refuse_missing(line: CommandLine) -> None:
+    """Raise an error for what the command names and is not there. Raises BadTarget, BadPoint, TooLarge."""
+    words, options = line.words, line.options
+    has_point = any(row.name == "at" for row in rows_of(line.command))
+    if has_point and isinstance(words, list) and words and not several(words):
+        claims = (getattr(options, kind) for kind in (*CLAIM_KINDS, "reference"))
+        refuse_missing(words[0], (*options.at, *words[1:]), [text for text in claims if text is not None])
+
+
+def _carried_out(line: CommandLine, world: World) -> int:
+    from gradcli.cli.program import COMMANDS
+
+    if not world.link.earlier.stopped:  # else an error is reported first, without sympy
+        _load_sympy_early(line)
+    command, options = COMMANDS[line.command], line.options
     try:
-        if wrong is not None:
-            raise wrong
-        if isinstance(world.link, Alone):  # else the supervisor has looked
-            refuse_missing(argv)
-        if not world.link.earlier.stopped:  # else an error is reported first, without sympy
-            _load_sympy_early(argv)
-        return _finished(_dispatch(argv, world), world)
+        with warnings.catch_warnings(), contextlib.redirect_stdout(world.stdout):
+            warnings.simplefilter("ignore", RuntimeWarning)  # numpy's; empty and non-finite values become findings
+            words = [] if command.argument is None else [line.words]
+            status = int(command.body(world, *words, options) or 0)
+    except (FunctionFailed, ProcessEnded, OutOfTime) as error:
+        if options.seed_is_random:
+            again = f"{' '.join(seed_words(options.seed))} draws the same values"
+            error.do = again if error.do is None else f"{error.do}; {again}"
+        raise
+    world.stdout.flush()
+    return status
+
+
+def _load_sympy_early(line: CommandLine) -> None:
+    """Start the process of the symbolic mode before other modules are imported, because it takes longest to start."""
+    if line.command in _WITH_SYMPY and line.words and line.options.modes is None:
+        from gradcli.process.workers import WORKERS
+
+        WORKERS.start()
+
+
+def _reported(work: Callable[[], int], form: Callable[[], ErrorForm], world: World) -> int:
+    """Return the exit status of `work`; its failure is reported, in the form that `form` returns then."""
+    try:
+        return work()
     except GradcliError as error:
-        return _report_error(error, argv, world)
+        return _report_error(error, form(), world)
     except KeyboardInterrupt:
         world.stderr.write("interrupted\n")
         return Exit.INTERRUPTED
     except BrokenPipeError:
         return _closed(world)
     except MemoryError:
-        return _report_error(
-            TooLarge("there is not enough memory for this", do="use smaller arrays or fewer modes"), argv, world
-        )
-    except OSError as error:
-        return _report_error(
-            BadOption(f"a stream or file cannot be used: {error.strerror or error}", do="check where output goes"),
-            argv,
-            world,
-        )
+        full = TooLarge("there is not enough memory for this", do="use smaller arrays or fewer modes")
+        return _report_error(full, form(), world)
+    except OSError as problem:
+        what = f"a stream or file cannot be used: {problem.strerror or problem}"
+        return _report_error(BadOption(what, do="check where output goes"), form(), world)
     except Exception as error:
-        return _internal(error, argv, world)
+        return _internal(error, form(), world)
+    finally:
+        stop_workers()
 
 
 def _closed(world: World) -> int:
@@ -79,86 +137,26 @@ def _closed(world: World) -> int:
     return Exit.CONFIRMED
 
 
-def _load_sympy_early(argv: Sequence[str]) -> None:
-    """Start the process of the symbolic mode before other modules are imported, because it takes longest to start."""
-    help_asked = any(word in ("-h", "--help") for word in argv)
-    if (
-        argv
-        and argv[0] in _WITH_SYMPY
-        and len(argv) > 1
-        and not help_asked
-        and not any(w.startswith("--modes") for w in argv)
-    ):
-        from gradcli.process.workers import WORKERS
-
-        WORKERS.start()
-
-
-def _dispatch(argv: Sequence[str], world: World) -> int:
-    from gradcli.cli.given import arranged
-    from gradcli.cli.program import command
-
-    app = command()
-    if _COMPLETE in world.environ:  # the shell requests completions
-        app.main(prog_name="gradcli")
-    with (
-        warnings.catch_warnings(),
-        contextlib.redirect_stdout(world.stdout),
-        app.make_context("gradcli", arranged(list(argv), app), obj=world) as context,
-    ):
-        warnings.simplefilter("ignore", RuntimeWarning)  # numpy's; empty and non-finite values become findings
-        return int(app.invoke(context) or 0)
-
-
-def _finished(status: int, world: World) -> int:
-    world.stdout.flush()
-    return status
-
-
-def _wants_json(argv: Sequence[str]) -> bool:
-    if list(argv[:1]) == ["run"]:
-        return False  # standard output is the program's
-    return (
-        "--json" in argv
-        or any(a == "--format" and b in ("json", "ndjson") for a, b in itertools.pairwise(argv))
-        or any(word in ("--format=json", "--format=ndjson") for word in argv)
-    )
-
-
-def _color(argv: Sequence[str]) -> bool | None:
-    return True if "--color" in argv else False if "--no-color" in argv else None
-
-
-def _report_error(error: GradcliError, argv: Sequence[str], world: World) -> int:
+def _report_error(error: GradcliError, form: ErrorForm, world: World) -> int:
     """Print an error, as a document under --json, else as text on standard error, and return the exit status."""
     from gradcli.cli.output import print_error
 
-    if "--traceback" in argv:
+    if form.traceback:
         import traceback
 
         traceback.print_exception(error, file=world.stderr)
-    print_error(error, _wants_json(argv), world, color=_color(argv))
+    print_error(error, form.as_json, world, color=form.color)
     with contextlib.suppress(OSError):  # standard output may be the stream that failed
         world.stdout.flush()
     return Exit.INCONCLUSIVE if isinstance(error, OutOfTime) else Exit.UNUSABLE
 
 
-def _internal(error: Exception, argv: Sequence[str], world: World) -> int:
-    """Report an internal error and return its status; errors of the argument parser become BadOption."""
-    if type(error).__name__ == "Exit":  # raised by the parser to end after --help
-        return int(getattr(error, "exit_code", 0))
-    if hasattr(error, "format_message") and not isinstance(error, GradcliError):
-        path = getattr(getattr(error, "ctx", None), "command_path", "gradcli")
-        return _report_error(BadOption(error.format_message().rstrip("."), do=f"{path} --help"), argv, world)
-    if "--traceback" in argv:
-        import traceback
-
-        traceback.print_exception(error, file=world.stderr)
-    from gradcli.cli.output import print_error
-
+def _internal(error: Exception, form: ErrorForm, world: World) -> int:
+    """Report an internal error and return its status."""
     what = f"internal error: {type(error).__name__}: {str(error)[:300]}"
     report = GradcliError(what, do="please report it, with the command: https://github.com/gradcli/gradcli/issues")
     report.kind = "internal"
-    print_error(report, _wants_json(argv), world, color=_color(argv))
-    world.stdout.flush()
+    if form.traceback:
+        report.__cause__ = error
+    _report_error(report, form, world)
     return Exit.INTERNAL

@@ -13,10 +13,9 @@ from typing import Any
 
 from gradcli.checks.build import CheckOptions, replay_of, request, settings_of
 from gradcli.checks.implementation import environment
-from gradcli.cli import given
-from gradcli.cli.given import arranged_for
+from gradcli.cli.command_line import TARGETS, arranged_for, command, read
 from gradcli.cli.help import Command
-from gradcli.cli.target_requests import only, several, target_requests
+from gradcli.cli.target_requests import only, target_requests
 from gradcli.cli.world import World
 from gradcli.derivation.right_answer import right_answer
 from gradcli.errors import BadOption, BadTarget, GradcliError, nearest
@@ -33,7 +32,7 @@ from gradcli.report.forms.error_text import error_as_text
 from gradcli.report.suite import CheckRow, Names, SuiteReport, counts_of, row_of, status_of
 from gradcli.request.option_values import Option
 from gradcli.request.options import CLAIM_KINDS, Options, claim_of, rows_of, with_claim
-from gradcli.request.target_text import ASSIGNMENT
+from gradcli.request.target_text import ASSIGNMENT, several
 from gradcli.targets.loading import NOTEBOOK
 from gradcli.targets.missing import PATH_OF_AN_ENTRY, without_quotes
 from gradcli.targets.target_request import TargetRequest
@@ -47,6 +46,11 @@ _CALLED = re.compile(rf"({_NAME.pattern})(?:\(\))?")
 _VALUE = re.compile(
     rf"(?:(?<=^)|(?<=[,;\n]))(?P<name>\s*{PATH_OF_AN_ENTRY}\s*=\s*)(?P<value>{_NAME.pattern})(?=\s*(?:[,;\n]|$))"
 )
+_ABOUT = """Verify the gradient of a function of the notebook, of an expression, or of a file's function, or one you claim.
+
+Functions and values are named as in the notebook: the target, the claim (--grad), --at w, and NAME=VALUE with a variable
+as the value. %%gradcheck runs its cell and checks every gradient that the cell defines, by names such as f and f_grad.
+"""
 EXAMPLES = """Examples:
 
     %gradcheck "sin(x*y) + exp(-x**2)" x=0.5 y=1.2
@@ -91,45 +95,29 @@ def _asked(line: str) -> tuple[list[str], Options] | None:
         raise BadOption(
             f"the line cannot be read: {error}", do='quote as in a shell: %gradcheck "sin(x*y)" x=0.5 y=1.2'
         ) from None
-    command = _command()
-    arguments = arranged_for("check", words, command, "%gradcheck")
-    try:
-        with command.make_context("%gradcheck", arguments, obj=World(io.StringIO())) as context:
-            found, options = command.invoke(context)
-            return found, options
-    except GradcliError:
-        raise
-    except Exception as error:
-        if type(error).__name__ == "Exit":  # raised by the parser to end after --help
-            return None
-        if hasattr(error, "format_message"):
-            raise BadOption(error.format_message().rstrip("."), do="%gradcheck --help") from None
-        raise
+    arguments = arranged_for("check", words, _rows(), "%gradcheck")
+    found = read(_parser(), "%gradcheck", arguments, World(io.StringIO()))
+    return None if isinstance(found, int) else (list(found.words or ()), found.options)
+
+
+def _rows() -> list[Option]:
+    """Return the options of `check` that a notebook can have: those that say what is checked, and how."""
+    return [row for row in rows_of("check") if _is_known(row)]
 
 
 @cache
-def _command() -> Any:
-    """Return `gradcli check` with the options that a notebook can have: those that say what is checked, and how."""
+def _parser() -> Any:
+    """Return `gradcli check` with the options that a notebook can have."""
     from typer import Typer
     from typer.main import get_command
 
-    rows = [row for row in rows_of("check") if _is_known(row)]
     app = Typer(add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
-    app.command("check", epilog=EXAMPLES, cls=Command)(given.command("check", _read, given.TARGETS, None, rows))
+    app.command("check", epilog=EXAMPLES, cls=Command)(command("check", _ABOUT, TARGETS, None, _rows()))
     return get_command(app)
 
 
 def _is_known(row: Option) -> bool:
     return row.name in _OF_THE_TEXT or (row.write is not None and row.name not in _NEED_A_PROCESS)
-
-
-def _read(world: World, words: list[str] | None, options: Options) -> tuple[list[str], Options]:
-    """Verify the gradient of a function of the notebook, of an expression, or of a file's function, or one you claim.
-
-    Functions and values are named as in the notebook: the target, the claim (--grad), --at w, and NAME=VALUE with a variable
-    as the value. %%gradcheck runs its cell and checks every gradient that the cell defines, by names such as f and f_grad.
-    """
-    return words or [], options
 
 
 def _target(words: Sequence[str], options: Options) -> TargetRequest:

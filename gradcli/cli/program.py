@@ -1,7 +1,8 @@
 """The command line program, made from its commands."""
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 from typer.main import get_command
@@ -12,7 +13,6 @@ from gradcli.cli import (
     derive,
     explain,
     find,
-    given,
     grad,
     init,
     merge,
@@ -23,6 +23,7 @@ from gradcli.cli import (
     sweep,
     trace,
 )
+from gradcli.cli.command_line import FILES, TARGET, TARGETS, command
 from gradcli.cli.help import Command
 
 ABOUT = """The referee for gradients: computes a gradient in several independent ways, says whether they agree and how far
@@ -40,23 +41,32 @@ Exit status: 0 confirmed, 1 a gradient is wrong, 2 the request could not be carr
 """
 
 
-COMMANDS: dict[str, tuple[Any, Any, str | None, str]] = {  # the function, its argument, its examples, a summary
-    "check": (check.check, given.TARGETS, check.EXAMPLES, "Verify a gradient, or one you claim (--grad)."),
-    "compare-modes": (
-        compare_modes.compare_modes, given.TARGET, compare_modes.EXAMPLES, "Set all modes side by side: digits and cost.",
+class Body(NamedTuple):
+    """One command: the function that carries it out, its argument, if it has one, its examples, and a summary."""
+
+    body: Callable[..., Any]
+    argument: Any
+    examples: str | None
+    summary: str
+
+
+COMMANDS: dict[str, Body] = {
+    "check": Body(check.check, TARGETS, check.EXAMPLES, "Verify a gradient, or one you claim (--grad)."),
+    "compare-modes": Body(
+        compare_modes.compare_modes, TARGET, compare_modes.EXAMPLES, "Set all modes side by side: digits and cost.",
     ),
-    "sweep": (sweep.sweep, given.TARGET, sweep.EXAMPLES, "Show error against step size; choose a step."),
-    "derive": (derive.derive, given.TARGET, derive.EXAMPLES, "Derive a closed form, with steps and code."),
-    "grad": (grad.grad, given.TARGET, grad.EXAMPLES, "Print the gradient alone, to pipe."),
-    "trace": (trace.trace, given.TARGET, trace.EXAMPLES, "Walk through backpropagation, line by line."),
-    "merge": (merge.merge, given.FILES, merge.EXAMPLES, "Put the documents of shards together."),
-    "find": (find.find, find.PATHS, find.EXAMPLES, "List the hand-written gradients, and the checks that cover them."),
-    "init": (init.init, None, init.EXAMPLES, "Write a suite of checks for what find finds."),
-    "run": (run.run, run.WORDS, run.EXAMPLES, "Run a program, and check the gradients that it uses."),
-    "modes": (modes.modes, None, None, "List the modes and devices available here."),
-    "ops": (ops.ops, ops.NAME, ops.EXAMPLES, "List the functions and their derivatives."),
-    "explain": (explain.explain, explain.KIND, explain.EXAMPLES, "Say what a finding or diagnosis means."),
-    "schema": (schema.schema, None, schema.EXAMPLES, "Print the JSON Schema of a document."),
+    "sweep": Body(sweep.sweep, TARGET, sweep.EXAMPLES, "Show error against step size; choose a step."),
+    "derive": Body(derive.derive, TARGET, derive.EXAMPLES, "Derive a closed form, with steps and code."),
+    "grad": Body(grad.grad, TARGET, grad.EXAMPLES, "Print the gradient alone, to pipe."),
+    "trace": Body(trace.trace, TARGET, trace.EXAMPLES, "Walk through backpropagation, line by line."),
+    "merge": Body(merge.merge, FILES, merge.EXAMPLES, "Put the documents of shards together."),
+    "find": Body(find.find, find.PATHS, find.EXAMPLES, "List the hand-written gradients, and the checks that cover them."),
+    "init": Body(init.init, None, init.EXAMPLES, "Write a suite of checks for what find finds."),
+    "run": Body(run.run, run.WORDS, run.EXAMPLES, "Run a program, and check the gradients that it uses."),
+    "modes": Body(modes.modes, None, None, "List the modes and devices available here."),
+    "ops": Body(ops.ops, ops.NAME, ops.EXAMPLES, "List the functions and their derivatives."),
+    "explain": Body(explain.explain, explain.KIND, explain.EXAMPLES, "Say what a finding or diagnosis means."),
+    "schema": Body(schema.schema, schema.NAME, schema.EXAMPLES, "Print the JSON Schema of a document."),
 }  # fmt: skip
 
 
@@ -64,16 +74,17 @@ _OPTIONAL = ("check", "explain", "find", "ops")  # whose argument can be left ou
 
 
 @cache
-def command() -> Any:
-    """Return the command line program with all commands."""
+def parser(name: str = "") -> Any:
+    """Return the parser of the command line, with one command alone if `name` is one, else with all."""
     app = typer.Typer(
         name="gradcli", help=ABOUT, add_completion=True, rich_markup_mode=None, no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
-    for name, (body, argument, examples, short) in COMMANDS.items():
-        default = {} if name not in _OPTIONAL else {"default": None}
-        made = body if name == "schema" else given.command(name, body, argument, **default)
-        app.command(name, epilog=examples, short_help=short, cls=Command)(made)
+    for each in [name] if name in COMMANDS else COMMANDS:
+        body, argument, examples, summary = COMMANDS[each]
+        default = {"default": None} if each in _OPTIONAL else {}
+        made = command(each, body.__doc__, argument, **default)
+        app.command(each, epilog=examples, short_help=summary, cls=Command)(made)
     app.callback()(_version)
     return get_command(app)
 

@@ -7,6 +7,7 @@ import typer
 
 from gradcli.cli.world import World
 from gradcli.errors import BadOption
+from gradcli.request.options import Options
 
 EXAMPLES = """Examples:
 
@@ -29,18 +30,15 @@ TYPES = {
 }
 
 
-def schema(
-    context: typer.Context,
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help=f"One of {', '.join(TYPES)}, config.", show_default=False)
-    ],
-) -> int:
+NAME = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(TYPES)}, config.", show_default=False)]
+
+
+def schema(world: World, name: str, options: Options) -> int:
     """Print the JSON Schema of a document, generated from the report's type."""
     import importlib
 
     from gradcli.report.decode import schema_of
 
-    world: World = context.obj
     if name == "config":
         from gradcli.project.suite.config import schema as of_config
 

@@ -132,11 +132,6 @@ def only(found: Iterator[TargetRequest]) -> TargetRequest:
     return targets[0]
 
 
-def several(words: Sequence[str]) -> bool:
-    """Whether the words of the command line name more than one target, or standard input."""
-    return words[:1] == ["-"] or sum(k == 0 or not ASSIGNMENT.fullmatch(w) for k, w in enumerate(words)) > 1
-
-
 def _object(
     text: str, number: int, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None
 ) -> TargetRequest:

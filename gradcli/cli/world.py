@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from gradcli.cli.link import Link
     from gradcli.process.earlier import Earlier
-    from gradcli.request.option_values import RandomSeed
 
 _QUIET_SECONDS = 30.0
 _SOON_SECONDS = 1.0
@@ -51,10 +50,6 @@ class Alone:
 
     def point(self, number: int, found: Any) -> None:
         """Take a finished point of a report; nothing is done with it."""
-
-    def seed(self, drawn: "RandomSeed") -> "RandomSeed":
-        """Return a seed that was drawn; no other process will ask for it."""
-        return drawn
 
     def end(self) -> None:
         """Note that the work on the target is over; nothing is done."""

@@ -14,7 +14,6 @@ class Earlier(NamedTuple):
     status: int | None = None  # its exit status, negative for a signal; None if its time was up
     stack: str = ""  # the stack at its end, most recent call first, as faulthandler writes it
     points: tuple[tuple[int, bytes], ...] = ()  # the finished points of the target, pickled, by number
-    seed: int | None = None  # the seed that it drew
 
 
 _EVERYWHERE = ("gradcli", "numpy", "builtins", "copyreg", "enum")  # packages whose types every child process can load

@@ -99,13 +99,14 @@ def leave_stacks_in(file: int) -> None:
 
 
 class Process:
-    """A child that runs `started` of a module; after its end, `status` is its exit status, negative for a signal."""
+    """A child that runs `started` of a module, and gets the message `first`.
+
+    After its end, `status` is its exit status, negative for a signal.
+    """
 
     wake: tuple[int, int] | None = None  # a pipe that each signal writes to, shared by all children
 
-    def __init__(
-        self, argv: Sequence[str], first: tuple[Any, ...] | None = None, *, module: str, forks: bool = FORKS
-    ) -> None:
+    def __init__(self, first: tuple[Any, ...], *, module: str, forks: bool = FORKS) -> None:
         self.status: int | None = None
         self._buffer = b""
         self._up, up = os.pipe()
@@ -119,12 +120,11 @@ class Process:
         if forks:
             self.pid = self._forked(module, ends)
         else:
-            self._popen = _started_anew(module, argv, ends)
+            self._popen = _started_anew(module, ends)
             self.pid = self._popen.pid
         os.close(up)
         os.close(down)
-        if first is not None:
-            self.send(first)
+        self.send(first)
 
     def _forked(self, module: str, ends: tuple[int, int, int]) -> int:
         parent, usual = os.getpid(), {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
@@ -264,7 +264,7 @@ def _child(module: str, ends: tuple[int, int, int], parent: int) -> NoReturn:
     os._exit(status_of(work))
 
 
-def _started_anew(module: str, argv: Sequence[str], ends: tuple[int, int, int]) -> Any:
+def _started_anew(module: str, ends: tuple[int, int, int]) -> Any:
     """Start a new Python with the same flags and path, which inherits the pipes."""
     import subprocess
 
@@ -277,7 +277,7 @@ def _started_anew(module: str, argv: Sequence[str], ends: tuple[int, int, int]) 
             numbers[k] = msvcrt.get_osfhandle(fd)  # type: ignore[attr-defined]
     code = _CHILD.format(path=sys.path, module=module, ends=tuple(numbers), parent=os.getpid())
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    return subprocess.Popen([sys.executable, *flags, "-c", code, *argv], close_fds=False)
+    return subprocess.Popen([sys.executable, *flags, "-c", code], close_fds=False)
 
 
 def at_terminal() -> bool:

@@ -9,7 +9,6 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from gradcli.process.apart import INTERRUPTED
@@ -18,14 +17,16 @@ from gradcli.process.process import Process, at_terminal, name_of, write_all
 from gradcli.process.relay import relayed_errors, wait_for_relay
 
 _UNUSABLE = 2
-_DATA = {"json", "ndjson", "--json", "--format=json", "--format=ndjson"}
 
 
 class Supervisor:
-    """One run of the program in child processes, one after the other; `module` has what they run, `started`."""
+    """One run of a command in child processes, one after the other; `module` has what they run, `started`.
 
-    def __init__(self, argv: Sequence[str], module: str) -> None:
-        self._argv, self._module = argv, module
+    `line` is the command as text for them; with `as_json`, an error that is reported here is a document.
+    """
+
+    def __init__(self, line: str, as_json: bool, module: str) -> None:
+        self._line, self._as_json, self._module = line, as_json, module
         self._earlier = Earlier()
         self._at_work = False  # a child has begun its target
         self._deadline: float | None = None
@@ -44,7 +45,7 @@ class Supervisor:
         while True:
             self._late, self._deadline, self._heard = False, None, False
             with relayed_errors(os.environ.get("GITHUB_ACTIONS") == "true") as relay:
-                process = Process(self._argv, tuple(self._earlier), module=self._module)
+                process = Process((self._line, *self._earlier), module=self._module)
             status = self._followed(process)
             stack = process.close()
             wait_for_relay(relay)
@@ -97,8 +98,6 @@ class Supervisor:
             process.answer(0)
         elif kind == "point":
             self._earlier = self._earlier._replace(points=(*self._earlier.points, (rest[0], rest[1])))
-        elif kind == "seed":
-            self._earlier = self._earlier._replace(seed=rest[0])
         elif kind == "end":
             self._deadline = None
 
@@ -134,7 +133,7 @@ class Supervisor:
         """Report that no child lives long enough to report anything, and return the exit status."""
         says = f"the process that does the work ended with {name_of(status)} before it could say anything"
         hint = "run gradcli modes: where that fails too, Python or a library is broken, or memory is short"
-        if _DATA & set(self._argv):
+        if self._as_json:
             import json
 
             error = {"kind": "ended the process", "message": says, "where": None, "hint": hint}

@@ -3,6 +3,7 @@
 import os
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 TARGET = re.compile(
@@ -28,6 +29,11 @@ def is_folder(text: str) -> bool:
 def names_python(text: str) -> bool:
     """Whether a target, a claim or a point may name Python code: it has a file or a module with a name after a colon."""
     return is_python(text) or ".py" in text
+
+
+def several(words: Sequence[str]) -> bool:
+    """Whether the words of the command line name more than one target, or standard input."""
+    return words[:1] == ["-"] or sum(k == 0 or not ASSIGNMENT.fullmatch(w) for k, w in enumerate(words)) > 1
 
 
 def folded(name: str) -> str:

@@ -11,26 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gradcli.errors import BadPoint, BadTarget, GradcliError, Place, TooLarge
-from gradcli.request.target_text import ASSIGNMENT, TARGET, is_folder, is_python
-
-_COMMANDS = ("check", "compare-modes", "sweep", "derive", "grad", "trace")
-_POINT = ("--at", "-a")
-_SHORT = ("-a",)  # its value is a word of its own
-_CLAIM = ("--grad", "--jac", "--hess", "--jvp", "--vjp", "--hvp")
-_OTHERS = ("--wrt", "--seed", "--shapes", "--pick", "--modes", "--device")  # that take a value too
-_FLAGS = (
-    "--value-and-grad", "--require-claim", "--json", "--quiet", "-q", "--verbose", "-v", "--color", "--no-color", "--traceback",
-    "--allow-inconclusive", "--mutate",
-)  # fmt: skip
-
-
-class Words(NamedTuple):
-    """The words of a command with one target: the target, the strings of its point, and its claims."""
-
-    target: str
-    points: tuple[str, ...] = ()
-    claims: tuple[str, ...] = ()
-
+from gradcli.request.target_text import TARGET, is_folder, is_python
 
 # Python targets that are not there, found by looking and by reading, before anything is imported or run.
 
@@ -211,49 +192,22 @@ def _functions(tree: Any) -> list[str] | None:
     return list(dict.fromkeys(found))
 
 
-def refuse_missing(argv: Sequence[str]) -> None:
+def refuse_missing(target: str, points: Iterable[str] = (), claims: Iterable[str] = ()) -> None:
     """Raise an error for what a command names and is not there: a Python file, a module, a name, or a file of data.
+
+    `points` are the texts of the target's point, `claims` those of claimed derivatives.
 
     Raises  BadTarget, BadPoint, TooLarge.
     """
-    words = words_of(argv)
-    if words is None or is_folder(words.target):
+    if is_folder(target):
         return
     with contextlib.suppress(OSError):  # of a path that no file can have
-        source = refuse_target(words.target) if is_python(words.target) else None
-        for text in words.points:
-            _refuse_point(text, words.target, source)
-        for text in words.claims:
+        source = refuse_target(target) if is_python(target) else None
+        for text in points:
+            _refuse_point(text, target, source)
+        for text in claims:
             if is_python(text):
                 refuse_target(text)
-
-
-def words_of(argv: Sequence[str]) -> Words | None:
-    """Return the words of a command; None if it has not one target, or options that are not known here."""
-    if not argv or argv[0] not in _COMMANDS:
-        return None
-    target, points, claims = "", list[str](), list[str]()
-    words = list(argv[:0:-1])
-    while words:
-        word = words.pop()
-        option, equals, value = word.partition("=")
-        if word in _FLAGS:
-            continue
-        if option in (*_POINT, *_CLAIM, *_OTHERS):
-            if (equals and option in _SHORT) or not (equals or words):
-                return None
-            given = value if equals else words.pop()
-            points += [given] if option in _POINT else []
-            claims += [given] if option in _CLAIM else []
-        elif word.startswith("-"):
-            return None
-        elif not target:
-            target = word
-        elif ASSIGNMENT.fullmatch(word) and word.partition("=")[2].strip():
-            points.append(word)
-        else:
-            return None
-    return Words(target, tuple(points), tuple(claims)) if target else None
 
 
 # Which files the strings of a point name, `x=@x.npy` or `@point.npz`, and whether they are there; nothing is read.

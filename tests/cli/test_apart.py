@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from gradcli.process.apart import needs_child
 from gradcli.process.process import Process
+from tests.cli.reading import line_of
 from tests.conftest import HANG, ends, started
 from tests.rows import for_rows
 from tests.targets.test_loading import written
@@ -458,7 +458,6 @@ def test_a_child_does_not_outlive_the_program(tmp_path: Path, number: int) -> No
 NAMES = [
     (("check", "x**2", "x=1"),                         False),
     (("check", "sum(tanh(W@x)**2)", "--shapes", "W: 3 4; x: 4"), False),
-    (("--version",),                                   False),
     (("check", "-"),                                   False),
     (("check", "-", "--allow-python"),                 True),
     (("check", "losses.py:f"),                         True),
@@ -478,7 +477,7 @@ NAMES = [
 
 @for_rows(("argv", "expected"), NAMES)
 def test_a_child_is_started_where_python_code_may_run(argv: tuple, expected: bool) -> None:
-    assert needs_child(argv) is expected
+    assert line_of(*argv).needs_child is expected
 
 
 def test_the_supervisor_imports_only_the_standard_library() -> None:
@@ -495,7 +494,6 @@ def test_the_supervisor_imports_only_the_standard_library() -> None:
         "gradcli.process.process",
         "gradcli.process.relay",
         "gradcli.process.supervisor",
-        "gradcli.process.threads",
     }
     assert {name for name in loaded if not name.startswith("_")} <= {"gradcli", "sitecustomize", "usercustomize"}
 
@@ -521,7 +519,7 @@ def test_python_started_anew_does_the_same(
 def test_a_child_that_cannot_begin_is_said_plainly(
     process: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gradcli.cli.main.run", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr("gradcli.cli.main.run_line", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     argv = ("check", target(tmp_path, GOOD), X)
     text, data = process(*argv), process(*argv, "--json")
     assert (text.exit_status, text.stdout) == (2, "") and "ended with SIGKILL before" in text.stderr

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gradcli.cli.find import declared_checks, suite_paths
-from gradcli.process.apart import needs_child
 from gradcli.project.suite.config import find_suite
+from tests.cli.reading import line_of
 from tests.project.discovery.reading import written
 from tests.rows import for_rows
 
@@ -139,7 +139,7 @@ def test_names_in_files_cannot_act(gradcli: Program, tmp_path: Path) -> None:
 
 @for_rows("argv", [("find", "src/x.py"), ("find", "a:b"), ("init",), ("find", "src/x.py", "--fail-under", "3")])
 def test_reading_starts_no_child_for_users_code(argv: tuple[str, ...]) -> None:
-    assert not needs_child(argv)
+    assert not line_of(*argv).needs_child
 
 
 @pytest.mark.slow

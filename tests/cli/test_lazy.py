@@ -35,7 +35,7 @@ def loaded(body: str, path: Path | None = None, status: int = 0) -> set[str]:
 CASES = {
     "the package":    ("import gradcli; status = 0",                                               HEAVY | FRAMEWORKS),
     "its names":      ("import gradcli; dir(gradcli); gradcli.__version__; status = 0",            HEAVY | FRAMEWORKS),
-    "--version":      (RUN.format(argv=["--version"]),                                             HEAVY | FRAMEWORKS),
+    "--version":      ("from gradcli.__main__ import run_command; status = run_command(['--version'])", HEAVY | FRAMEWORKS),
     "--help":         (RUN.format(argv=["--help"]),                                                HEAVY - {"rich", "typer"} | FRAMEWORKS),
     "check --help":   (RUN.format(argv=["check", "--help"]),                                       HEAVY - {"rich", "typer"} | FRAMEWORKS),
     "check":          (RUN.format(argv=["check", "sin(x*y)", "x=1", "y=2"]),                       {"sympy", "scipy"} | FRAMEWORKS),

@@ -157,7 +157,7 @@ def test_the_document_is_as_without(process: Callable[..., Any], tmp_path: Path)
 # fmt: off
 ERRORS = [
     ("def f(x):\n    raise ValueError('odd rates')\n",   "ValueError: odd rates", 3),
-    ("raise OSError('no disk')\n",                       "OSError: no disk",      2),
+    ("raise OSError('no disk')\ndef f(x): ...\n",                       "OSError: no disk",      2),
     ("import sys\ndef f(x):\n    sys.exit(0)\n",         "sys.exit(0)",           4),
     ("def f(x):\n    return f(x)\n",                     "RecursionError",        3),
     ("def f(x)\n",                                       "not valid Python",      2),

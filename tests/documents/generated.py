@@ -10,7 +10,7 @@ from typing import Any
 
 import typer.core
 
-from gradcli.cli.program import command
+from gradcli.cli.program import parser
 from gradcli.cli.schema import TYPES
 from gradcli.project.suite.config import schema as configuration_schema
 from gradcli.report.decode import schema_of
@@ -21,7 +21,7 @@ from tests.documents.blocks import pages, read
 _CODE = re.compile(
     r"`[^`]+`"  # code already
     r'|"[^"]*[*_<|=:@][^"]*"'  # a value in quotes
-    rf"|\bgradcli (?:{'|'.join(command().commands)})\b(?: [\w.]+\.py:\w+)?(?: --[a-z-]+(?: [a-z]\b)?)?"  # a command
+    rf"|\bgradcli (?:{'|'.join(parser().commands)})\b(?: [\w.]+\.py:\w+)?(?: --[a-z-]+(?: [a-z]\b)?)?"  # a command
     r"|(?<![\w-])--[a-z][\w-]*(?: (?:[A-Z]+\b|\d[\w.-]*\w|\d|(?<=--allow )[a-z-]+))?"  # an option, with its value
     r"|(?<![\w@/])[\w./]+\.(?:py|toml|npz|npy|json|csv)(?::\w+)?\b"  # a file
     r"|[\w()\[\]./+-]*\*[\w()\[\]*./+-]*[\w)\]]"  # a formula
@@ -38,7 +38,7 @@ _LEADS = {  # the pages that people look for first, in the order of llms.txt
 
 def commands() -> str:
     """Return the commands with their options, made from the program itself."""
-    return "\n".join(_command(name, found) for name, found in command().commands.items())
+    return "\n".join(_command(name, found) for name, found in parser().commands.items())
 
 
 def _command(name: str, found: Any) -> str:

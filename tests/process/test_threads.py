@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gradcli.process import threads
+from tests.cli.reading import line_of
 from tests.rows import for_rows
 from tests.targets.test_loading import written
 
@@ -22,19 +23,6 @@ def f(x): return np.sum(x**2)
 """
 COMMANDS = ("check", "compare-modes", "sweep", "trace", "grad", "derive")
 
-# fmt: off
-WORDS = [
-    ((),                              1),
-    (("--threads", "3"),              3),
-    (("--threads=4",),                4),
-    (("--threads", "3", "--threads", "2"), 2),
-    (("--threads", "many"),           1),
-    (("--threads", "0"),              1),
-    (("--threads",),                  1),
-    (("--", "--threads", "3"),        1),
-]
-# fmt: on
-
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,12 +31,19 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_SET", [])
 
 
-@pytest.mark.parametrize(("words", "number"), WORDS)
-def test_the_variables_are_set(words: tuple, number: int) -> None:
+def test_the_variables_are_set() -> None:
     assert threads.threads() is None
-    threads.set_threads(("check", "x**2", *words))
-    assert threads.threads() == number
-    assert {os.environ[name] for name in threads._VARIABLES} == {str(number)}
+    threads.set_threads(3)
+    assert threads.threads() == 3
+    assert {os.environ[name] for name in threads._VARIABLES} == {"3"}
+
+
+@for_rows(
+    ("words", "number"),
+    [((), 1), (("--threads", "3"), 3), (("--threads=4",), 4), (("--threads", "3", "--threads", "2"), 2)],
+)
+def test_the_number_is_that_of_the_option_or_one(words: tuple, number: int) -> None:
+    assert line_of("check", "x**2", *words).options.threads == number
 
 
 @pytest.mark.slow

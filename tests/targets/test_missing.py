@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gradcli.errors import GradcliError
-from gradcli.targets.missing import refuse_missing
+from tests.cli.reading import refuse_missing_of
 from tests.rows import for_rows
 
 F = "def f(x):\n    return x**2\n"
@@ -30,7 +30,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def refused(*words: str) -> GradcliError | None:
     try:
-        refuse_missing(words)
+        refuse_missing_of(*words)
     except GradcliError as error:
         return error
     return None
@@ -74,15 +74,16 @@ def test_the_command_says_the_same_in_the_same_words(
 ) -> None:
     assert refused(*MISSING[what], *form) is not None
     early = gradcli(*MISSING[what], *form)
-    monkeypatch.setattr("gradcli.cli.main.refuse_missing", lambda argv: None)
-    assert early == gradcli(*MISSING[what], *form)
+    with monkeypatch.context() as patched:
+        patched.setattr("gradcli.cli.main.refuse_missing", lambda *texts: None)
+        assert early == gradcli(*MISSING[what], *form)
     assert early.exit_status == 2
 
 
 LOOKED_AT = """
 import sys, gradcli.__main__
-status = gradcli.__main__.run({argv!r})
-loaded = {{"numpy", "sympy", "scipy", "typer", "rich", "gradcli.process.supervisor", "plain"}} & set(sys.modules)
+status = gradcli.__main__.run_command({argv!r})
+loaded = {{"numpy", "sympy", "scipy", "rich", "gradcli.process.supervisor", "plain"}} & set(sys.modules)
 print(status, sorted(loaded), file=sys.stderr)
 """
 

@@ -46,8 +46,7 @@ class Pool:
     """So many workers, each a process that is started anew and runs one check at a time."""
 
     def __init__(self, count: int, threads: int = 1) -> None:
-        self._argv = ["--threads", str(threads)]
-        self._slots = [_Slot(self._argv) for _ in range(count)]
+        self._slots = [_Slot(threads) for _ in range(count)]
 
     def wait_until_ready(self) -> None:
         """Wait until every worker has loaded what all checks need."""
@@ -91,13 +90,13 @@ class Pool:
 class _Slot:
     """One worker, which is replaced when it ends."""
 
-    def __init__(self, argv: list[str]) -> None:
-        self._argv = argv
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
         self._ended_at_start = 0
         self._start()
 
     def _start(self) -> None:
-        self.process = Process(self._argv, module="gradcli.project.suite.worker", forks=False)
+        self.process = Process((self._threads,), module="gradcli.project.suite.worker", forks=False)
         self.job: Job | None = None
         self.number = 0
         self._ready = False

@@ -17,7 +17,8 @@ _exit = os._exit
 def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
     """Answer the jobs that come through the pipe `down`, until it is closed; answers go through the pipe `up`.
 
-    `stack` is the file for the stack at the end of the process. What the user's code prints goes to standard error.
+    The first message is the number of threads of numerical libraries. `stack` is the file for the stack at the end of the
+    process. What the user's code prints goes to standard error.
     """
     up, down, stack = inherited((up, down, stack))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides
@@ -25,7 +26,7 @@ def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
         os.setpgid(0, 0)  # so that the processes that a check starts can be ended after this one
     die_with(parent)
     adopt_orphans()
-    set_threads(sys.argv[1:])
+    set_threads(int(_message(down) or 1))
     compile_from_source()
     leave_stacks_in(stack)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -77,7 +78,7 @@ def _answer(up: int, down: int) -> int:
 
 
 def _message(down: int) -> str | None:
-    """Return the next job, or None if the pipe was closed."""
+    """Return the next message, which has one part, or None if the pipe was closed."""
     import marshal
 
     head = _exactly(down, LENGTH)

@@ -1,0 +1,302 @@
+"""Read the words of a command, once, in the process that starts; nothing heavy is imported for it.
+
+The rows of the table of options become the options of typer's commands, and what typer reads becomes a `CommandLine`.
+"""
+
+import contextlib
+import difflib
+import inspect
+import itertools
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, NamedTuple, Self
+
+import typer
+
+from gradcli.cli.world import World
+from gradcli.errors import BadOption, GradcliError
+from gradcli.request.option_values import Option, RandomSeed
+from gradcli.request.options import Options, rows_of
+
+TARGETS = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[TARGET]... [NAME=VALUE]...",
+        help="Expressions or file.py:name, then values; - reads lines from standard input; none: the project's checks.",
+        show_default=False,
+    ),
+]
+TARGET = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TARGET [NAME=VALUE]...", help="An expression or file.py:name, then values.", show_default=False
+    ),
+]
+FILES = Annotated[
+    list[str],
+    typer.Argument(metavar="FILE...", help="JSON documents of gradcli check --shard K/N.", show_default=False),
+]
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+_DATA = ("json", "ndjson")  # formats of standard output in which an error is a document, too
+_NEED_A_PROCESS = (
+    "allow_python",
+    "timeout",
+    "time_limit",
+    "recorded",
+)  # options whose command needs a process of its own
+_READ_ONLY = ("find", "init")  # commands that read Python files and run none of them
+
+
+class ErrorForm(NamedTuple):
+    """How an error is printed: as a document, in colour (None: where the stream has it), with Python's traceback."""
+
+    as_json: bool
+    color: bool | None
+    traceback: bool
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """A command as it was typed: all that a process needs to carry it out, and data that can be written as JSON.
+
+    `words` are its arguments, or the one that it may have; `given` are the options that were given, by name, as the parser
+    reads them; `drawn` is the seed, where it was drawn for this run.
+    """
+
+    command: str
+    words: list[str] | str | None
+    given: Mapping[str, Any]
+    drawn: int | None = None
+
+    @cached_property
+    def options(self) -> Options:
+        """The values of all options. Raises BadOption."""
+        values = {row.name: row.value(self.given[row.name]) for row in rows_of(self.command) if row.name in self.given}
+        if self.drawn is not None:
+            values["seed"] = RandomSeed(self.drawn)
+        return Options(**values, given=frozenset(self.given))
+
+    @property
+    def error_form(self) -> ErrorForm:
+        """How an error of this command is printed."""
+        as_json = bool(self.given.get("json")) or self.given.get("format") in _DATA
+        return ErrorForm(as_json, self.given.get("color"), bool(self.given.get("traceback")))
+
+    @property
+    def needs_child(self) -> bool:
+        """Whether the command may run Python code of the user's, or has an option that needs a process of its own."""
+        if self.command in _READ_ONLY:
+            return False
+        if any(self.given.get(name) is not None for name in _NEED_A_PROCESS):
+            return True
+        return any(".py" in text or _names_a_member(text) for text in self._texts())
+
+    def _texts(self) -> Iterator[str]:
+        for x in (self.words, *self.given.values()):
+            yield from (x,) if isinstance(x, str) else x if isinstance(x, list) else ()
+
+    def as_json(self) -> str:
+        """Return the command as JSON, for a process of its own."""
+        return json.dumps([self.command, self.words, self.given, self.drawn])
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the command that was written as JSON."""
+        return cls(*json.loads(text))
+
+
+def _names_a_member(word: str) -> bool:
+    """Whether an argument contains a name, one or two colons, and a name, as in `package.module:name`."""
+    parts = [part for part in word.split(":") if part]
+    return any(
+        (before[-1].isalnum() or before[-1] == "_") and after[0].isidentifier()
+        for before, after in itertools.pairwise(parts)
+    )
+
+
+def error_form_of(argv: Sequence[str]) -> ErrorForm:
+    """Return how the error in a command is printed that cannot be read."""
+    as_json = "--json" in argv or any(f"--format={form}" in argv for form in _DATA)
+    as_json |= any(a == "--format" and b in _DATA for a, b in itertools.pairwise(argv))
+    if [*argv[:1]] == ["run"]:
+        as_json = False  # standard output is the program's
+    return ErrorForm(
+        as_json, True if "--color" in argv else False if "--no-color" in argv else None, "--traceback" in argv
+    )
+
+
+def read(parser: Any, called: str, words: Sequence[str], world: World) -> CommandLine | int:
+    """Return the command that a parser of typer's reads in words; the exit status where it has printed help.
+
+    `called` is how messages call the program. Raises BadOption.
+    """
+    try:
+        with contextlib.redirect_stdout(world.stdout), parser.make_context(called, list(words)) as context:
+            found: CommandLine | int = parser.invoke(context)
+            return found
+    except typer.Exit as end:
+        return end.exit_code
+    except GradcliError:
+        raise
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        path = getattr(getattr(error, "ctx", None), "command_path", called)
+        raise BadOption(error.format_message().rstrip("."), do=f"{path} --help") from None
+
+
+def command(
+    name: str, about: str | None, argument: Any = None, default: Any = inspect.Parameter.empty,
+    rows: Sequence[Option] | None = None,
+) -> Any:  # fmt: skip
+    """Return a command for typer that returns what it reads as a `CommandLine`; `about` is the text of its help.
+
+    It has the options of `rows`, or all that the table has for the command.
+    """
+    rows = rows_of(name) if rows is None else rows
+
+    def run(context: typer.Context, **read: Any) -> CommandLine:
+        words = read.pop("words", None)
+        sources = {name: context.get_parameter_source(name) for name in read}
+        given = {name: read[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+        line = CommandLine(name, words, given)
+        seed = line.options.seed
+        return CommandLine(name, words, given, int(seed)) if isinstance(seed, RandomSeed) else line
+
+    parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
+    if argument is not None:
+        parameters.append(inspect.Parameter("words", _KEYWORD, annotation=argument, default=default))
+    parameters += map(_parameter, rows)
+    run.__doc__ = about
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    shown, kind = _on_the_line(option)
+    about = typer.Option(
+        *option.flags, metavar=option.metavar or None, help=option.help, rich_help_panel=option.group,
+        min=option.low, max=option.high, show_default=shown is not None and option.kind is not bool,
+        hidden=option.hidden,
+    )  # fmt: skip
+    return inspect.Parameter(option.name, _KEYWORD, default=shown, annotation=Annotated[kind, about])
+
+
+def _on_the_line(option: Option) -> tuple[Any, Any]:
+    """Return the default of an option on the command line, and the type of its value there."""
+    if option.repeated:
+        return None, list[str] | None
+    if option.default is None or option.default in ((), frozenset()):
+        return None, option.kind | None
+    return (str(option.default) if option.kind is str else option.default), option.kind
+
+
+# Rearrange the command line for the parser: targets may begin with `-`, and options may stand anywhere.
+
+_JOINED = re.compile(r"(-[kn])(\w+)")  # in one word
+_X_HAS_A_VALUE = re.compile(r"[^\W\d]\w*\s*=(?!=)")
+_STEPS = ("--eps", "--step", "--rel-step", "--epsilon", "--delta", "--stepsize", "--step-size")
+_OF_PROGRAMS = ("run",)  # commands whose options end where the command of a program begins
+_TO_FILES = {
+    "--json": "standard output is the program's: write --out report.json",
+    "--format": "standard output is the program's: write --out report.json, .md, .csv or .txt",
+}
+_STEP = "write --h for a fixed step; without it gradcli chooses steps itself"
+
+
+def arranged(argv: list[str], commands: Collection[str]) -> list[str]:
+    """Return the arguments in order: one of the commands, its options, `--`, and all other words in their original order.
+
+    A word that begins with one `-` and is no declared option is an argument, such as `-x**2`. Short options cannot be
+    combined into one word.
+
+    Raises  BadOption for an unknown command or option, with the nearest known name, and for a missing value.
+    """
+    if not argv:
+        return ["--help"]
+    name, rest = argv[0], argv[1:]
+    if name in ("-h", "--help"):
+        return ["--help"]
+    if name in ("--install-completion", "--show-completion"):
+        return argv
+    if name == "help":
+        return arranged([*rest[:1], "--help"], commands)
+    if name not in commands:
+        raise BadOption(
+            f"there is no command '{name}'", do=_near(name, list(commands), 0.5) or f"commands: {', '.join(commands)}"
+        )
+    return [name, *arranged_for(name, rest, rows_of(name), f"gradcli {name}")]
+
+
+def arranged_for(name: str, words: list[str], rows: Sequence[Option], called: str) -> list[str]:
+    """Return the arguments of one command in order: its options, `--`, and all other words.
+
+    `called` is how messages call the command. Raises  BadOption as `arranged` does.
+    """
+    options, arguments = _sorted(name, words, rows, called)
+    if name == "check":
+        _refuse_joined(words, options, arguments)
+    return [*options, "--", *arguments]
+
+
+def _refuse_joined(words: list[str], options: list[str], arguments: list[str]) -> None:
+    """Refuse `-n2` and `-kfoo`, and `-x` that may be meant as the expression. Raises BadOption."""
+    for word in words[: words.index("--") if "--" in words else None]:
+        match = _JOINED.fullmatch(word)
+        if match is not None:
+            says = f"write {match[1]} {match[2]}; for the expression {word} write: gradcli check -- {word}"
+            raise BadOption(f"'{word}' is an option and its value in one word", do=says)
+    if "-x" in options and arguments and all(_X_HAS_A_VALUE.match(word) for word in arguments):
+        raise BadOption(
+            "-x stops at the first failure, and x has a value", do="for the expression -x write: gradcli check -- -x"
+        )
+
+
+def _sorted(name: str, words: list[str], rows: Sequence[Option], called: str) -> tuple[list[str], list[str]]:
+    takes_value = declared(rows)
+    options: list[str] = []
+    arguments: list[str] = []
+    k = 0
+    while k < len(words):
+        word = words[k]
+        option, equals, _ = word.partition("=")
+        k += 1
+        if word == "--":
+            arguments += words[k:]
+            break
+        if option in takes_value and (not equals or option.startswith("--")):
+            options.append(word)
+            if takes_value[option] and not equals:
+                if k == len(words):
+                    raise BadOption(f"{option} needs a value", do=f"{called} --help")
+                options.append(words[k])
+                k += 1
+        elif word.startswith("--"):
+            do = _STEP if option in _STEPS and "--h" in takes_value else _near(option, list(takes_value), 0.7)
+            do = _TO_FILES.get(option, do) if name in _OF_PROGRAMS else do
+            shown = called.removeprefix("gradcli ")
+            raise BadOption(f"there is no option '{option}' for {shown}", do=do or f"{called} --help")
+        elif name in _OF_PROGRAMS:
+            arguments += words[k - 1 :]  # all that follows is the program's
+            break
+        else:
+            arguments.append(word)
+    return options, arguments
+
+
+def declared(rows: Sequence[Option]) -> dict[str, bool]:
+    """Return the flags of options, and whether each takes a value."""
+    found = {"--help": False, "-h": False}
+    return found | {flag: row.kind is not bool for row in rows for word in row.flags for flag in word.split("/")}
+
+
+def _near(word: str, known: list[str], alike: float) -> str | None:
+    """Return a hint with the known word most similar to this one; `alike` is the least similarity by difflib, 0 to 1."""
+    near = difflib.get_close_matches(word, known, 1, alike) or [k for k in known if k.startswith(word)][:1]
+    if near:
+        return f"did you mean '{near[0]}'?"
+    return None
