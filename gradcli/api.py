@@ -2,6 +2,8 @@
 
 import functools
 import inspect
+import operator
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,21 +11,23 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic import dual, program
-from gradcli.checks.build import Settings, request_for, settings_of
+from gradcli.checks.build import CheckOptions, Settings, request_for, settings_of
 from gradcli.checks.causes import with_causes, within_time
 from gradcli.checks.check import verify
 from gradcli.checks.claims import Claiming
 from gradcli.checks.implementation import implementation_of
 from gradcli.checks.probe import Located, LocateOptions, expression_at, function_at, locate
+from gradcli.checks.request import Request
 from gradcli.compiling.compiling import Compiled, compiled_function
-from gradcli.errors import BadShape
+from gradcli.derivation.right_answer import right_answer
+from gradcli.errors import BadShape, GradcliError
 from gradcli.modes.first_call import FirstCall
 from gradcli.modes.jacobians import by_rows
-from gradcli.repair.full_check import at_hard_points, budget_for
-from gradcli.report.check import CheckReport
+from gradcli.repair.full_check import at_hard_points, budget_for, with_cause_and_repair
+from gradcli.report.check import CheckReport, with_hints
 from gradcli.report.derive import DeriveReport
 from gradcli.report.forms import reports_show_themselves
-from gradcli.request.options import claim_of, from_keywords, keywords
+from gradcli.request.options import Options, claim_of, from_keywords, in_python, keywords
 from gradcli.request.target_text import is_python
 from gradcli.rules.kinds import Partial
 from gradcli.study.later_walk import with_later_walk
@@ -33,12 +37,15 @@ from gradcli.targets.expression import Expression
 from gradcli.targets.loading import load
 from gradcli.targets.points import WHOLE
 from gradcli.targets.structure import taken_apart
+from gradcli.targets.target_request import TargetRequest
 from gradcli.tracing.domain import REAL
 from gradcli.tracing.primitive import Primitive, Value
 from gradcli.tracing.shapes import shape, size
 from gradcli.tracing.tracer import Tracer, exact
 
 reports_show_themselves()
+
+_MOST_AS_TEXT = 1000  # entries of a point that is handed to another process as text
 
 __all__ = [
     "check", "checkpoint", "compile", "derive", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive", "value_and_grad", "vjp",
@@ -62,7 +69,15 @@ def check(f: Function | str, at: Any = None, *more: Any, **options: Any) -> Chec
     """
     if callable(at) or more:
         raise TypeError("check(f, {'x': x0}, grad=my_grad): the point is the second argument, the claim is grad=")
-    settings = settings_of(from_keywords(options))
+    try:
+        return with_hints(_checked(f, at, settings_of(from_keywords(options))), in_python)
+    except GradcliError as error:
+        error.what, error.do = in_python(error.what, values=False), error.do and in_python(error.do)
+        error.args = (error.what,)
+        raise
+
+
+def _checked(f: Function | str, at: Any, settings: Settings) -> CheckReport:
     claim = claim_of(settings.options)
     reference = settings.options.reference
     found = found_at(f if reference is None else reference, at, settings, settings.options.wrt)
@@ -71,9 +86,46 @@ def check(f: Function | str, at: Any = None, *more: Any, **options: Any) -> Chec
         by, found = implementation_of(f, found, located_with(settings, settings.options.wrt))
     request = request_for(found, None if claim is None else Claiming(*claim), settings, by=by)
     verified = at_hard_points(verify(request), request, settings.options)
-    budget = budget_for(verified, settings.options)
-    report = within_time(with_causes(verified, budget), budget)
+    ask = _as_text(f, at, claim, request, settings.options)
+    if ask is None:
+        budget = budget_for(verified, settings.options)
+        report = within_time(with_causes(verified, budget), budget)
+    else:
+        report = with_cause_and_repair(verified, request, ask, CheckOptions(settings), right_answer)
     return with_later_walk(request, report)
+
+
+def _as_text(
+    f: Function | str, at: Any, claim: tuple[str, Any] | None, request: Request, options: Options
+) -> TargetRequest | None:
+    """Return what is checked as text, of which the search for a repair makes it anew; None where it has none."""
+    target, claimed = _name_of(f), None if claim is None else _name_of(claim[1])
+    if target is None or (claim is not None and claimed is None):
+        return None
+    texts = [] if at is None else [at] if isinstance(at, str) else at
+    asked = TargetRequest(target, (), None if claim is None or claimed is None else (claim[0], claimed), options.wrt)
+    if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
+        return replace(asked, at=tuple(texts))
+    (*_, point) = request.points
+    values = {name: x.tolist() if isinstance(x, np.ndarray) else x for name, x in point.values.items()}
+    if len(request.points) > 1 or not all(isinstance(x, float | list) for x in values.values()):
+        return None
+    return replace(asked, values=values) if sum(map(size, point.values.values())) <= _MOST_AS_TEXT else None
+
+
+def _name_of(f: Any) -> str | None:
+    """Return a function as a target, its file and its name; None where a file's module does not have it by this name."""
+    if isinstance(f, str):
+        return f
+    module, name = sys.modules.get(getattr(f, "__module__", None) or ""), getattr(f, "__qualname__", "<locals>")
+    file = getattr(module, "__file__", None) or ""
+    if not file.endswith(".py") or "<" in name:
+        return None
+    try:
+        same = operator.attrgetter(name)(module) is f
+    except AttributeError:
+        return None
+    return f"{file}:{name}" if same else None
 
 
 check.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

@@ -159,10 +159,18 @@ def _replay(item: pytest.Item, report: CheckReport) -> str:
     return shlex.join(report.command or ("pytest", item.nodeid))
 
 
+def _summary_of(report: CheckReport) -> str:
+    """Return what pytest's last lines say of a check: the likely mistake, and the line to be changed."""
+    from gradcli.report.check import cause_of, line_of
+
+    line = line_of(report)
+    return f"{report.verdict.upper()}  {cause_of(report)}" + (f"  {line}" if line else "")
+
+
 def _section(item: pytest.Item, report: CheckReport) -> str:
     """Return what the report of a failing test says of a check: the verdict, the likely mistake, and the command."""
     lines = [f"{report.verdict.upper()}  {report.target.text}: {report.sentence()}"]
-    mistakes = [point.diagnosis.message for point in report.points if point.diagnosis is not None]
+    mistakes = [p.diagnosis.message for p in report.points if p.diagnosis is not None and p.diagnosis.kind != "unknown"]
     return "\n".join([*lines, *(f"likely mistake: {said}" for said in mistakes[:1]), f"again: {_replay(item, report)}"])
 
 
@@ -234,7 +242,8 @@ def _check_marks(item: pytest.Item, marks: list[pytest.Mark]) -> None:
         except NotConfirmed as error:
             found: Any = error.report
             _keep_report(item, found)
-            (unclear if found.verdict == "inconclusive" else failed).append((str(error), _section(item, found)))
+            text = f"{_summary_of(found)}\n\n{error}"  # pytest's last lines have the first line of a text
+            (unclear if found.verdict == "inconclusive" else failed).append((text, _section(item, found)))
         except (GradcliError, TypeError) as error:
             _keep(item, "errors", None, shlex.join(("pytest", item.nodeid)))
             failed.append((_error_text(error), _error_text(error)))
@@ -309,7 +318,8 @@ class SuiteCheck(pytest.Item):
         if row.counted == "inconclusive":
             _skip_or_xfail(self.config, said)
         if row.counted != "passed":
-            mistakes = [point["diagnosis"]["message"] for point in row.document.get("points", ()) if point["diagnosis"]]
+            found = [point["diagnosis"] for point in row.document.get("points", ()) if point["diagnosis"]]
+            mistakes = [each["message"] for each in found if each["kind"] != "unknown"]
             lines = [said, *(f"likely mistake: {mistake}" for mistake in mistakes[:1]), f"again: {again}"]
             raise _with_section(NotPassed(row), "\n".join(lines))
 
@@ -319,7 +329,9 @@ class SuiteCheck(pytest.Item):
         from gradcli.report.forms import Page
         from gradcli.report.forms.text import blocks_as_text
 
-        return blocks_as_text(excinfo.value.row.blocks(), Page())
+        row = excinfo.value.row
+        head = "" if row.report is None else f"{_summary_of(row.report)}\n\n"
+        return head + blocks_as_text(row.blocks(), Page())
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, 0, f"gradcli: {self.name}"
@@ -393,8 +405,13 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     error = None if call.excinfo is None else call.excinfo.value
     if report.failed and error is not None:
-        found = getattr(error, "report", None) if type(error).__name__ == "NotConfirmed" else None
+        found: Any = getattr(error, "report", None) if type(error).__name__ == "NotConfirmed" else None
         section = getattr(error, "gradcli_section", None) if found is None else _section(item, found)
+        crash = getattr(report.longrepr, "reprcrash", None)
+        if found is not None and crash is not None:
+            crash.message = _summary_of(found)
+        if found is not None and not any(name == PROPERTY for name, _ in item.user_properties):
+            _keep_report(item, found)  # of `assert_gradient` alone
         report.sections += [] if section is None else [("gradcli", section)]
     return report
 

@@ -1,8 +1,10 @@
 """`gradcli.testing`: what an assertion returns, and what it says when a gradient is not confirmed."""
 
 import doctest
+import importlib
 import pickle
 import traceback
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 import gradcli.testing
 from gradcli import NotConfirmed
-from gradcli.errors import BadExpression
+from gradcli.errors import BadExpression, BadPoint
 from gradcli.testing import assert_gradient
 from tests.rows import for_rows
 
@@ -121,3 +123,40 @@ def test_its_frames_are_hidden() -> None:
 def test_the_examples_hold() -> None:
     failed, tried = doctest.testmod(gradcli.testing)
     assert (failed, tried > 0) == (0, True)
+
+
+REPAIRED = """
+import numpy as np
+
+
+def cube(x):
+    return np.sum(x**3)
+
+
+def cube_grad(x):
+    return 2 * x**2
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.repairs
+def test_the_repair_is_shown_for_texts_and_for_functions_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "repaired.py").write_text(REPAIRED)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("repaired")
+    for f, at, claim in (
+        ("repaired.py:cube", "x=[1, 2]", "cube_grad"),
+        (module.cube, {"x": np.array([1.0, 2.0])}, module.cube_grad),
+    ):
+        with pytest.raises(NotConfirmed) as caught:
+            assert_gradient(f, at, grad=claim)
+        assert "+ return 3 * x**2" in str(caught.value)
+
+
+def test_hints_are_in_python() -> None:
+    with pytest.raises(BadPoint) as caught:
+        assert_gradient("x*y", "x=1, y=2", grad="x=y", wrt="z")
+    assert "--" not in f"{caught.value.what} {caught.value.do}"

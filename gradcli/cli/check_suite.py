@@ -22,6 +22,7 @@ from gradcli.project.suite import selection
 from gradcli.project.suite.config import (
     KEYS,
     Check,
+    Names,
     Suite,
     check_with,
     digest_of,
@@ -32,8 +33,8 @@ from gradcli.project.suite.config import (
 from gradcli.project.suite.executors import elsewhere, local
 from gradcli.project.suite.job import Executors, Job, in_order, job_of, run_jobs
 from gradcli.project.suite.selection import changed_checks, read_last_run, write_last_run
-from gradcli.report.common import ABSENT
-from gradcli.report.suite import CheckRow, Names, Shard, SuiteReport, counts_of, status_of
+from gradcli.report.common import ABSENT, ErrorDetail
+from gradcli.report.suite import CheckRow, Shard, SuiteReport, counts_of, status_of
 from gradcli.request.option_values import seed_words
 from gradcli.request.options import Options, replayed, rows_of
 from gradcli.request.target_text import is_folder, is_python
@@ -167,9 +168,11 @@ def _targets(words: Sequence[str], options: Options, world: World) -> Suite:
 class SuitePage:
     """Shows checks as they end, and all of them at the end, as the options say."""
 
-    def __init__(self, to: Output, world: World) -> None:
+    def __init__(self, to: Output, world: World, longest: int = 40) -> None:
+        """`longest` is the width of the longest name of a check."""
         refuse_pictures(to)
-        self._to, self._world = to, world
+        self._to, self._world, self._longest = to, world, longest
+        self._shown: set[ErrorDetail] = set()  # an error that several checks have is shown once
 
     def head(self, text: str) -> None:
         """Write a line before all others, where people read."""
@@ -180,9 +183,15 @@ class SuitePage:
         """Show one check: its line, and its error; as a document on a line in ndjson."""
         if row.error is not None and self._to.form not in DATA:
             detail = row.error.error
+            if detail in self._shown:
+                return self._add_line(row)
+            self._shown.add(detail)
             if row.error.line is None and row.id not in detail.message:
                 detail = replace(detail, message=f"{row.id}: {detail.message}")
             show_error(detail, self._world, row.error.line, self._to.color)
+        return self._add_line(row)
+
+    def _add_line(self, row: "CheckRow") -> None:
         if self._to.quiet:
             return
         if self._to.form == "ndjson":
@@ -190,15 +199,17 @@ class SuitePage:
             self._world.stdout.flush()
         elif self._to.form == "text":
             shown = page(self._world, self._world.stdout, self._to.color)
-            written((row.line(shown.width),), shown, self._world)
+            written((row.line(shown.width, self._longest),), shown, self._world)
 
     def end(self, report: "SuiteReport") -> None:
         """Write the end of the page: the checks that did not pass, in full, and counts; other forms and files get all of it."""
         to, world = self._to, self._world
         if to.form == "text":
             shown = page(world, world.stdout, to.color)
-            blocks = report.last() if to.quiet else report.details()
-            written(blocks, shown, world, apart=len(blocks) > 1 and not to.quiet)
+            reports = () if to.quiet else report.reports()
+            lines = tuple(row.last_line(shown.width) for row in report.not_passed()) if reports else ()
+            for blocks in (reports, (*lines, *report.last())):
+                written(blocks, shown, world, apart=len(blocks) > 1 and not to.quiet)
         emit(report, to, world, shown=to.form not in ("text", "ndjson"))
 
 
@@ -208,7 +219,7 @@ class _Run:
     def __init__(self, suite: Suite, to: Output, over: Options, world: World) -> None:
         self._suite, self._options, self._world, self._to = suite, suite.options, world, to
         options = suite.options
-        self._page = SuitePage(to, world)
+        self._page = SuitePage(to, world, max((len(check.id) for check in suite.checks), default=40))
         self._keep = None if options.save_point is None else keepable(options.save_point)
         self._started = time.perf_counter()
         self._token = secrets.token_hex(8)  # a worker elsewhere that stays is not used by another run

@@ -23,13 +23,14 @@ from gradcli.project.discovery import proposal
 from gradcli.project.discovery.gather import gathered
 from gradcli.project.discovery.project import Found, Project
 from gradcli.project.discovery.source import collected
+from gradcli.project.suite.config import Names
 from gradcli.repair.full_check import full_check
 from gradcli.report.check import CheckReport
 from gradcli.report.common import Printed, detail_of, error_report
 from gradcli.report.encode import encode
 from gradcli.report.forms import Page, reports_show_themselves
 from gradcli.report.forms.error_text import error_as_text
-from gradcli.report.suite import CheckRow, Names, SuiteReport, counts_of, row_of, status_of
+from gradcli.report.suite import CheckRow, SuiteReport, counts_of, row_of, status_of
 from gradcli.request.option_values import Option
 from gradcli.request.options import CLAIM_KINDS, Options, claim_of, rows_of, with_claim
 from gradcli.request.target_text import ASSIGNMENT, several

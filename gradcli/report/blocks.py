@@ -212,6 +212,19 @@ def workflow_data(text: str) -> str:
     return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
+_PART_OF_A_WORD = 12  # letters that are left out of a line, so that it ends with a word
+
+
+def beginning(text: str, width: int) -> str:
+    """Return the beginning of a string on one line of at most `width` columns, cut between words where one ends near."""
+    flat = " ".join(text.split())
+    if len(flat) <= width:
+        return flat
+    short = flat[: width - 1]
+    words = short.rpartition(" ")[0]
+    return f"{words if words and len(short) - len(words) <= _PART_OF_A_WORD else short}…"
+
+
 def cut(text: str, width: int = 40) -> str:
     """Return the beginning of a string, or the end of a file's name with as many of its folders as fit."""
     flat = " ".join(text.split())

@@ -832,6 +832,34 @@ def place_of(report: CheckReport) -> Diagnosis | Finding | SourceLine | Part | N
     return next((place for place in found if isinstance(place.file, str)), None)
 
 
+def with_hints(report: CheckReport, written: Callable[[str], str]) -> CheckReport:
+    """Return the report with each hint of its findings as `written` returns it."""
+
+    def of_point(point: PointReport) -> PointReport:
+        return replace(
+            point, findings=tuple(f if f.hint is None else replace(f, hint=written(f.hint)) for f in point.findings)
+        )
+
+    return replace(report, points=tuple(map(of_point, report.points)))
+
+
+def cause_of(report: CheckReport) -> str:
+    """Return why a check did not pass, in one line: the likely mistake, else how many entries are wrong."""
+    known = [
+        p.diagnosis for p in report.points if p.diagnosis is not None and p.diagnosis.kind != DiagnosisKind.UNKNOWN
+    ]
+    return known[0].message if known else report.short()
+
+
+def line_of(report: CheckReport) -> str:
+    """Return the file and the line to be changed, `losses.py:12`; an empty text where they are not known."""
+    place = place_of(report)
+    if place is None or not isinstance(place.line, int):
+        return ""
+    edits = place.edits if isinstance(place, Diagnosis) and not isinstance(place.edits, Absent) else ()
+    return f"{place.file}:{edits[0].line if edits else place.line}"
+
+
 def why_of(report: CheckReport) -> str:
     """Return the verdict in words, the mistakes that explain a wrong claim, and the edits that make it right, line by line."""
     diagnoses = [p.diagnosis for p in report.points if p.diagnosis is not None]

@@ -1,14 +1,27 @@
 """The report of several checks: a line for each, the details of those that did not pass, and the counts."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 from gradcli.report import numbers
-from gradcli.report.blocks import WORDS, Block, Cell, Code, Heading, Headline, Link, Paragraph, Piece, Table, Tone, cut
-from gradcli.report.check import COLUMNS, CheckReport, limit_of, replay
+from gradcli.report.blocks import (
+    WORDS,
+    Block,
+    Cell,
+    Code,
+    Heading,
+    Headline,
+    Link,
+    Paragraph,
+    Piece,
+    Table,
+    Tone,
+    beginning,
+    cut,
+)
+from gradcli.report.check import COLUMNS, CheckReport, cause_of, limit_of, line_of, replay
 from gradcli.report.common import ABSENT, Absent, ErrorReport, Printed, seed_line
 from gradcli.report.decode import Summarised, decoded
 from gradcli.report.encode import TEXT_ONLY, Status
@@ -21,7 +34,7 @@ _COUNTED: dict[Word, str] = {"pass": "passed", "fail": "failed", "inconclusive":
 _STATUS = {"pass": Exit.CONFIRMED, "fail": Exit.WRONG, "inconclusive": Exit.INCONCLUSIVE, "error": Exit.UNUSABLE}
 _WORD, _SECONDS, _SAID = 14, 8, 34  # columns of a line
 _SHORTEST = 0.01  # seconds that are written
-_LEAST = 12  # columns of a name
+_LEAST, _LONGEST = 12, 40  # columns of a name
 _TIMED = 72  # columns from which on the time has its place
 _NAMED = 10  # checks that were not reached, by name
 _PAGED = 200  # checks with details on a page, if so many passed
@@ -108,17 +121,31 @@ class CheckRow:
             return f"{wrong:,} entries wrong" if wrong else str(self.document["verdict"])
         return report.short()
 
-    def line(self, width: int) -> Paragraph:
-        """Return the check on one line of `width` columns."""
+    def line(self, width: int, longest: int = _LONGEST) -> Paragraph:
+        """Return the check on one line of `width` columns; `longest` is the width of the longest name."""
         said, tone = self.word
         word, limit = (said, "") if len(said) <= _WORD else (said.partition(" ")[0], said.partition(" ")[2])
         text = limit if limit.startswith("(allowed") else f"{limit} {self.said()}".strip()
         timed = width >= _TIMED
         room = width - _WORD - 2 - (_SECONDS if timed else 0)
-        name = max(_LEAST, room - _SAID)
-        shown = cut(self.id, name).ljust(name) + "  " + cut(text, room - name).ljust(room - name)
+        name = max(_LEAST, min(longest, room - _SAID))
+        shown = cut(self.id, name).ljust(name) + "  " + beginning(text, room - name).ljust(room - name)
         time = _seconds(self.seconds).rjust(_SECONDS) if timed else ""
         return Paragraph((Piece(f"{word} ".ljust(_WORD), tone), Piece((shown + time).rstrip())), 0)
+
+    def cause(self) -> str:
+        """Return why it did not pass, in one line: the likely mistake where one is known."""
+        return self.said() if self.report is None else cause_of(self.report)
+
+    def last_line(self, width: int) -> Paragraph:
+        """Return what is said at the end of a check that did not pass, in `width` columns: what is wrong, and in which line."""
+        word, tone = _WORDS[self.verdict]
+        name = cut(self.id, max(_LEAST, width // 3))
+        place = "" if self.report is None else line_of(self.report)
+        room = width - len(f"{word}  {name}  ")
+        place = f"  {place}" if place and len(place) + 2 <= room - _LEAST else ""
+        said = beginning(self.cause(), room - len(place))
+        return Paragraph((Piece(word, tone), Piece(f"  {name}  {said}{place}")), 0)
 
     def blocks(self, full: bool = False) -> tuple[Block, ...]:
         """Return the check's report; if `full`, with every point in full."""
@@ -248,12 +275,25 @@ class SuiteReport(Printed):
 
     def details(self) -> tuple[Block, ...]:
         """Return the reports that did not pass in full, and the counts."""
+        return (*self.reports(), *self.last())
+
+    def reports(self) -> tuple[Block, ...]:
+        """Return the reports that did not pass, in full."""
         found: list[Block] = []
         for check in self.checks:
             if check.error is None and (self.full or check.status is not Exit.CONFIRMED):
-                found += [Paragraph(Piece(check.id, "strong"), 0)] if check.id != check.target else []
+                found += [Heading(check.id)] if check.id != check.target else []
                 found += check.blocks(self.full)
-        return (*found, *self.last())
+        return tuple(found)
+
+    def not_passed(self) -> tuple[CheckRow, ...]:
+        """Return the checks that did not pass, the wrong ones first; of several with the same error, the first."""
+        found = sorted(
+            (check for check in self.checks if check.status is not Exit.CONFIRMED),
+            key=lambda check: check.verdict != "fail",
+        )
+        seen = {check.said(): check for check in reversed(found) if check.error is not None}
+        return tuple(check for check in found if check.error is None or seen[check.said()] is check)
 
     def last(self) -> tuple[Block, ...]:
         """Return what stands at the end: what lacks a point, entries of the baseline that are out of date, and the counts."""
@@ -316,16 +356,3 @@ def status_of(rows: Sequence[CheckRow], *others: Exit) -> Exit:
 
 def _seconds(seconds: float) -> str:
     return f"{numbers.two(max(seconds, _SHORTEST))} s"
-
-
-class Names:
-    """Names of checks that are all different: the second one of the same text ends in #2."""
-
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._counts = Counter(taken)
-
-    def of(self, text: str) -> str:
-        """Return a name for one more check of this text."""
-        self._counts[text] += 1
-        name = text if self._counts[text] == 1 else f"{text}#{self._counts[text]}"
-        return name if name == text or not self._counts[name] else self.of(text)

@@ -34,6 +34,11 @@ def duration(flag: str, text: str) -> float:
     return float(match[1]) * _UNITS[match[2]]
 
 
+def seconds(flag: str, given: str | float) -> float:
+    """Return a number of seconds, or those in a text such as `90s`. Raises BadOption."""
+    return duration(flag, given) if isinstance(given, str) else float(given)
+
+
 class RandomSeed(int):
     """A seed that was drawn for one run (--seed random), so that no earlier result is that of this run."""
 

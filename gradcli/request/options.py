@@ -5,7 +5,8 @@ value. To add an option, add a row and use its value.
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,7 @@ from gradcli.request.option_values import (  # fmt: skip  # fmt: skip
     pick,
     row,
     scales,
+    seconds,
     seed,
     share,
     short,
@@ -80,7 +82,7 @@ class Options:
         on=("check",), group=HARD_POINTS, kind=float, low=0, high=16, write=one, take=as_given)
     diagnose: float | None = row(
         "--diagnose", "TIME", "Processor time for the cause of a FAIL, besides a limit that is counted: 10s.  [default: 30s]",
-        on=("check",), group=HARD_POINTS, read=duration, write=in_seconds, take=as_given)
+        on=("check",), group=HARD_POINTS, read=duration, write=in_seconds, take=seconds)
     no_diagnose: bool = row(
         "--no-diagnose", "", "Look for no cause of a FAIL but what the wrong entries show at once.",
         on=("check",), group=HARD_POINTS, default=False, kind=bool, write=flag_alone, take=as_given)
@@ -267,7 +269,7 @@ class Options:
         on=(*AT_ONE_POINT, "derive", "ops"), group=PRECISION, read=duration)
     mode_timeout: float | None = row(
         "--mode-timeout", "TIME", "Stop a mode after this time: 10s, 2min (no limit).",
-        on=CLAIMS, group=PRECISION, read=duration, write=in_seconds, take=as_given)
+        on=CLAIMS, group=PRECISION, read=duration, write=in_seconds, take=seconds)
     threads: int = row(
         "--threads", "N", "Threads of numerical libraries: BLAS, OpenMP. Sums over threads differ in the last digits.",
         on=RUNS, group=PRECISION, default=1, kind=int, low=1, high=1024, write=one)
@@ -485,3 +487,54 @@ def replayed(options: Options, only: Collection[str] | None = None) -> tuple[str
             for text in option.write(value):
                 words += [option.flag, text] if text or option.kind is not bool else [option.flag]
     return tuple(words)
+
+
+# Options in hints: messages name them as the command line writes them; a suite writes `at = ["x=1"]`, Python `wrt="x"`.
+
+_IN_A_HINT = re.compile(r"""(?<![\w-])--(?P<name>[a-z][a-z-]*)(?:[ =](?P<value>"[^"]*"|'[^']*'|(?![-"'])[^\s;,)]+))?""")
+_A_COMMAND = re.compile(r"\bgradcli [a-z]")
+
+
+def in_suite(text: str, *, values: bool = True) -> str:
+    """Return a hint with its options as keys of a suite; a hint that is a command stays as it is.
+
+    In a message, which is no hint, no `values` follow the options.
+    """
+    return _rewritten(text, rows_of("check"), _as_key, values)
+
+
+def in_python(text: str, *, values: bool = True) -> str:
+    """Return a hint, or a message, with its options as keywords of Python, as `in_suite` does."""
+    return _rewritten(text, (*keywords(), *(row for row in ROWS if row.name == "at")), _as_keyword, values)
+
+
+def _rewritten(text: str, rows: Collection[Option], write: Callable[[Option, str | None], str], values: bool) -> str:
+    known = {row.flag.removeprefix("--"): row for row in rows}
+
+    def written(match: re.Match[str]) -> str:
+        row = known.get(match["name"])
+        if row is None:
+            return match.group()
+        value = match["value"] if values and row.kind is not bool else None
+        left = match.group().removeprefix(f"--{match['name']}") if value is None else ""
+        return write(row, value and value.strip("\"'")) + left
+
+    return text if _A_COMMAND.search(text) else _IN_A_HINT.sub(written, text)
+
+
+def _as_key(row: Option, value: str | None) -> str:
+    key = row.flag.removeprefix("--")
+    if row.kind is bool:
+        return f"{key} = true"
+    if value is None:
+        return key
+    text = value if row.kind is not str or value.isdecimal() else f'"{value}"'
+    return f"{key} = [{text}]" if row.repeated or isinstance(row.default, frozenset) else f"{key} = {text}"
+
+
+def _as_keyword(row: Option, value: str | None) -> str:
+    if row.kind is bool:
+        return f"{row.name}=True"
+    if value is None:
+        return f"{row.name}="
+    return f"{row.name}={value if row.kind is not str else repr(value)}"

@@ -222,3 +222,42 @@ def test_modules_of_one_name_in_two_folders_are_two(process: Process, tmp_path: 
     )
     (tmp_path / "gradcli.toml").write_text(QUICK + suite)
     assert process("check", "-q", cwd=tmp_path).stdout.startswith("6 passed in")
+
+
+BROKEN = """
+[[check]]
+id = "first"
+target = "broken.py:f"
+[[check]]
+id = "second"
+target = "broken.py:g"
+[[check]]
+id = "a name that is longer than the others of its suite"
+target = "x**2"
+grad = "x=-2*x"
+at = "x=1"
+"""
+
+
+@pytest.mark.slow
+def test_failures_are_named_once_more_at_the_end_and_one_error_is_told_once(process: Process, tmp_path: Path) -> None:
+    (tmp_path / "gradcli.toml").write_text(BROKEN)
+    (tmp_path / "broken.py").write_text("import no_such_module\ndef f(x): ...\ndef g(x): ...\n")
+    ran = process("check", cwd=tmp_path, environ={"COLUMNS": "120"})
+    assert ran.stderr.count("No module named 'no_such_module'") == 1
+    assert ran.stdout.splitlines()[2].startswith("FAIL          a name that is longer than the others of its suite  ")
+    assert ran.stdout.splitlines()[-3:-1] == [
+        "FAIL  a name that is longer than the others o…  the sign is flipped",
+        "ERROR  first  broken.py cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'",
+    ]
+
+
+def test_two_checks_of_one_function_have_two_names_and_hints_are_toml(process: Process, tmp_path: Path) -> None:
+    (tmp_path / "losses.py").write_text(
+        "from gradcli import checked\n\n\n"
+        '@checked(grad="g")\n@checked(grad="g", at="x=2", wrt="y")\ndef f(x):\n    return x * x\n\n\ndef g(x):\n    return 2 * x\n'
+    )
+    (tmp_path / "gradcli.toml").write_text('paths = ["losses.py"]\n')
+    ran = process("check", "--json", cwd=tmp_path)
+    assert [check["id"] for check in ran.json["checks"]] == ["losses.py:f", "losses.py:f#2"]
+    assert "at = [" in "".join(check["document"]["error"]["hint"] for check in ran.json["checks"])

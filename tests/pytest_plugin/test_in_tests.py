@@ -42,7 +42,9 @@ def test_a(gradcheck):
         "likely mistake: *",
         "again: pytest test_it.py::test_a",
         "gradcli: 1 gradient checked, 1 failed",
+        "FAILED test_it.py::test_a - FAIL  *",
     ])  # fmt: skip
+    result.stdout.no_fnmatch_line("FAILED *NotConfirmed*")
     result.stdout.no_fnmatch_line("*pytest_gradcli.py*")
     result.stdout.no_fnmatch_line("*testing.py*")
 

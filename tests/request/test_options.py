@@ -8,7 +8,19 @@ import pytest
 
 from gradcli.errors import BadOption
 from gradcli.request.option_values import seed
-from gradcli.request.options import ALL, DEFAULTS, ROWS, Option, Options, from_keywords, keywords, replayed, rows_of
+from gradcli.request.options import (
+    ALL,
+    DEFAULTS,
+    ROWS,
+    Option,
+    Options,
+    from_keywords,
+    in_python,
+    in_suite,
+    keywords,
+    replayed,
+    rows_of,
+)  # fmt: skip
 from gradcli.request.pick import Pick
 from tests.rows import for_rows
 
@@ -142,3 +154,19 @@ def test_a_random_seed_is_drawn_once() -> None:
 def test_bad_keywords_are_refused(given: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         from_keywords(given)
+
+
+@for_rows(
+    ("text", "suite", "python"),
+    [
+        ('--at "x=randn(3)"', 'at = ["x=randn(3)"]', "at='x=randn(3)'"),
+        ("it fits y: --wrt y, or leave --rtol 1e-3 out", 'it fits y: wrt = "y", or leave rtol = 1e-3 out', "it fits y: wrt='y', or leave rtol=1e-3 out"),
+        ("add --value-and-grad", "add value-and-grad = true", "add value_and_grad=True"),
+        ("accept it: --allow kink", 'accept it: allow = ["kink"]', "accept it: allow='kink'"),
+        ("name it by --wrt", "name it by wrt", "name it by wrt="),
+        ("gradcli check -k f --diagnose 60s", "gradcli check -k f --diagnose 60s", "gradcli check -k f --diagnose 60s"),
+        ("pip install --upgrade torch", "pip install --upgrade torch", "pip install --upgrade torch"),
+    ],
+)  # fmt: skip
+def test_hints_are_in_the_language_of_the_place(text: str, suite: str, python: str) -> None:
+    assert (in_suite(text), in_python(text)) == (suite, python)

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from gradcli.errors import BadOption, GradcliError, Place, nearest
 from gradcli.project.discovery.project import python_files
 from gradcli.project.discovery.reader import CannotRead, parsed
 from gradcli.request.option_values import Option
-from gradcli.request.options import DEFAULTS, Options, claim_of, replayed, rows_of, with_claim
+from gradcli.request.options import DEFAULTS, Options, claim_of, in_suite, replayed, rows_of, with_claim
 from gradcli.targets.target_request import TargetRequest
 
 NAMES = ("gradcli.toml", "pyproject.toml")  # the first one wins where both are in a folder
@@ -447,14 +448,15 @@ def _keywords(decorator: ast.Call, place: Place) -> dict[str, Any]:
 def _decorated(
     folder: Path, paths: Sequence[str], top: Mapping[str, Any], chosen: Mapping[str, Any], over: Options
 ) -> list[Check]:
-    """Return the checks that decorators declare in these paths, by file and line.
+    """Return the checks that decorators declare in these paths, by file and line; the second of one function is NAME#2.
 
     `top` are the options of the file, under those of a decorator; `chosen` are those of the profile, over them.
     """
     found = []
-    for each in decorated(folder, paths):
-        keywords = dict(each.keywords)
-        name = keywords.pop("id", each.target)
+    declared = [(each, dict(each.keywords)) for each in decorated(folder, paths)]
+    names = Names(str(keywords["id"]) for _, keywords in declared if "id" in keywords)
+    for each, keywords in declared:
+        name = keywords.pop("id") if "id" in keywords else names.of(each.target)
         given = option_values(keywords, KEYS, ("id",), "@gradcli.checked", each.at)
         found.append(declared_check(str(name), each.target, {**top, **given, **chosen}, over))
     return found
@@ -492,9 +494,23 @@ def option_values(
         try:
             found[row.name] = option_value(row, key, raw)
         except GradcliError as error:
+            error.what, error.do = in_suite(error.what, values=False), error.do and in_suite(error.do)
             error.where = error.where or place(key)
             raise
     return found
+
+
+class Names:
+    """Names of checks that are all different: the second one of the same text ends in #2."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._counts = Counter(taken)
+
+    def of(self, text: str) -> str:
+        """Return a name for one more check of this text."""
+        self._counts[text] += 1
+        name = text if self._counts[text] == 1 else f"{text}#{self._counts[text]}"
+        return name if name == text or not self._counts[name] else self.of(text)
 
 
 def declared_check(name: str, target: str, values: Mapping[str, Any], over: Options) -> Check:

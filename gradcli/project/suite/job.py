@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gradcli.errors import BadOption, BadTarget, GradcliError, TooLarge
 from gradcli.project.suite.config import Check, Suite
+from gradcli.report.check import with_hints
 from gradcli.report.common import ABSENT, ErrorDetail, ErrorReport, error_report
 from gradcli.report.decode import decoded
 from gradcli.report.encode import encode
 from gradcli.report.suite import CheckRow, row_of
 from gradcli.request.option_values import seed_words
-from gradcli.request.options import Options
+from gradcli.request.options import Options, in_suite
 from gradcli.targets.target_request import TargetRequest
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ def _checked(job: Job, progress: Progress | None) -> "CheckReport":
     asked = request(job.ask, wanted)
     report = full_check(asked, job.ask, wanted, right_answer, progress)
     line = ABSENT if job.ask.line is None else job.ask.line
-    return dataclasses.replace(report, id=job.id, points=_named(report.points, job.ask), line=line)
+    report = dataclasses.replace(report, id=job.id, points=_named(report.points, job.ask), line=line)
+    return with_hints(report, in_suite) if job.command else report
 
 
 def _named(points: tuple["PointReport", ...], ask: TargetRequest) -> tuple["PointReport", ...]:
@@ -138,7 +140,13 @@ def _named(points: tuple["PointReport", ...], ask: TargetRequest) -> tuple["Poin
 
 
 def _error(job: Job, error: GradcliError) -> ErrorReport:
-    return dataclasses.replace(error_report(error), line=job.ask.line, id=job.id)
+    report = dataclasses.replace(error_report(error), line=job.ask.line, id=job.id)
+    if not job.command:
+        return report
+    message, hint = in_suite(report.error.message, values=False), report.error.hint
+    return dataclasses.replace(
+        report, error=dataclasses.replace(report.error, message=message, hint=hint and in_suite(hint))
+    )
 
 
 def _internal(job: Job, error: Exception) -> ErrorReport:

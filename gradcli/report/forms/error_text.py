@@ -4,6 +4,7 @@ from gradcli.report.blocks import visible
 from gradcli.report.common import ErrorDetail
 from gradcli.report.forms import Page, encodable
 
+_WIDEST = 120  # columns of a line of source that is shown
 _RED, _PLAIN = "\x1b[31m", "\x1b[0m"
 
 
@@ -12,9 +13,10 @@ def error_as_text(error: ErrorDetail, page: Page) -> str:
     lines = [_red("error: ", page) + _shown(error.message)]
     if error.where is not None:
         line, _, carets = error.where.partition("\n")
-        lines.append("  " + _shown(line.replace("\t", " ")))
-        if carets:
-            lines.append(_red("  " + carets, page))
+        source = _shown(line.replace("\t", " "))
+        lines.append("  " + (source if len(source) <= _WIDEST else f"{source[: _WIDEST - 1]}…"))
+        if carets[:_WIDEST].strip():
+            lines.append(_red("  " + carets[:_WIDEST], page))
     if error.hint:
         lines.append("  " + _shown(error.hint))
     text = "".join(f"{line}\n" for line in lines)

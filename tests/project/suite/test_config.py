@@ -22,7 +22,7 @@ MISTAKES = [  # the text, the line and the columns of the caret, what is said
     ('[[check]]\ntarget = 3\n',                                   2, (0, 6),   "a check needs a target"),
     ('[[check]]\nid="a"\ntarget="x"\n[[check]]\nid="a"\ntarget="y"\n', 5, (0, 2), "two checks have the id 'a'"),
     ('[[check]]\ntarget = "x"\nseed = "many"\n',                  3, (0, 4),   "a whole number or 'random'"),
-    ('seed = "foo"\n',                                           1, (0, 4),   "not 'foo'; write --seed 0"),
+    ('seed = "foo"\n',                                           1, (0, 4),   "not 'foo'; write seed = 0"),
     ('[profile.a]\nseed = -1\n',                                 2, (0, 4),   "a whole number or 'random', not '-1'"),
     ('[[check]]\ntarget = "x"\nseed = 18446744073709551616\n',  3, (0, 4),   "at most 18446744073709551615"),
     ('[[check]]\ntarget = "x"\nmutate = "yes"\n',                 3, (0, 6),   "takes true or false"),
