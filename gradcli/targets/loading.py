@@ -2,10 +2,13 @@
 
 import ast
 import importlib
+import importlib.metadata
 import importlib.util
 import inspect
+import json
 import os
 import random
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +22,7 @@ import numpy as np
 from gradcli.arithmetic.devices import quiet_imports
 from gradcli.errors import BadTarget
 from gradcli.request.target_text import TARGET
-from gradcli.targets.missing import no_file, no_module, no_name, not_python
+from gradcli.targets.missing import SOURCES, no_file, no_module, no_name, not_python
 from gradcli.targets.python import message_of
 from gradcli.tracing.provenance import is_users, own, raised_at, shown
 
@@ -149,6 +152,8 @@ def _module(file: str) -> ModuleType:
 
 
 def _imported(name: str) -> ModuleType:
+    if Path(SOURCES).is_dir() and not Path(SOURCES, "__init__.py").exists():
+        importable(str(Path(SOURCES).absolute()))
     importable(str(Path.cwd()))
     top = name.split(".")[0]
     if top not in sys.modules and importlib.util.find_spec(top) is None:
@@ -331,4 +336,46 @@ def running(what: str, kind: type[BadTarget] | Callable[..., Any] = BadTarget) -
         raise
     except BaseException as error:
         did = "cannot be loaded" if kind is BadTarget and not what.endswith(")") else "raised"
-        raise kind(f"{what} {did}: {message_of(error)}", where=raised_at(error.__traceback__)) from error
+        do = how_to_have(error.name) if isinstance(error, ModuleNotFoundError) and error.name else None
+        raise kind(f"{what} {did}: {message_of(error)}", where=raised_at(error.__traceback__), do=do) from error
+
+
+# A package that this environment lacks: gradcli is to be installed in the one that has it.
+
+_ENVIRONMENTS = (".venv", "venv", "env")  # folders of a project
+
+
+def how_to_have(module: str) -> str | None:
+    """Return where to install gradcli for a module that is not here; None where it may be one of the user's own.
+
+    It is a package of another environment: the active one, one in a folder of the project, or that of a Python on the PATH.
+    """
+    name = module.partition(".")[0]
+    if name in sys.modules or importlib.util.find_spec(name) is not None:
+        return None
+    found = next((python for python in _other_pythons() if _has_package(python, name)), None)
+    if found is None and name not in _LIBRARIES:
+        return None
+    python = found or "PATH/python"
+    return f"{name} is not in this environment; install gradcli where {name} is: {python} -m pip install {_source()}"
+
+
+def _other_pythons() -> Iterator[Path]:
+    roots = [os.environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    here = Path.cwd()
+    roots += [str(folder / name) for folder in (here, *here.parents) for name in _ENVIRONMENTS]
+    inside = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
+    yield from (python for root in roots if root and (python := Path(root, *inside)).is_file())
+    yield from (Path(found) for name in ("python3", "python") if (found := shutil.which(name)))
+
+
+def _has_package(python: Path, name: str) -> bool:
+    root = python.resolve().parents[1] if not (python.parents[1] / "pyvenv.cfg").is_file() else python.parents[1]
+    libraries = [root / "Lib", *root.glob("lib/python3*")]
+    return any((library / "site-packages" / name).is_dir() for library in libraries)
+
+
+def _source() -> str:
+    """Return what `pip install` takes to install this gradcli: where it was installed from."""
+    text = importlib.metadata.distribution("gradcli").read_text("direct_url.json") or "{}"
+    return str(json.loads(text).get("url", "PATH-OF-A-CLONE-OF-GRADCLI")).removeprefix("file://")

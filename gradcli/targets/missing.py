@@ -16,6 +16,7 @@ from gradcli.request.target_text import TARGET, is_folder, is_python
 # Python targets that are not there, found by looking and by reading, before anything is imported or run.
 
 _MAKES_NAMES = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__dict__", "modules", "__getattr__"})
+SOURCES = "src"  # the folder of many projects' packages, from which they are imported as from the current one
 _MOST_BYTES = 500_000  # of a file that is parsed here; Python parses it once more when it is imported
 _LISTED = 12
 _AS_A_SCRIPT = "__name__ == '__main__'"
@@ -83,7 +84,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 def _refuse_module(name: str) -> None:
     top = name.partition(".")[0]
-    if top in sys.modules or any(_has_module(folder, top) for folder in (".", *sys.path)):
+    if top in sys.modules or any(_has_module(folder, top) for folder in (".", SOURCES, *sys.path)):
         return
     import importlib.util
 

@@ -502,3 +502,28 @@ def test_a_file_is_run_once_for_target_point_and_claim(gradcli: Callable[..., An
 def test_what_runs_under_main_is_not_run(gradcli: Callable[..., Any], tmp_path: Path) -> None:
     file = written(tmp_path, "def f(x): return x**2\nif __name__ == '__main__':\n    raise SystemExit(4)\n")
     assert gradcli("grad", f"{file}:f", "x=3").exit_status == 0
+
+
+def test_a_package_of_another_environment_says_where_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    (tmp_path / ".venv" / "pyvenv.cfg").touch()
+    (tmp_path / ".venv" / "lib" / "python3.11" / "site-packages" / "no_such_package").mkdir(parents=True)
+    with pytest.raises(BadTarget) as caught:
+        load(f"{written(tmp_path, 'import no_such_package.nn')}:f")
+    assert f"install gradcli where no_such_package is: {python} -m pip install " in (caught.value.do or "")
+    with pytest.raises(BadTarget) as caught:
+        load(f"{written(tmp_path, 'import another_module')}:f")
+    assert caught.value.do is None  # it may be a module of the user's own
+
+
+def test_a_module_of_the_folder_src_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "src" / "of_the_source").mkdir(parents=True)
+    (tmp_path / "src" / "of_the_source" / "losses.py").write_text("def f(x): return x\n")
+    assert load("of_the_source.losses:f").found(3) == 3
