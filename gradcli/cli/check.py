@@ -54,7 +54,7 @@ Without a target, the checks of pyproject.toml or gradcli.toml are run:
 
 # `gradcli check --recorded FILE`.
 
-_FORMS = ("text", "json", "markdown", "csv")
+_FORMS = ("text", "json", "markdown", "csv", "junit", "sarif")
 
 
 def check_recorded(file: str, words: Sequence[str], to: Output, options: Options, world: World) -> int:

@@ -203,7 +203,7 @@ _STEPS = ("--eps", "--step", "--rel-step", "--epsilon", "--delta", "--stepsize",
 _OF_PROGRAMS = ("run",)  # commands whose options end where the command of a program begins
 _TO_FILES = {
     "--json": "standard output is the program's: write --out report.json",
-    "--format": "standard output is the program's: write --out report.json, .md, .csv or .txt",
+    "--format": "standard output is the program's: write --out report.json, .md, .csv, .xml, .sarif or .txt",
 }
 _STEP = "write --h for a fixed step; without it gradcli chooses steps itself"
 

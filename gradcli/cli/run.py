@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from gradcli.project.capture.program import Ended
     from gradcli.project.capture.recorder import Recorder
     from gradcli.project.capture.session import Session
+    from gradcli.report.run import RunReport
 
-FORMATS = ("text", "json", "markdown", "csv")
+FORMATS = ("text", "json", "markdown", "csv", "junit", "sarif")
 EXAMPLES = """Examples:
 
     gradcli run fit.py --rounds 3
@@ -49,7 +50,7 @@ def run(world: World, words: list[str], options: Options) -> int:
     stays as it is: the report goes to standard error.
 
     Exit status: the program's if it is not 0, else that of the worst check.
-    Formats of --out: text, json, markdown, csv.
+    Formats of --out: text, json, markdown, csv, junit, sarif.
     """
     to = output(FORMATS, options, world)
     _refuse_files(options)
@@ -57,14 +58,21 @@ def run(world: World, words: list[str], options: Options) -> int:
     return Exit.CONFIRMED
 
 
-def _in_its_files() -> int:
-    """Return how many hand-written gradients the files have that the program loaded."""
+def _not_watched(report: "RunReport", folder: Path) -> tuple[str, ...]:
+    """Return the hand-written gradients, with their places, in the files that the program loaded, that it has no row of."""
+    from gradcli.project.capture.study import shown_path
     from gradcli.project.discovery.reader import find
     from gradcli.targets.replacement_scope import users_modules
 
     files = {str(module.__file__) for module in users_modules() if str(module.__file__).endswith(".py")}
     files = {file for file in files if Path(file).is_file()}  # not in an archive
-    return len(find(sorted(files)).gradients) if files else 0
+    used = {(os.path.realpath(folder / each.file), key) for each in report.gradients for key in (each.line, each.name)}
+    left = [
+        each
+        for each in (find(sorted(files)).gradients if files else ())
+        if not used & {(os.path.realpath(each.file), key) for key in (each.line, each.name)}
+    ]
+    return tuple(f"{each.name}, {shown_path(each.file, folder)}:{each.line}" for each in left)
 
 
 def _refuse_files(options: Options) -> None:
@@ -81,6 +89,14 @@ def _refuse_files(options: Options) -> None:
             raise BadOption(f"{text[:80]} cannot be written", do="name a file in a folder that exists")
         if flag == "--write-suite" and path.exists():
             raise BadOption(f"{text[:80]} is there already", do="name a new file, or remove it")
+        if flag == "--write-suite" and path.name == "gradcli.toml":
+            from gradcli.project.suite.config import suite_file
+
+            known = suite_file(path.parent.absolute())
+            if known is not None and known.parent == path.parent.absolute():
+                raise BadOption(
+                    f"{text[:80]} would hide the suite in {known.name}", do="name another file: checks.toml"
+                )
 
 
 class _Run:
@@ -95,11 +111,13 @@ class _Run:
         """Run the program and check its gradients; return the exit status."""
         from gradcli.project.capture.program import run as run_program
         from gradcli.project.capture.session import DEFAULT_BYTES, Session, Wanted
+        from gradcli.project.suite.config import import_folders
 
         options = self._options
         room = options.keep_bytes or DEFAULT_BYTES
         self._session = Session(Wanted(options.keep, room, options.source, options.seed))
         self._session.begin(at_exit=self._left)
+        sys.path += [folder for folder in import_folders(self._folder) if folder not in sys.path]
         ended = run_program(self._words, self._session.layers.look_at_script)
         if self._session.is_child:  # it was forked, and came to the program's end
             self._session.end_child()
@@ -143,12 +161,13 @@ class _Run:
                 used = [(each, "") for each in recorder.all()]
                 command = ("gradcli", "run", *seed_words(self._options.seed), *self._words)
                 report = report_of(used, command, program, self._options, self._folder)
-                if not report.gradients:
-                    report = dataclasses.replace(report, unwatched=_in_its_files())
+                left = _not_watched(report, self._folder)
+                if left:
+                    report = dataclasses.replace(report, unwatched=len(left), not_watched=left)
             emit(report, self._to, dataclasses.replace(self._world, stdout=self._world.stderr))
             if self._to.quiet and report.exit_status:
                 self._world.tell(report.counted())
-            self._write(recorder)
+            self._write(recorder, report)
         except GradcliError as error:
             print_error(error, False, self._world)
             return ended.status or Exit.UNUSABLE
@@ -156,7 +175,7 @@ class _Run:
             return ended.status or Exit.UNUSABLE
         return report.exit_status
 
-    def _write(self, recorder: "Recorder") -> None:
+    def _write(self, recorder: "Recorder", report: "RunReport") -> None:
         """Write the recorded calls, and a suite of checks of them, where that is asked for."""
         options = self._options
         if options.save is not None:
@@ -165,5 +184,15 @@ class _Run:
             save(recorder, self._words, self._folder / options.save)
         if options.write_suite is not None:
             from gradcli.project.capture.saved import write_suite
+            from gradcli.project.capture.study import shown_path
 
-            self._world.tell(write_suite(recorder, self._folder / options.write_suite))
+            calls = {
+                (row.file, row.line): point.call
+                for row in report.gradients
+                for point in reversed(row.points)
+                if point.check.verdict == "fail" and point.process is None
+            }
+            definitions = [each.definition for each in recorder.all()]
+            places = {each: (shown_path(each.file, self._folder), each.line) for each in definitions}
+            failed = {each: calls[place] for each, place in places.items() if place in calls}
+            self._world.tell(write_suite(recorder, self._folder / options.write_suite, failed))

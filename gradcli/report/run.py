@@ -2,16 +2,18 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table, visible
 from gradcli.report.check import COLUMNS
-from gradcli.report.common import ABSENT, Absent, seed_line
-from gradcli.report.encode import TEXT_ONLY, Status
-from gradcli.report.suite import CheckRow, Word
+from gradcli.report.common import ABSENT, Absent, ErrorDetail, ErrorReport, seed_line
+from gradcli.report.encode import TEXT_ONLY, Status, encode
+from gradcli.report.suite import CheckRow, SuiteReport, Word, counts_of, row_of
 from gradcli.words import DerivativeKind, Exit, Kind, worst
 
 _PLACE, _NAME = 20, 18  # columns of a place and of a name in the table
+_LISTED = 5  # gradients that were not watched, by name
+_WHY_NOT = "The program did not use them, or calls them itself: gradcli.watch names such pairs."
 WORST: tuple[Word, ...] = ("fail", "error", "inconclusive", "pass")
 _STATUS = {"pass": Exit.CONFIRMED, "fail": Exit.WRONG, "inconclusive": Exit.INCONCLUSIVE, "error": Exit.UNUSABLE}
 
@@ -86,6 +88,14 @@ class UsedGradient:
             else ""
         )
 
+    def as_check(self) -> CheckRow:
+        """Return it as one of several checks, with the document of its worst call."""
+        name, check = f"{self.name}, {self.place}", self.worst
+        if check is not None:
+            return replace(check, id=name, verdict=self.verdict)
+        error = ErrorReport(ErrorDetail("not run", f"no call was checked: {'; '.join(self.notes)}"))
+        return row_of(name, self.name, encode(error), 0.0)
+
     def row(self) -> tuple[Cell, ...]:
         """Return it as a row of the table."""
         check = self.worst
@@ -118,7 +128,8 @@ class RunReport:
     gradients    The gradients, the worst first, then by file and line.
     environment  The versions of what the results depend on, by name, and the number of threads.
     schema       The name of this schema, with its number.
-    unwatched    The number of hand-written gradients in the files that the program loaded, where none was used as is watched.
+    unwatched    The number of hand-written gradients in the files that the program loaded of which no use was watched.
+    not_watched  These gradients, each with its file and line.
     """
 
     command: tuple[str, ...]
@@ -129,6 +140,7 @@ class RunReport:
     environment: dict[str, str | int]
     schema: str = "gradcli.run/1"
     unwatched: int | Absent = ABSENT
+    not_watched: tuple[str, ...] | Absent = ABSENT
     full: bool = field(default=False, metadata={TEXT_ONLY: True})  # calls that passed too
 
     def blocks(self) -> tuple[Block, ...]:
@@ -149,7 +161,20 @@ class RunReport:
                 blocks += [Paragraph(Piece(said, "strong"), 0), *point.check.blocks(self.full)]
             rest = [f"{p.call:,} ({p.check.word[0]})" for p in shown[1:]] if not self.full else []
             blocks += [Paragraph(f"Also call {', '.join(rest)}; --verbose shows them in full.")] if rest else []
+        left = self.not_watched or ()
+        if left:
+            more = f" and {len(left) - _LISTED:,} more, which gradcli find lists" if len(left) > _LISTED else ""
+            says = f"Not watched: {'; '.join(left[:_LISTED])}{more}. {_WHY_NOT}"
+            blocks.append(Paragraph(says, 0))
         return (*blocks, *seed_line(self.seed, 0), Paragraph(Piece(self.counted(), "strong"), 0))
+
+    def as_suite(self) -> SuiteReport:
+        """Return it as a report of several checks, one for each gradient."""
+        rows = tuple(each.as_check() for each in self.gradients)
+        return SuiteReport(
+            self.command, self.seed, None, None, None, tuple(row.id for row in rows), "", counts_of(rows), self.exit_status,
+            sum(row.seconds for row in rows), rows, self.environment,
+        )  # fmt: skip
 
     def counted(self) -> str:
         """Return the last line: how many gradients there are of each verdict."""

@@ -229,6 +229,8 @@ def _leaf(path: str, x: Any, notices: list[Notice]) -> Any:
         raise BadPoint(f"{path} is complex", do="pass its real and imaginary part as two inputs")
     if isinstance(x, np.matrix | np.ma.MaskedArray):
         raise BadPoint(f"{path} is a {type(x).__name__}, which redefines arithmetic", do="pass np.asarray(...) of it")
+    if str(getattr(x, "layout", "")).startswith("torch.sparse"):
+        return x  # it has no array; its framework alone can compute with it
     array = np.asarray(x) if hasattr(x, "__array__") else x
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fc":
         return x.copy() if type(x) is np.ndarray else x

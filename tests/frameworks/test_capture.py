@@ -270,3 +270,37 @@ def test_custom_gradients_of_tensorflow_in_a_compiled_function(watch: Program) -
     assert printed == "[7.0, 28.0, 63.0]"
     assert verdicts(found) == {"cube": "pass", "wrong_cube": "fail"}
     assert found["gradients"][0]["points"][0]["drawn"]
+
+
+SPARSE = """
+import torch
+
+
+class Times(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, x):
+        ctx.save_for_backward(a)
+        return torch.sparse.mm(a, x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return None, {factor} * torch.sparse.mm(ctx.saved_tensors[0].t(), g)
+
+
+a = (torch.rand(4, 4, dtype=torch.float64) * (torch.rand(4, 4) > 0.5)).to_sparse{layout}()
+Times.apply(a, torch.randn(4, 3, dtype=torch.float64, requires_grad=True)).sum().backward()
+"""
+
+
+@pytest.mark.parametrize("layout", ["", "_csr"])
+@pytest.mark.parametrize(("factor", "verdict"), [(1, "pass"), (2, "fail")])
+def test_sparse_tensors_are_handed_on_as_they_are(
+    layout: str, factor: int, verdict: str, tmp_path: Path, loaded: Loaded
+) -> None:
+    loaded("torch")
+    (tmp_path / "train.py").write_text(SPARSE.format(factor=factor, layout=layout))
+    words = ["run", "--out", "r.json", "--save", "r.npz", "--write-suite", "s.toml", "train.py"]
+    subprocess.run([sys.executable, "-m", "gradcli", *words], cwd=tmp_path, capture_output=True, check=False)
+    (gradient,) = json.loads((tmp_path / "r.json").read_text())["gradients"]
+    assert (gradient["verdict"], gradient["calls"]) == (verdict, 1)
+    assert "is a sparse tensor" in (tmp_path / "s.toml").read_text()

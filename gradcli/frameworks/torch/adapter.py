@@ -492,7 +492,8 @@ class Torch(Without):
     name = "torch"
 
     def holds(self, x: Any) -> bool:
-        return isinstance(x, torch.Tensor)
+        """Whether it is a dense tensor; a sparse one is handed on as it is, and is not differentiated."""
+        return isinstance(x, torch.Tensor) and x.layout == torch.strided
 
     def owns(self, x: Any) -> bool:
         """Whether it is a module, a custom function, or a method of one of these."""

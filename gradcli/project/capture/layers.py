@@ -200,8 +200,9 @@ class Layers:
     def look_at_module(self, module: ModuleType) -> None:
         """Watch what a module defines."""
         for name, x in [*vars(module).items()]:
-            if isinstance(x, type | FunctionType) and x.__module__ == module.__name__:
-                if isinstance(x, type):
+            kind = type(x)  # isinstance would ask objects that warn when they are used for their class
+            if (kind is FunctionType or issubclass(kind, type)) and x.__module__ == module.__name__:
+                if issubclass(kind, type):
                     self._look_at_class(x)
                 elif any(word in name for word in ("backward", "bwd", "bprop")):
                     self._look_at_pairs(name, module)

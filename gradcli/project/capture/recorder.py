@@ -465,10 +465,15 @@ def _same(x: Any, y: Any) -> bool:
     )
 
 
+_INDEX = 16  # bytes of the indices of an entry of a sparse tensor, about
+
+
 def bytes_of(x: Any) -> int:
-    """Return the bytes of an array, or of those in a list or a tuple."""
+    """Return the bytes of an array, dense or sparse, or of those in a list or a tuple."""
     if isinstance(x, tuple | list):
         return sum(map(bytes_of, x))
+    if str(getattr(x, "layout", "")).startswith("torch.sparse"):
+        return int(x._nnz()) * (int(x.element_size()) + _INDEX)
     return int(getattr(x, "nbytes", 0) or 0) or int(getattr(getattr(x, "data", None), "nbytes", 0) or 0)
 
 

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -23,10 +23,12 @@ import numpy as np
 from gradcli.errors import BadOption, GradcliError
 from gradcli.project.capture.definitions import Definition
 from gradcli.project.capture.recorder import Kept, Pair, Recorded, Recorder, norm_of
+from gradcli.project.suite.config import suite_file
 from gradcli.targets.loading import importable
 from gradcli.targets.points import from_file
 
 _POINTS = "gradcli-points"
+_LITERALS = (bool, str, type(None))  # that a point may have beside its numbers
 _CLAIMS = {"grad": "grad", "jac": "jac", "hess": "hess", "hvp": "hvp"}
 
 
@@ -271,6 +273,8 @@ def _encoded(x: Any, arrays: list[Any]) -> Any:
         return {"tuple" if isinstance(x, tuple) else "list": [_encoded(part, arrays) for part in x]}
     if isinstance(x, dict) and all(isinstance(name, str) for name in x):
         return {"dict": {name: _encoded(part, arrays) for name, part in x.items()}}
+    if str(getattr(x, "layout", "")).startswith("torch.sparse"):
+        raise _Unsaved("an argument is a sparse tensor, which has no form in a file")
     if hasattr(x, "detach"):
         x = x.detach().double().numpy() if x.is_floating_point() else x.detach().numpy()
     array = np.asarray(x)
@@ -299,19 +303,22 @@ def largest(calls: Sequence[Kept]) -> Kept:
 # The checks of what a program used, as a suite: an entry for each gradient, and a file for the point of each.
 
 
-def write_suite(recorder: Recorder, path: Path) -> str:
+def write_suite(recorder: Recorder, path: Path, failed: Mapping[Definition, int]) -> str:
     """Write a suite for the recorded gradients, and return a line that says so.
 
-    The point of each is the kept call of the largest input. A gradient that cannot be named is a comment that says why.
+    The point of each is its call that `failed`, by number, else the kept call of the largest input. A gradient that cannot
+    be named is a comment that says why. Beside a suite in pyproject.toml, the checks are tables of that.
 
-    Raises  BadOption if the suite cannot be written.
+    Raises  BadOption if the suite cannot be written, or would hide another one.
     """
     folder = path.parent.resolve()
+    known = suite_file(folder)
+    table = "tool.gradcli.check" if known is not None and known.name != path.name else "check"
     entries, live = [], 0
     try:
         for number, recorded in enumerate(sorted(recorder.all(), key=lambda each: each.definition.line)):
             try:
-                entries.append(_entry(recorded, number, folder))
+                entries.append(_entry(recorded, number, folder, table, failed.get(recorded.definition)))
                 live += 1
             except NotReachable as error:
                 definition = recorded.definition
@@ -322,11 +329,16 @@ def write_suite(recorder: Recorder, path: Path) -> str:
         raise BadOption(
             f"{path} cannot be written: {error.strerror}", do="name a file in a folder that exists"
         ) from None
-    return f"{path.name}: {live} of {len(entries)} gradients as checks; gradcli check runs them"
+    if known is not None and known.name != path.name:
+        then = f"add its tables to {os.path.relpath(known)}"
+    else:
+        then = "gradcli check runs them" if path.name == "gradcli.toml" else "rename it to gradcli.toml to run them"
+    return f"{path.name}: {live} of {len(entries)} gradients as checks; {then}"
 
 
-def _entry(recorded: Recorded, number: int, folder: Path) -> str:
-    kept = largest(recorded.kept()) if recorded.places else None
+def _entry(recorded: Recorded, number: int, folder: Path, table: str, failed: int | None) -> str:
+    every = recorded.kept() if recorded.places else []
+    kept = next((each for each in every if each.number == failed), None) or (largest(every) if every else None)
     if kept is None:
         raise NotReachable("none of its calls was kept")
     if kept.process:
@@ -335,8 +347,10 @@ def _entry(recorded: Recorded, number: int, folder: Path) -> str:
         raise NotReachable(_OF_LAYER)
     kept = without_partials(kept)
     lines = _target(kept, folder)
-    values = _numbers(arguments(kept))
-    wrt = [*values][kept.pair.wrt] if kept.pair.convention != "framework" else None
+    given = arguments(kept)
+    literals = {name: x for name, x in given.items() if isinstance(x, _LITERALS)}
+    values = _numbers({name: x for name, x in given.items() if name not in literals})
+    wrt = [*given][kept.pair.wrt] if kept.pair.convention != "framework" else None
     (folder / _POINTS).mkdir(exist_ok=True)
     stem = re.sub(r"\W+", "-", recorded.definition.name).strip("-")
     point = folder / _POINTS / f"{stem}-{number}.npz"
@@ -344,9 +358,13 @@ def _entry(recorded: Recorded, number: int, folder: Path) -> str:
         for name, x in values.items():
             with archive.open(f"{name}.npy", "w") as stream:
                 np.lib.format.write_array(stream, x, allow_pickle=False)
-    lines |= {"at": f"@{_POINTS}/{point.name}"} | ({} if wrt is None or len(values) == 1 else {"wrt": wrt})
+    at = f"@{_POINTS}/{point.name}"
+    if literals:
+        texts = [f"{name}={at}:{name}" for name in values] + [f"{name}={x!r}" for name, x in literals.items()]
+        at = ", ".join(texts)
+    lines |= {"at": at} | ({} if wrt is None or len(values) == 1 else {"wrt": wrt})
     body = "\n".join(f"{key} = {json.dumps(value)}" for key, value in lines.items())
-    return f"[[check]]\nid = {json.dumps(f'{recorded.definition.name}, call {kept.number}')}\n{body}"
+    return f"[[{table}]]\nid = {json.dumps(f'{recorded.definition.name}, call {kept.number}')}\n{body}"
 
 
 def _target(kept: Kept, folder: Path) -> dict[str, Any]:
@@ -396,6 +414,8 @@ def _numbers(values: dict[str, Any]) -> dict[str, Any]:
     """Return values as arrays. Raises NotReachable for a value that is no number."""
     found = {}
     for name, x in values.items():
+        if str(getattr(x, "layout", "")).startswith("torch.sparse"):
+            raise NotReachable(f"its argument {name} is a sparse tensor")
         x = x.detach().double().numpy() if hasattr(x, "detach") else x
         array = np.asarray(x)
         if array.dtype.kind not in "fiub":

@@ -747,7 +747,7 @@ def _gradient(recorded: Recorded, reason: str, judge: Judge, folder: Path, clock
         notes.append(f"no call could be recorded: {recorded.none_because}")
     definition = recorded.definition
     return UsedGradient(
-        definition.name, _shown(definition.file, folder), definition.line, recorded.kind, recorded.of, recorded.calls,
+        definition.name, shown_path(definition.file, folder), definition.line, recorded.kind, recorded.of, recorded.calls,
         len(points), worst_of(points), tuple(notes), tuple(points),
     )  # fmt: skip
 
@@ -777,11 +777,11 @@ class _Clock:
 
 
 def _checked(recorded: Recorded, call: Kept, judge: Judge, folder: Path) -> CheckedCall:
-    at = None if call.at is None else f"{_shown(call.at[0], folder)}:{call.at[1]}"
+    at = None if call.at is None else f"{shown_path(call.at[0], folder)}:{call.at[1]}"
     return CheckedCall(call.number, at, call.process or None, call.drawn, judge.row(recorded, call))
 
 
-def _shown(file: str, folder: Path) -> str:
+def shown_path(file: str, folder: Path) -> str:
     """Return a path as people and programs read it: from the folder where gradcli was started, if it is inside."""
     path = os.path.realpath(file) if not file.startswith("<") else file
     inside = path.startswith(os.path.realpath(folder) + os.sep)

@@ -79,32 +79,55 @@ class Suite:
     @property
     def importable(self) -> tuple[str, ...]:
         """The folders from which modules are imported while the suite runs, in this order."""
-        folders = [self.folder, *(self.folder / path for path in self.paths), self.folder / "src"]
-        found = dict.fromkeys(
-            str(folder if folder.is_dir() else folder.parent) for folder in folders if folder.exists()
-        )
-        return tuple(found)
+        return _import_folders(self.folder, self.paths)
+
+
+def _import_folders(folder: Path, paths: Sequence[str]) -> tuple[str, ...]:
+    folders = [folder, *(folder / path for path in paths), folder / "src"]
+    return tuple(dict.fromkeys(str(each if each.is_dir() else each.parent) for each in folders if each.exists()))
+
+
+def import_folders(folder: Path) -> tuple[str, ...]:
+    """Return the folders from which the modules of a project are imported: those of its suite's file, and src/ beside it."""
+    path = suite_file(folder)
+    if path is None:
+        return _import_folders(folder, ())
+    try:
+        return _import_folders(path.parent, read_suite(path).paths)
+    except GradcliError:  # `gradcli check` says what is wrong with the file
+        return _import_folders(path.parent, ())
+
+
+def suite_file(folder: Path) -> Path | None:
+    """Return the file with the suite of a folder or of its nearest parent that has one.
+
+    The search ends at the folder that holds `.git`, and at the home folder.
+    """
+    home = Path.home()
+    for here in (folder, *folder.parents):
+        for path in (here / name for name in NAMES):
+            if path.is_file() and (path.name == "gradcli.toml" or _has_table(path)):
+                return path
+        if (here / ".git").exists() or here == home:
+            break
+    return None
 
 
 def find_suite(folder: Path, profile: str | None = None, over: Options = DEFAULTS) -> Suite | None:
     """Return the suite of a folder or of its nearest parent that has one, else of the decorators in it; None if there is none.
 
-    The search ends at the folder that holds `.git`, and at the home folder. `over` are the options of the command line.
+    `over` are the options of the command line.
 
     Raises  BadOption for a file that cannot be read, with its line.
     """
-    home = Path.home()
-    for here in (folder, *folder.parents):
-        both = [here / name for name in NAMES if (here / name).is_file()]
-        ours = [path for path in both if path.name == "gradcli.toml" or _has_table(path)]
-        if ours:
-            suite = read_suite(ours[0], profile, over)
-            note = (
-                (f"{ours[0].name} is used; the gradcli table of {ours[1].name} beside it is not",) if ours[1:] else ()
-            )
-            return dataclasses.replace(suite, notes=(*note, *suite.notes))
-        if (here / ".git").exists() or here == home:
-            break
+    path = suite_file(folder)
+    if path is not None:
+        suite = read_suite(path, profile, over)
+        other = path.with_name(NAMES[1])
+        if path != other and other.is_file() and _has_table(other):
+            note = f"{path.name} is used; the gradcli table of {other.name} beside it is not"
+            suite = dataclasses.replace(suite, notes=(note, *suite.notes))
+        return suite
     if profile is not None:
         return None
     found = _decorated(folder, ["."], {}, {}, over)

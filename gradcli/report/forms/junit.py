@@ -8,6 +8,7 @@ from gradcli.report.blocks import Code, Paragraph, text_of, visible
 from gradcli.report.check import CheckReport
 from gradcli.report.forms import Page
 from gradcli.report.point_report import PointReport
+from gradcli.report.run import RunReport
 from gradcli.report.suite import CheckRow, SuiteReport
 from gradcli.request.target_text import is_python
 from gradcli.words import Exit, Verdict
@@ -18,8 +19,10 @@ _TAGS = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error"}
 _ROWS = 10  # of wrong entries, the worst first
 
 
-def render(report: CheckReport | SuiteReport, page: Page) -> str:
+def render(report: CheckReport | SuiteReport | RunReport, page: Page) -> str:
     """Return a test suite: a wrong gradient is a failure, no verdict an error; each of several checks is a test case."""
+    if isinstance(report, RunReport):
+        report = report.as_suite()
     if isinstance(report, SuiteReport):
         return _several(report)
     tags = [_tag_of(report, point) for point in report.points]

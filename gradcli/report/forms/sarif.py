@@ -7,14 +7,17 @@ from gradcli import __version__
 from gradcli.report.blocks import visible
 from gradcli.report.check import CheckReport, place_of, why_of
 from gradcli.report.forms import Page, in_repository
+from gradcli.report.run import RunReport
 from gradcli.report.suite import CheckRow, SuiteReport, row_of
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _WRONG, _ERROR, _OPEN = "wrong-gradient", "error", "inconclusive"
 
 
-def render(report: CheckReport | SuiteReport, page: Page) -> str:
+def render(report: CheckReport | SuiteReport | RunReport, page: Page) -> str:
     """Return the checks that did not pass as one run of SARIF; those without a verdict are notes."""
+    if isinstance(report, RunReport):
+        report = report.as_suite()
     rows = report.checks if isinstance(report, SuiteReport) else (_row(report),)
     results = [_result(row, page) for row in rows if row.verdict != "pass" and not row.known]
     rules = {rule: None for rule, _ in results}

@@ -270,3 +270,36 @@ def test_gradients_that_nothing_showed_when_they_ran_are_counted(tmp_path: Path)
     ran, bare = (anew(tmp_path, "-m", "gradcli", "run", name) for name in ("main.py", "bare.py"))
     assert "its files have 1 hand-written gradient: gradcli find lists them" in " ".join(ran.stderr.split())
     assert bare.stderr == "no gradient was used as gradcli run watches it\n"
+
+
+IN_SRC = {
+    "src/mine/__init__.py": "",
+    "src/mine/losses.py": "import numpy as np\nfrom extra import SCALE\n\n\ndef f(x):\n    return np.sum(x**4) * SCALE\n\n\n"
+    "def f_grad(x):\n    return 4 * x**3 * SCALE\n\n\ndef h(x):\n    return x * x\n\n\ndef h_grad(x):\n    return 2 * x\n",
+    "lib/extra.py": "SCALE = 1.0\n",
+    "pyproject.toml": '[tool.gradcli]\npaths = ["src", "lib"]\n',
+    "scripts/fit.py": "from scipy.optimize import minimize\nfrom mine.losses import f, f_grad\n\nminimize(f, [1.0, 2.0], jac=f_grad)\n",
+}
+
+
+@pytest.mark.slow
+def test_modules_come_from_where_check_has_them_and_what_was_not_watched_is_named(tmp_path: Path) -> None:
+    for name, text in IN_SRC.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    out = ("--out", "r.json", "--out", "r.xml", "--out", "r.sarif")
+    done = anew(tmp_path, "-m", "gradcli", "run", *out, "scripts/fit.py")
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert done.exit_status == 0, done.stderr
+    assert [gradient["name"] for gradient in report["gradients"]] == ["f_grad"]
+    assert report["not_watched"] == ["h_grad, src/mine/losses.py:17"]
+    assert "Not watched: h_grad, src/mine/losses.py:17." in done.stderr
+    assert 'name="f_grad, src/mine/losses.py:9"' in (tmp_path / "r.xml").read_text()
+    assert json.loads((tmp_path / "r.sarif").read_text())["runs"][0]["results"] == []
+
+
+@pytest.mark.slow
+def test_a_suite_that_is_there_is_not_hidden(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.gradcli]\n")
+    done = run(tmp_path, "--write-suite", "gradcli.toml")
+    assert (done.exit_status, done.stdout) == (2, "") and "would hide the suite in pyproject.toml" in done.stderr

@@ -31,6 +31,12 @@ class Model:
         return loss_grad(x, self.a)
 
 model = Model()
+
+def twice(x, a, how=None):
+    return loss(x, a) if how is None else loss(x, a) / 2
+
+def twice_grad(x, a, how=None):
+    return loss_grad(x, a)
 """
 START = np.array([0.7, -0.4])
 A = np.array([1.0, 2.0])
@@ -136,7 +142,7 @@ def test_a_suite_is_written_for_what_can_be_named(module: Any, tmp_path: Path, g
         minimize(module.model.value, START, jac=module.model.gradient)
         minimize(lambda x: np.sum(x**2), START, jac=lambda x: 2 * x)
 
-    said = write_suite(recorded(work), tmp_path / "gradcli.toml")
+    said = write_suite(recorded(work), tmp_path / "gradcli.toml", {})
     assert said == "gradcli.toml: 2 of 3 gradients as checks; gradcli check runs them"
     text = (tmp_path / "gradcli.toml").read_text()
     assert 'target = "losses_of_mine.py:model.value"\ngrad = "model.gradient"' in text
@@ -163,3 +169,23 @@ def test_only_functions_that_the_module_defines_are_called(
     archive(tmp_path / "calls.npz", document, **arrays)
     assert gradcli("check", "--recorded", "calls.npz").exit_status == 3
     assert not (tmp_path / "run").exists()
+
+
+def test_the_entry_has_the_call_that_failed_and_is_a_table_of_the_suite_that_is_there(
+    module: Any, tmp_path: Path, gradcli: Any
+) -> None:
+    def work() -> None:
+        minimize(lambda x: module.loss(x, A), START, jac=module.partial(module.loss_grad, a=A))
+        minimize(module.twice, START, (A, "half"), jac=module.twice_grad, options={"maxiter": 1})
+        minimize(module.twice, 10 * START, (A, None), jac=module.twice_grad)
+
+    (tmp_path / "pyproject.toml").write_text('[tool.gradcli]\npaths = ["losses_of_mine.py"]\n')
+    kept = recorded(work)
+    wrong = next(each for each in kept.all() if each.definition.name == "twice_grad")
+    said = write_suite(kept, tmp_path / "checks.toml", {wrong.definition: 1})
+    assert said == "checks.toml: 1 of 2 gradients as checks; add its tables to pyproject.toml"
+    text = (tmp_path / "checks.toml").read_text()
+    assert "[[tool.gradcli.check]]" in text and "how='half'" in text
+    with (tmp_path / "pyproject.toml").open("a") as suite:
+        suite.write(f"\n{text}")
+    assert [check["verdict"] for check in gradcli("check", "--json").json["checks"]] == ["fail"]
