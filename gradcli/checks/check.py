@@ -326,7 +326,7 @@ def _point(
     try:
         return _by_modes(request, q, heard, answers)
     except _NotTheFunction as error:
-        return _by_modes(request, q.unbelieved(error.why, error.test), heard)
+        return _by_modes(request, q.without_trace(error.why, error.test), heard)
 
 
 class _NotTheFunction(Exception):

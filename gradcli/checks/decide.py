@@ -474,6 +474,9 @@ def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> F
     hint = "compare-modes shows the bounds"
     undecided = undecided_entry(seen)
     if undecided is not None:
+        if undecided.outside and seen.reference == "finite-difference":
+            says = f"differences of f are known to {undecided.outside:.0e} of the slope alone, too little to call an entry wrong"
+            hint = "a wider step may decide it: gradcli sweep shows which, and --h takes it"
         says += f": {undecided.in_words}"
         hint = undecided.option if seen.tolerance is not None else hint
     return (_inconclusive(Kind.NOISE, says, hint),)

@@ -146,10 +146,15 @@ def open_entries(seen: Evidence, found: Resolution) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class UndecidedEntry:
-    """The entry of a claim that needs the largest tolerance to be decided, in words, and the option that decides all."""
+    """The entry of a claim that needs the largest tolerance to be decided, in words, and the option that decides all.
+
+    `outside` is the bound of the reference, relative to it, where the claim is outside of the bounds all the same; 0 where it
+    is not, or the reference is 0.
+    """
 
     in_words: str
     option: str
+    outside: float
 
 
 def undecided_entry(seen: Evidence) -> UndecidedEntry | None:
@@ -174,7 +179,11 @@ def undecided_entry(seen: Evidence) -> UndecidedEntry | None:
     at = tuple(int(k) for k in np.unravel_index(int(np.argmax(relative[name])), np.shape(relative[name])))
     most = max(float(np.max(x, initial=-np.inf)) for x in absolute.values())
     option = f"--rtol {_up(largest[name])}" if np.isfinite(largest[name]) else f"--atol {_up(most)}"
-    return UndecidedEntry(_in_words(seen, name, at), f"{option} decides it")
+    bound = float(np.asarray(right.bound[name])[at])
+    own, off = float(np.asarray(claim.bound[name])[at]), abs(float(np.asarray(claim.value[name] - right.value[name])[at]))
+    size = abs(float(np.asarray(right.value[name])[at]))
+    outside = bound / size if size and off > DOUBT * (bound + own) else 0.0
+    return UndecidedEntry(_in_words(seen, name, at), f"{option} decides it", outside)
 
 
 def _up(x: float) -> str:

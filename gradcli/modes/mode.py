@@ -156,7 +156,7 @@ class Question(Recording):
         axes = tuple(range(np.ndim(self.value)))
         return np.asarray(SAFETY * end_to_end([np.sum(self.rounding[name], axis=axes) for name in self.wrt]))
 
-    def unbelieved(self, why: str, failed: TraceTest | None = None) -> "Question":
+    def without_trace(self, why: str, failed: TraceTest | None = None) -> "Question":
         """Return the same question without a trace, to be answered by function values only; `why` says what is wrong with it.
 
         `failed` is the trace test that showed it. If a traced value was written as text, the error points there: reading
@@ -165,6 +165,15 @@ class Question(Recording):
         where = place(WRITTEN[0]) if WRITTEN else None
         says = f"{why}; a traced value is written as text" if where else why
         return replace(self, blind=NotSupported(says, where=where), failed_test=failed)
+
+    def by_values_where_the_trace_differs(self) -> "Question":
+        """Return the question without a trace if the recorded program is not the function beside the point; else this question.
+
+        Cost  that of the trace test: one evaluation of f and one of the program.
+        """
+        if self.untraced is not None or self.trace_test.agrees is not False:
+            return self
+        return self.without_trace(f"the trace differs from the function: {self.trace_test.why}", self.trace_test)
 
     def by_values_at_infinite_slopes(self) -> "Question":
         """Return the question without a trace if a rule of the recorded program has no finite slope; else this question.

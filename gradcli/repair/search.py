@@ -387,6 +387,7 @@ def _right(request: Request, point: Point, names: tuple[str, ...], quick: bool =
         with np.errstate(all="ignore"), smaller_tolerances(request.f):
             if not np.all(np.isfinite(q.value)) or size(q.value) * q.entries > _MOST_ENTRIES:
                 return None
+            q = q.by_values_where_the_trace_differs()
             if q.untraced is None and (q.ties or q.not_finite is not None):
                 return None
             estimate, changes = _answer(q, quick), q.solver_changes

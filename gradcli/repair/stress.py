@@ -403,6 +403,7 @@ def right_gradient(q: Question) -> Estimate | None:
         with np.errstate(all="ignore"):
             if not np.all(np.isfinite(q.value)) or np.size(q.value) * q.entries > _MOST_ENTRIES_LOOKED_AT:
                 return None
+            q = q.by_values_where_the_trace_differs()
             if q.untraced is not None:
                 return MODES["finite-difference"].gradient(q)
             if np.any(np.abs(q.value) > _LARGEST_LOOKED_AT) or q.ties:

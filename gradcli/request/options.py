@@ -498,7 +498,7 @@ _A_COMMAND = re.compile(r"\bgradcli [a-z]")
 def in_suite(text: str, *, values: bool = True) -> str:
     """Return a hint with its options as keys of a suite; a hint that is a command stays as it is.
 
-    In a message, which is no hint, no `values` follow the options.
+    In a message, which is no hint, no `values` but numbers follow the options.
     """
     return _rewritten(text, rows_of("check"), _as_key, values)
 
@@ -515,7 +515,7 @@ def _rewritten(text: str, rows: Collection[Option], write: Callable[[Option, str
         row = known.get(match["name"])
         if row is None:
             return match.group()
-        value = match["value"] if values and row.kind is not bool else None
+        value = None if row.kind is bool or not (values or (match["value"] or "").isdecimal()) else match["value"]
         left = match.group().removeprefix(f"--{match['name']}") if value is None else ""
         return write(row, value and value.strip("\"'")) + left
 

@@ -89,7 +89,7 @@ def test_a_kink_that_the_run_hits_is_seen_though_no_slope_flows(text: str, x: An
 
 
 def test_a_function_that_cannot_be_traced_is_on_no_kink_that_is_known() -> None:
-    q = question("abs(x)**3", 0).unbelieved("as if it were lost")
+    q = question("abs(x)**3", 0).without_trace("as if it were lost")
     assert hits_a_kink(q) is False
 
 

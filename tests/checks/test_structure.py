@@ -155,7 +155,7 @@ def test_an_input_of_single_values_is_not_differentiated() -> None:
 
 
 @pytest.mark.parametrize(("options", "says"), [
-    ({"hess": lambda x: np.eye(3)}, "--hess"), ({"order": 2}, "--order 2"), ({"reference": lambda x: np.sum(x)}, "--reference"),
+    ({"hess": lambda x: np.eye(3)}, "hess="), ({"order": 2}, "order=2"), ({"reference": lambda x: np.sum(x)}, "reference="),
 ])  # fmt: skip
 def test_what_is_not_compared_on_a_set_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises(BadOption, match=says):
@@ -202,7 +202,7 @@ def test_a_claim_that_is_right_on_the_set_of_f_is_left_open_with_the_option(what
     f, at, grad, says, fact = LEFT_OPEN[what]
     report = package.check(f, at, grad=grad)
     assert report.exit_status == 3 and says in report.gist(), str(report)
-    assert f'--assume "{fact}"' in " ".join(str(report).split())
+    assert f"assume='{fact}'" in " ".join(str(report).split())
     assert package.check(f, at, grad=grad, assume=fact).passed
     assert package.check(f, at, grad=lambda x: 1.1 * grad(x)).exit_status in ((1, 3) if "untraced" in what else (1,))
     assert package.check(f, at, grad=lambda x: 1.1 * grad(x), assume=fact).exit_status == 1

@@ -573,3 +573,28 @@ def g(w, A):
 def test_the_slip_in_words(kind: str, before: str, change: list[tuple[int, int, str]], says: str) -> None:
     edit = Edit(kind, 1.0, 1, tuple(Change(*c) for c in change))
     assert slip_of(Repair(changed(before, edit.changes), (edit,), (before,))) == says
+
+
+READS_TEXT = """
+import math
+
+
+def model(deck):
+    return "J = %.10e" % (math.sin(float(deck)) * math.exp(-float(deck) / 3))
+
+
+def f(x):
+    return float(model(f"{x:.14g}").split("=")[1])
+
+
+def g(x):
+    return 1.5 * math.exp(-x / 3) * (math.cos(x) - math.sin(x) / 3)
+"""
+
+
+@pytest.mark.slow
+def test_the_right_gradient_of_a_function_whose_trace_differs_is_that_of_its_values(
+    gradcli: Gradcli, here: Path
+) -> None:
+    (edit,) = check(gradcli, READS_TEXT, "x=0.7")["edits"]
+    assert edit["after"].strip() == "return math.exp(-x / 3) * (math.cos(x) - math.sin(x) / 3)"
