@@ -10,7 +10,7 @@ import numpy as np
 from gradcli.arithmetic.program import record, value_and_pulled
 from gradcli.checks.implementation import Implementation
 from gradcli.checks.probe import Located
-from gradcli.errors import BadClaim, BadOption, BadShape, FunctionFailed, GradcliError, NotSupported
+from gradcli.errors import BadClaim, BadOption, BadPoint, BadShape, FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.native import SURROGATES, Native, explained, flat, native_of, stairs, stops
 from gradcli.modes.bounds import FORMAT_RUNS, at_least
@@ -132,6 +132,8 @@ def own_gradient(
     If f has several outputs, the claim is the gradient of a sum with random weights. For order 2 it is the product of the
     Hessian and a vector. Straight-through estimators and stopped gradients in `expect` are checked against the surrogate
     function. With `weighted`, a scalar output gets a weight too: this tests that a backward pass uses its cotangent.
+
+    Raises  BadPoint if the points give results of different shapes; BadOption if there is no gradient to check.
     """
     native = native_of(found.f) if by is None else by.native
     f = found.f if by is None else by.f
@@ -140,6 +142,10 @@ def own_gradient(
     at = found.points[0].values
     y = found.points[0].value if by is None else found.f(at)
     plain = shape(y) == () and not weighted
+    shapes = dict.fromkeys(shape(point.value) for point in found.points if point.value is not None)
+    if not plain and len(shapes) > 1:
+        says = f"the points give results of different shapes, {' and '.join(map(str, shapes))}"
+        raise BadPoint(f"{says}: a framework's gradient is checked at one", do="check each point alone")
     w = np.float64(1.0) if plain else weights(seed, y)
     own = FrameworkClaim(f, native, found.wrt, w)
     declined = _declined(own, at)
