@@ -513,7 +513,7 @@ def _depends(tape: Tape, slot: int, k: int) -> bool:
 def _fork(tape: Tape, edge: Edge) -> tuple[int, Any]:
     """Return how often the value is used at which a missing contribution branches off, and the position of the branch.
 
-    The search goes upstream from an edge: a value that is used once, and computed from one value, carries the same
+    Of an operation on several computed values, it is that of the value through which the contribution is missing. The search goes upstream from an edge: a value that is used once, and computed from one value, carries the same
     contribution.
     """
     uses: dict[int, int] = {}
@@ -525,7 +525,9 @@ def _fork(tape: Tape, edge: Edge) -> tuple[int, Any]:
         slot = tape.operands(k)[i]
         moving = [n for n, source in enumerate(tape.operands(slot)) if source != CONSTANT]
         if uses[slot] > 1 or len(moving) != 1:
-            return uses[slot], tape.position(k)
+            several = sum(source != CONSTANT for source in tape.operands(k)) > 1
+            of_value = several and uses[slot] == 1 and tape.primitive(slot) is not None
+            return uses[slot], tape.position(slot if of_value else k)
         k, i = slot, moving[0]
 
 
