@@ -206,6 +206,7 @@ class _Run:
     """One run of a suite."""
 
     def __init__(self, suite: Suite, to: Output, over: Options, world: World) -> None:
+        to = replace(to, page=replace(to.page, folder=str(suite.folder)))  # where the paths of its documents begin
         self._suite, self._options, self._world, self._to = suite, suite.options, world, to
         options = suite.options
         self._page = SuitePage(to, world)
@@ -291,7 +292,9 @@ class _Run:
 
     def _executor(self, count: int, apart: bool) -> Executors:
         url = self._options.executor
-        return local(count, self._options.threads, apart) if url is None else elsewhere(url)
+        if url is not None:
+            return elsewhere(url)
+        return local(count, self._options.threads, apart, self._world.on_github)
 
     def _say_where(self) -> None:
         """Name the file of the suite, if it is not in the current folder."""

@@ -814,8 +814,8 @@ def limit_of(detects: Detects) -> str:
     return said
 
 
-def place_of(report: CheckReport) -> Diagnosis | Finding | SourceLine | Part | None:
-    """Return what names the file and the line that is to be changed: the edit that makes a claim right, else the claim.
+def file_and_line(report: CheckReport) -> list[tuple[str, int | None]]:
+    """Return the file and the line to be changed, if they are known: of the edit that makes a claim right, else of the claim.
 
     A custom gradient inside f is the claim where it is wrong. The lines of f are named only where nothing but f is the
     user's: a framework's gradient, or gradcli's own, was checked.
@@ -829,7 +829,8 @@ def place_of(report: CheckReport) -> Diagnosis | Finding | SourceLine | Part | N
     found += [] if native is None else [part for part in native.parts if part.verdict == Verdict.FAIL]
     if report.claim is None or native is not None:
         found += [*diagnoses, *(f for point in report.points for f in point.findings)]
-    return next((place for place in found if isinstance(place.file, str)), None)
+    named = ((x.file, x.line if isinstance(x.line, int) else None) for x in found if isinstance(x.file, str))
+    return [*named][:1]
 
 
 def why_of(report: CheckReport) -> str:

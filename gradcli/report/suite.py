@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 from gradcli.report import numbers
 from gradcli.report.blocks import WORDS, Block, Cell, Code, Heading, Headline, Link, Paragraph, Piece, Table, Tone, cut
-from gradcli.report.check import COLUMNS, CheckReport, limit_of, replay
+from gradcli.report.check import COLUMNS, CheckReport, file_and_line, limit_of, replay
 from gradcli.report.common import ABSENT, Absent, ErrorReport, Printed, seed_line
 from gradcli.report.decode import Summarised, decoded
 from gradcli.report.encode import TEXT_ONLY, Status
 from gradcli.report.point_report import Detects
+from gradcli.request.target_text import TARGET
 from gradcli.words import Exit, Severity, Verdict, worst
 
 Word = Literal["pass", "fail", "inconclusive", "error"]  # the verdict on one check
@@ -135,6 +136,26 @@ class CheckRow:
             blocks += [Paragraph(f"{f['kind']}: {f['message']}") for f in point["findings"]]
             blocks += [Paragraph(f"Likely mistake: {point['diagnosis']['message']}")] if point["diagnosis"] else []
         return (*blocks, Paragraph("Again:"), Code(self.replay()))
+
+    def places(self, config: str | None) -> list[tuple[str, int | None]]:
+        """Return the files to be changed, each with its line if that is known, the likeliest first; `config` declares the check.
+
+        For an error these are the line that raised it and the file of the target. For a gradient that is wrong or open it is
+        the claim or its edit; the function it belongs to is not among them.
+        """
+        found: list[tuple[str, int | None]] = []
+        if self.verdict == "error":
+            detail = None if self.error is None else self.error.error
+            target = TARGET.fullmatch(self.target.strip())
+            if detail is not None and isinstance(detail.file, str):
+                found.append((detail.file, detail.line if isinstance(detail.line, int) else None))
+            if target is not None and target["file"].endswith(".py"):
+                found.append((target["file"], None))
+        elif self.report is not None:
+            found += file_and_line(self.report)
+        elif "claimed_at" in self.document:
+            found.append((self.document["claimed_at"]["file"], self.document["claimed_at"]["line"]))
+        return [*found, *([] if config is None else [(config, None)])]
 
     def replay(self) -> str:
         """Return the command that repeats the check; an empty text if it is not known."""
