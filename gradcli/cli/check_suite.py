@@ -215,7 +215,8 @@ class _Run:
         self._token = secrets.token_hex(8)  # a worker elsewhere that stays is not used by another run
         self._rows: list[CheckRow] = []
         self._selected_ids: tuple[str, ...] = ()  # if not all are selected
-        here = Path.cwd() if "baseline" in over.given else suite.folder
+        self._baseline_words = ("--baseline", str(options.baseline)) if "baseline" in over.given else ()
+        here = Path.cwd() if self._baseline_words else suite.folder
         self._baseline_path = None if options.baseline is None else (here / options.baseline).absolute()
         self._refuse_files()
 
@@ -358,11 +359,13 @@ class _Run:
         status = worst((status, stopped))
         shard = None if options.shard is None else Shard(*options.shard)
         config = None if suite.path is None else suite.path.name
+        again = ("gradcli", "check", *self._again())
         return SuiteReport(
-            ("gradcli", "check", *self._again()), options.seed, config, suite.profile, shard, declared,
+            again, options.seed, config, suite.profile, shard, declared,
             digest_of(suite.checks), counts_of(rows), int(status), time.perf_counter() - self._started, rows, environment(),
             self._selected_ids or ABSENT, self._not_reached(chosen) or ABSENT, stale or ABSENT,
             suite.without_point or ABSENT, full=options.verbose,
+            renewal=(*again, *self._baseline_words, "--update-baseline") if stale else ABSENT,
         )  # fmt: skip
 
     def _not_reached(self, chosen: Sequence[Check]) -> tuple[str, ...]:

@@ -215,9 +215,10 @@ class SuiteReport(Printed):
     environment  The versions of what the results depend on, by name, and the number of threads.
     selected     The ids of the checks that were selected, before a shard of them was taken; absent if all were.
     not_reached  The ids of checks that were to be run, and were not: the run was interrupted, or --exitfirst ended it.
-    stale        The ids that the baseline lists and that no longer fail.
+    stale        The ids that the baseline lists with a failure that is no longer there, or that are no check of the suite.
     no_point     The gradients found in a folder that were not checked, because no point is known for them.
     schema       The name of this schema, with its number.
+    renewal      The words of the command that writes the baseline anew; absent unless one of its entries is stale.
     """
 
     command: tuple[str, ...]
@@ -237,6 +238,7 @@ class SuiteReport(Printed):
     stale: tuple[str, ...] | Absent = ABSENT
     no_point: tuple[str, ...] | Absent = ABSENT
     schema: str = "gradcli.suite/1"
+    renewal: tuple[str, ...] | Absent = ABSENT
     full: bool = field(default=False, metadata={TEXT_ONLY: True})  # those that passed too
 
     def blocks(self) -> tuple[Block, ...]:
@@ -278,17 +280,26 @@ class SuiteReport(Printed):
 
     def last(self) -> tuple[Block, ...]:
         """Return what stands at the end: what lacks a point, entries of the baseline that are out of date, and the counts."""
-        stale = self.stale or ()
-        said = f"{', '.join(stale)}: listed in the baseline, and fails no longer; --update-baseline removes it"
+        stale = [Paragraph(f"{name}: {why}", 0) for name, why in self.out_of_date()]
+        again = replay(self.renewal or ())
+        renewal = (Paragraph("Write the baseline anew:", 0), Code(again)) if again else ()
         without = [Paragraph(f"no point  {name}", 0) for name in self.no_point or ()]
         without += [Paragraph("They lack a point: gradcli init writes their checks, with what to fill in.", 0)] * bool(
             without
         )
         left = self.not_reached or ()
         names = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED:,} more" if len(left) > _NAMED else "")
-        found = [f"not reached: {names}"] * bool(left) + [said] * bool(stale)
+        not_reached = [Paragraph(f"not reached: {names}", 0)] * bool(left)
         counted = Paragraph(Piece(self.counted(), "strong"), 0)
-        return (*without, *(Paragraph(text, 0) for text in found), *self._seed_line(), counted)
+        return (*without, *not_reached, *stale, *renewal, *self._seed_line(), counted)
+
+    def out_of_date(self) -> list[tuple[str, str]]:
+        """Return the ids of stale entries of the baseline, each with why it is one."""
+        gone, old = (
+            "the baseline lists it, and it is no check of this suite",
+            "the baseline lists a failure that is no longer there",
+        )
+        return [(name, old if name in self.declared else gone) for name in self.stale or ()]
 
     def _seed_line(self) -> tuple[Block, ...]:
         """Return the line of a seed that was drawn, which repeats the checks unless one of them has a seed of its own."""

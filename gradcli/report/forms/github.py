@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gradcli.report.blocks import workflow_data
-from gradcli.report.check import CheckReport, file_and_line, why_of
+from gradcli.report.check import CheckReport, file_and_line, replay, why_of
 from gradcli.report.common import ErrorDetail
 from gradcli.report.forms import Page, in_repository
 from gradcli.report.suite import CheckRow, SuiteReport
@@ -14,7 +14,7 @@ _LEVELS = {Verdict.FAIL: "error", Verdict.INCONCLUSIVE: "warning", Verdict.PASS:
 
 
 def render(report: CheckReport | SuiteReport, page: Page) -> str:
-    """Return the verdict as an annotation, at a file and line if known; for several reports, those that did not pass."""
+    """Return the verdict as an annotation, at a file and line if known; for several reports, all that the job fails by."""
     if isinstance(report, SuiteReport):
         return _several(report, page)
     return _annotation(_level(report), report.target.text, file_and_line(report), why_of(report), page)
@@ -27,11 +27,16 @@ def error_annotation(error: ErrorDetail, page: Page) -> str:
 
 
 def _several(suite: SuiteReport, page: Page) -> str:
-    open_ = [check for check in suite.checks if check.counted not in ("passed", "known")]
-    open_.sort(key=lambda check: ("failed", "errors", "inconclusive").index(check.counted))
-    found = [_of_check(check, suite.config, page) for check in open_[:MOST]]
-    left = len(open_) - len(found)
-    return "".join([*found, *([f"and {left} more\n"] if left else [])])
+    of = {
+        word: [check for check in suite.checks if check.counted == word]
+        for word in ("failed", "errors", "inconclusive")
+    }
+    renewal = f"; write the baseline anew: {replay(suite.renewal or ())}"
+    found = [_of_check(check, suite.config, page) for check in (*of["failed"], *of["errors"])]
+    found += [_annotation("error", name, [], f"{name}: {why}{renewal}", page) for name, why in suite.out_of_date()]
+    found += [_of_check(check, suite.config, page) for check in of["inconclusive"]]
+    left = len(found) - MOST
+    return "".join([*found[:MOST], *([f"and {left} more\n"] if left > 0 else [])])
 
 
 def _of_check(check: CheckRow, config: str | None, page: Page) -> str:

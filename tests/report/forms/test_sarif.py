@@ -10,29 +10,17 @@ import pytest
 
 from gradcli.errors import BadTarget, FunctionFailed, GradcliError, Place
 from gradcli.report.common import error_report
-from gradcli.report.encode import encode
 from gradcli.report.explain import SITE, explanations
 from gradcli.report.forms import Page, rendered
 from gradcli.report.forms.github import error_annotation
-from gradcli.report.suite import CheckRow, SuiteReport, counts_of, row_of, status_of
+from gradcli.report.suite import row_of
+from tests.report.suites import error_row, suite
 from tests.rows import for_rows
 
 Gradcli = Callable[..., Any]
 ROOT = Path(__file__).resolve().parents[3]
 QUICK = ("--modes", "reverse,fd", "--json")
 HOSTILE = "a <b> `c` $d$ \\ é\u202e\n::error::e, 100%"
-
-
-def suite(*rows: CheckRow, config: str | None = "gradcli.toml") -> SuiteReport:
-    """Return the report of a suite with these checks."""
-    names = tuple(row.id for row in rows)
-    return SuiteReport(
-        ("gradcli", "check"), 0, config, None, None, names, "", counts_of(rows), int(status_of(rows)), 1.0, rows, {},
-    )  # fmt: skip
-
-
-def error_row(name: str, target: str, error: GradcliError) -> CheckRow:
-    return row_of(name, target, encode(error_report(error)), 0.1)
 
 
 def raised(file: str, line: int = 2) -> FunctionFailed:
