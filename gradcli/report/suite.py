@@ -7,7 +7,21 @@ from functools import cached_property
 from typing import Any, Literal
 
 from gradcli.report import numbers
-from gradcli.report.blocks import WORDS, Block, Cell, Code, Heading, Headline, Link, Paragraph, Piece, Table, Tone, cut
+from gradcli.report.blocks import (
+    WORDS,
+    Block,
+    Cell,
+    Code,
+    Heading,
+    Headline,
+    Link,
+    Paragraph,
+    Piece,
+    Table,
+    Tone,
+    Verbatim,
+    cut,
+)
 from gradcli.report.check import COLUMNS, CheckReport, file_and_line, limit_of, replay
 from gradcli.report.common import ABSENT, Absent, ErrorReport, Printed, seed_line
 from gradcli.report.decode import Summarised, decoded
@@ -126,10 +140,11 @@ class CheckRow:
         if self.report is not None:
             return replace(self.report, full=full).blocks()
         word, tone = self.word
-        blocks: list[Block] = [Headline(word, tone, f"{cut(self.target)}: {self.said()}")]
+        blocks: list[Block] = [Headline(word, tone, (Verbatim(cut(self.target)), Piece(f": {self.said()}")))]
         if self.error is not None:
             detail = self.error.error
-            return (*blocks, *(Paragraph(text) for text in (detail.where, detail.hint) if text))
+            where = [Code(detail.where, "")] if detail.where else []
+            return (*blocks, *where, *([Paragraph(detail.hint)] if detail.hint else []))
         for point in self.document["points"]:
             rows = [_wrong_entry(entry) for entry in point["mismatches"][:_WRONG_ENTRIES]]
             blocks += [Table(("entry", "claimed", "right"), tuple(rows), frozenset({1, 2}))] if rows else []
@@ -164,7 +179,7 @@ class CheckRow:
 
 def _wrong_entry(entry: Mapping[str, Any]) -> tuple[Cell, ...]:
     name = numbers.entry_name(entry["input"], tuple(entry["index"]), tuple(entry.get("output", ())), ())
-    return name, str(entry["claimed"]), str(entry["reference"])
+    return Verbatim(name), str(entry["claimed"]), str(entry["reference"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,10 +258,22 @@ class SuiteReport(Printed):
 
     def blocks(self) -> tuple[Block, ...]:
         """Return a table of all checks, the details of those that did not pass, and the counts."""
-        rows: list[tuple[Cell, ...]] = [
-            (Piece(*check.word), check.id, check.said(), _seconds(check.seconds)) for check in self.checks
-        ]
-        return (Table(("verdict", "check", "", "time"), tuple(rows), frozenset({3})), *self.details())
+        return (self._table(), *self.details())
+
+    def headed_blocks(self) -> tuple[Block, ...]:
+        """Return a table of all checks, those that did not pass in full, each below a heading, and the counts."""
+        found: list[Block] = []
+        for check in self._shown():
+            found += [Heading((Verbatim(check.id), Piece(f": {check.word[0]}"))), *check.blocks(self.full)]
+        return (self._table(), *found, *self.last())
+
+    def _table(self) -> Table:
+        rows = ((Piece(*c.word), Verbatim(c.id), c.said(), _seconds(c.seconds)) for c in self.checks)
+        return Table(("verdict", "check", "what was found", "time"), tuple(rows), frozenset({3}))
+
+    def _shown(self) -> list[CheckRow]:
+        """Return the checks that are shown in full."""
+        return [check for check in self.checks if self.full or check.status is not Exit.CONFIRMED]
 
     def page_blocks(self) -> tuple[Block, ...]:
         """Return the counts, a table of all checks with links, and the details that they lead to."""
@@ -272,8 +299,8 @@ class SuiteReport(Printed):
     def details(self) -> tuple[Block, ...]:
         """Return the reports that did not pass in full, and the counts."""
         found: list[Block] = []
-        for check in self.checks:
-            if check.error is None and (self.full or check.status is not Exit.CONFIRMED):
+        for check in self._shown():
+            if check.error is None:
                 found += [Paragraph(Piece(check.id, "strong"), 0)] if check.id != check.target else []
                 found += check.blocks(self.full)
         return (*found, *self.last())
