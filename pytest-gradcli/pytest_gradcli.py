@@ -426,5 +426,5 @@ class Summary:
         for counted in COUNTED[1:]:
             if n := self.counts[counted]:
                 words.append(f"{n} {counted.removesuffix('s') if n == 1 else counted}")
-        bad = bool(self.counts["failed"] or self.counts["errors"])
+        bad = any(self.counts[word] for word in ("failed", "errors", "stale"))
         terminalreporter.write_line(f"gradcli: {', '.join(words)}", red=bad, green=len(words) == 1)

@@ -224,7 +224,7 @@ def _finding_blocks(f: Finding) -> list[Block]:
     if f.source and f.line is not None and f.file:
         blocks.append(Paragraph(Verbatim(f"{f.file}:{f.line}    {f.source}", "dim"), 4))
     elif f.source and f.line is not None:
-        blocks.append(Paragraph((Verbatim(f.source, "dim"), Piece(f"   (line {f.line}, column {f.column})", "dim")), 4))
+        blocks.append(Paragraph(Verbatim(f"{f.source}   (line {f.line}, column {f.column})", "dim"), 4))
     if f.hint:
         blocks.append(Paragraph(f.hint, 4))
     return blocks
