@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gradcli.report.check import CheckReport
 
 INCONCLUSIVE = ("fail", "skip", "xfail")  # what an inconclusive check can become
-COUNTED = ("passed", "failed", "inconclusive", "errors", "known")
+COUNTED = ("passed", "failed", "inconclusive", "errors", "known", "stale")
 THREADS = (
     "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS",
 )  # fmt: skip
@@ -118,16 +118,20 @@ def _suite_of(config: pytest.Config) -> Any:
     return suite
 
 
-def _row_of(suite: Any, check: Any) -> Any:
-    """Run one check of a suite in a process of its own, and return its row; what the suite's baseline lists is known.
+def _row_of(suite: Any, check: Any) -> tuple[Any, bool]:
+    """Run one check of a suite in a process of its own; return its row, and whether the baseline lists what is so no longer.
 
-    Raises  GradcliError if the baseline cannot be read.
+    What the suite's baseline lists is known. Raises  GradcliError if the baseline cannot be read.
     """
     from gradcli.project.suite import selection
     from gradcli.project.suite.executors import checked
 
     row, listed = checked(suite, check), suite.options.baseline
-    return row if listed is None else replace(row, known=selection.read(suite.folder / listed).covers(row))
+    if listed is None:
+        return row, False
+    baseline = selection.read(suite.folder / listed)
+    stale = baseline.stale([row], [known.id for known in baseline.checks])  # of this check alone
+    return replace(row, known=baseline.covers(row)), bool(stale)
 
 
 # One check in a test
@@ -309,10 +313,15 @@ class SuiteCheck(pytest.Item):
         self.check = check
 
     def runtest(self) -> None:
-        row = _row_of(self.config.stash[SUITE], self.check)
+        row, stale = _row_of(self.config.stash[SUITE], self.check)
         again = row.replay() or shlex.join(("gradcli", "check", "-k", row.id))
         said = f"{row.word[0]}  {row.id}: {row.said()}"
-        _keep(self, row.counted, row.document.get("seed"), again)
+        stale = stale and row.counted in ("passed", "known")
+        _keep(self, "stale" if stale else row.counted, row.document.get("seed"), again)
+        if stale:
+            old = f"{row.id}: the baseline lists a failure that is no longer there"
+            section = f"{said}\n{old}\nwrite the baseline anew: gradcli check --update-baseline"
+            raise _with_section(pytest.fail.Exception(old, pytrace=False), section)
         if row.counted == "known":
             pytest.xfail(said)
         if row.counted == "inconclusive":
@@ -434,5 +443,5 @@ class Summary:
         for counted in COUNTED[1:]:
             if n := self.counts[counted]:
                 words.append(f"{n} {counted.removesuffix('s') if n == 1 else counted}")
-        bad = bool(self.counts["failed"] or self.counts["errors"])
+        bad = any(self.counts[word] for word in ("failed", "errors", "stale"))
         terminalreporter.write_line(f"gradcli: {', '.join(words)}", red=bad, green=len(words) == 1)

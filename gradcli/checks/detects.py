@@ -180,7 +180,10 @@ def undecided_entry(seen: Evidence) -> UndecidedEntry | None:
     most = max(float(np.max(x, initial=-np.inf)) for x in absolute.values())
     option = f"--rtol {_up(largest[name])}" if np.isfinite(largest[name]) else f"--atol {_up(most)}"
     bound = float(np.asarray(right.bound[name])[at])
-    own, off = float(np.asarray(claim.bound[name])[at]), abs(float(np.asarray(claim.value[name] - right.value[name])[at]))
+    own, off = (
+        float(np.asarray(claim.bound[name])[at]),
+        abs(float(np.asarray(claim.value[name] - right.value[name])[at])),
+    )
     size = abs(float(np.asarray(right.value[name])[at]))
     outside = bound / size if size and off > DOUBT * (bound + own) else 0.0
     return UndecidedEntry(_in_words(seen, name, at), f"{option} decides it", outside)

@@ -513,7 +513,9 @@ def _depends(tape: Tape, slot: int, k: int) -> bool:
 def _fork(tape: Tape, edge: Edge) -> tuple[int, Any]:
     """Return how often the value is used at which a missing contribution branches off, and the position of the branch.
 
-    Of an operation on several computed values, it is that of the value through which the contribution is missing. The search goes upstream from an edge: a value that is used once, and computed from one value, carries the same
+    Of an operation on several computed values, it is that of the value through which the contribution is missing.
+
+    The search goes upstream from an edge: a value that is used once, and computed from one value, carries the same
     contribution.
     """
     uses: dict[int, int] = {}

@@ -217,6 +217,7 @@ class _Run:
     """One run of a suite."""
 
     def __init__(self, suite: Suite, to: Output, over: Options, world: World) -> None:
+        to = replace(to, page=replace(to.page, folder=str(suite.folder)))  # where the paths of its documents begin
         self._suite, self._options, self._world, self._to = suite, suite.options, world, to
         options = suite.options
         self._page = SuitePage(to, world, max((len(check.id) for check in suite.checks), default=40))
@@ -225,7 +226,8 @@ class _Run:
         self._token = secrets.token_hex(8)  # a worker elsewhere that stays is not used by another run
         self._rows: list[CheckRow] = []
         self._selected_ids: tuple[str, ...] = ()  # if not all are selected
-        here = Path.cwd() if "baseline" in over.given else suite.folder
+        self._baseline_words = ("--baseline", str(options.baseline)) if "baseline" in over.given else ()
+        here = Path.cwd() if self._baseline_words else suite.folder
         self._baseline_path = None if options.baseline is None else (here / options.baseline).absolute()
         self._refuse_files()
 
@@ -302,7 +304,9 @@ class _Run:
 
     def _executor(self, count: int, apart: bool) -> Executors:
         url = self._options.executor
-        return local(count, self._options.threads, apart) if url is None else elsewhere(url)
+        if url is not None:
+            return elsewhere(url)
+        return local(count, self._options.threads, apart, self._world.on_github)
 
     def _say_where(self) -> None:
         """Name the file of the suite, if it is not in the current folder."""
@@ -366,11 +370,13 @@ class _Run:
         status = worst((status, stopped))
         shard = None if options.shard is None else Shard(*options.shard)
         config = None if suite.path is None else suite.path.name
+        again = ("gradcli", "check", *self._again())
         return SuiteReport(
-            ("gradcli", "check", *self._again()), options.seed, config, suite.profile, shard, declared,
+            again, options.seed, config, suite.profile, shard, declared,
             digest_of(suite.checks), counts_of(rows), int(status), time.perf_counter() - self._started, rows, environment(),
             self._selected_ids or ABSENT, self._not_reached(chosen) or ABSENT, stale or ABSENT,
             suite.without_point or ABSENT, full=options.verbose,
+            renewal=(*again, *self._baseline_words, "--update-baseline") if stale else ABSENT,
         )  # fmt: skip
 
     def _not_reached(self, chosen: Sequence[Check]) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
 from gradcli.process.relay import without_commands
-from gradcli.report.blocks import workflow_data
 from gradcli.report.common import ErrorDetail, detail_of, error_report
 from gradcli.report.forms import ENDINGS, PICTURES, Page, as_file, encodable, rendered
 
@@ -173,16 +172,20 @@ def print_error(error: GradcliError, as_data: bool, world: World, color: bool | 
     if as_data:
         world.stdout.write(rendered("json", error_report(error)))
         world.stdout.flush()
-    else:
-        show_error(detail_of(error), world, None, color)
+        return
+    detail = detail_of(error)
+    if world.on_github:
+        from gradcli.report.forms.github import error_annotation
+
+        place = Page(workspace=world.environ.get("GITHUB_WORKSPACE", ""))
+        world.stdout.write(encodable(error_annotation(detail, place), world.encoding(world.stdout)))
+        world.stdout.flush()
+    show_error(detail, world, None, color)
 
 
 def show_error(error: ErrorDetail, world: World, line: int | None = None, color: bool | None = None) -> None:
     """Write an error as text on standard error, with the line of standard input that asked for it."""
     from gradcli.report.forms.error_text import error_as_text
 
-    if world.on_github:
-        world.stdout.write(f"::error title=gradcli::{workflow_data(error.message)}\n")
-        world.stdout.flush()
     prefix = f"line {line}: " if line is not None else ""
     world.stderr.write(prefix + _safe(error_as_text(error, page(world, world.stderr, color)), world, world.stderr))

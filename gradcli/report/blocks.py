@@ -34,6 +34,11 @@ class Link(Piece):
     to: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Verbatim(Piece):
+    """Text that is read letter by letter: a line of code, a name in it, a command. Markdown has it in a code span."""
+
+
 Cell = str | Piece | tuple[Piece, ...]
 
 
@@ -43,7 +48,7 @@ class Headline:
 
     word: str
     tone: Tone
-    sentence: str
+    sentence: Cell
 
 
 WORDS: dict[Verdict, tuple[str, Tone]] = {
@@ -55,7 +60,7 @@ WORDS: dict[Verdict, tuple[str, Tone]] = {
 class Heading:
     """The title of a part of a document; `level` 1 is that of the document. Links of a page lead to its `name`."""
 
-    text: str
+    text: Cell
     level: int = 2
     name: str = ""
 

@@ -22,6 +22,7 @@ from gradcli.report.blocks import (
     Piece,
     Table,
     Tone,
+    Verbatim,
     Walk,
     cut,
 )
@@ -179,7 +180,7 @@ def point_blocks(report: Checked, point: PointReport, number: int, opened: bool 
     if len(report.points) > 1:
         word, tone = WORDS[point.verdict]
         blocks.append(Paragraph((Piece(f"{_called(point, number)}  ", "strong"), Piece(word.lower(), tone)), 0))
-    blocks += [Paragraph(head), *([Paragraph(at)] if at else [])]
+    blocks += [Paragraph(Verbatim(head)), *([Paragraph(Verbatim(at))] if at else [])]
     blocks += [] if opened else wrong_entries(report, point, number)
     blocks += [*_gradient_table(report, point), _modes_table(point)]
     blocks += [Paragraph(result.ran_on.says()) for result in point.modes.values() if isinstance(result.ran_on, RanOn)]
@@ -221,9 +222,9 @@ def _finding_blocks(f: Finding) -> list[Block]:
     tone: Tone = "unsure" if f.severity in (Severity.INCONCLUSIVE, Severity.WARNING) else "plain"
     blocks: list[Block] = [Paragraph((Piece(f"{f.kind}: ", tone), Piece(f.message)))]
     if f.source and f.line is not None and f.file:
-        blocks.append(Paragraph(Piece(f"{f.file}:{f.line}    {f.source}", "dim"), 4))
+        blocks.append(Paragraph(Verbatim(f"{f.file}:{f.line}    {f.source}", "dim"), 4))
     elif f.source and f.line is not None:
-        blocks.append(Paragraph(Piece(f"{f.source}   (line {f.line}, column {f.column})", "dim"), 4))
+        blocks.append(Paragraph(Verbatim(f"{f.source}   (line {f.line}, column {f.column})", "dim"), 4))
     if f.hint:
         blocks.append(Paragraph(f.hint, 4))
     return blocks
@@ -234,8 +235,8 @@ def diagnosis_blocks(d: Diagnosis) -> list[Block]:
     head = "" if d.kind == DiagnosisKind.UNKNOWN else "Likely mistake: "
     blocks: list[Block] = [Paragraph((Piece(head, "strong"), Piece(d.message)))]
     if d.source and d.file:
-        blocks.append(Paragraph(Piece(f"{d.file}:{d.line}    {d.source}", "dim"), 4))
-    blocks += [Paragraph(f"corrected: {d.corrected}", 4)] if d.corrected else []
+        blocks.append(Paragraph(Verbatim(f"{d.file}:{d.line}    {d.source}", "dim"), 4))
+    blocks += [Paragraph((Piece("corrected: "), Verbatim(d.corrected)), 4)] if d.corrected else []
     return [*blocks, *repair_blocks(d)]
 
 
@@ -325,7 +326,7 @@ def _mismatch_blocks(point: PointReport, title: str) -> list[Block]:
         output = m.output if isinstance(m.output, tuple) else ()
         entry = numbers.entry_name(m.input, m.index, output, point.outputs or ())
         claimed, right = numbers.apart(m.claimed, m.reference)
-        rows.append((entry, Piece(claimed, "bad"), right, numbers.ratio(m.ratio)))
+        rows.append((Verbatim(entry), Piece(claimed, "bad"), right, numbers.ratio(m.ratio)))
     order = f"the worst first, {point_report.WORST_FIRST}" if len(rows) > 1 else ""
     columns = ("entry", "claimed", point.reference or "reference", "ratio")
     caption = ": ".join(filter(None, (title, order)))
@@ -558,7 +559,7 @@ class CheckReport(Printed):
             at = self.claimed_at
             blocks += [
                 Paragraph("The claim is defined here:"),
-                Paragraph(Piece(f"{at.file}:{at.line}    {at.source}", "dim"), 4),
+                Paragraph(Verbatim(f"{at.file}:{at.line}    {at.source}", "dim"), 4),
             ]
         for number in range(len(self.points)) if self.full else (worst,):
             blocks += point_blocks(self, self.points[number], number, opened=failed and number == worst)
@@ -568,14 +569,18 @@ class CheckReport(Printed):
         blocks += self.comparison.blocks() if isinstance(self.comparison, Comparison) else []
         blocks += stress_blocks(self.stress, self.verdict) if isinstance(self.stress, StressReport) else []
         kind = self.decisive()
-        blocks += [Paragraph(f"More: gradcli explain {kind}")] if kind else []
+        blocks += [Paragraph((Piece("More: "), Verbatim(f"gradcli explain {kind}")))] if kind else []
         blocks += [Paragraph("Again:"), Code(replay(self.command))] if self.command else seed_line(self.seed)
         return (*blocks, *self._ending())
+
+    def headed_blocks(self) -> tuple[Block, ...]:
+        """Return what people read, below a heading with the verdict."""
+        return (Heading((Verbatim(cut(self.target.text)), Piece(f": {self._word()}"))), *self.blocks())
 
     def opening(self) -> tuple[Block, ...]:
         """Return what is printed as soon as the verdict is decided: the verdict, and the worst entries of a wrong claim."""
         tone: Tone = "bad" if self.exit_status == Exit.UNUSABLE else WORDS[self.verdict][1]
-        headline = Headline(self._word(), tone, f"{cut(self.target.text)}: {self.sentence()}")
+        headline = Headline(self._word(), tone, (Verbatim(cut(self.target.text)), Piece(f": {self.sentence()}")))
         if self.verdict != Verdict.FAIL:
             return (headline,)
         worst = worst_point(self)
@@ -596,7 +601,7 @@ class CheckReport(Printed):
         known = diagnosis is not None and diagnosis.kind != DiagnosisKind.UNKNOWN
         word, tone = WORDS[self.verdict]
         says = diagnosis.message if known and diagnosis is not None else self.sentence()
-        return [Paragraph((Piece(f"{word}  ", tone), Piece(f"{cut(self.target.text)}: {says}")))]
+        return [Paragraph((Piece(f"{word}  ", tone), Verbatim(cut(self.target.text)), Piece(f": {says}")))]
 
     def parts(self) -> tuple[Part, ...]:
         """Return what was checked alone: custom gradients inside a framework's function, or the layers of an object."""
@@ -814,8 +819,8 @@ def limit_of(detects: Detects) -> str:
     return said
 
 
-def place_of(report: CheckReport) -> Diagnosis | Finding | SourceLine | Part | None:
-    """Return what names the file and the line that is to be changed: the edit that makes a claim right, else the claim.
+def file_and_line(report: CheckReport) -> list[tuple[str, int | None]]:
+    """Return the file and the line to be changed, if they are known: of the edit that makes a claim right, else of the claim.
 
     A custom gradient inside f is the claim where it is wrong. The lines of f are named only where nothing but f is the
     user's: a framework's gradient, or gradcli's own, was checked.
@@ -829,7 +834,8 @@ def place_of(report: CheckReport) -> Diagnosis | Finding | SourceLine | Part | N
     found += [] if native is None else [part for part in native.parts if part.verdict == Verdict.FAIL]
     if report.claim is None or native is not None:
         found += [*diagnoses, *(f for point in report.points for f in point.findings)]
-    return next((place for place in found if isinstance(place.file, str)), None)
+    named = ((x.file, x.line if isinstance(x.line, int) else None) for x in found if isinstance(x.file, str))
+    return [*named][:1]
 
 
 def with_hints(report: CheckReport, written: Callable[[str], str]) -> CheckReport:
@@ -853,11 +859,7 @@ def cause_of(report: CheckReport) -> str:
 
 def line_of(report: CheckReport) -> str:
     """Return the file and the line to be changed, `losses.py:12`; an empty text where they are not known."""
-    place = place_of(report)
-    if place is None or not isinstance(place.line, int):
-        return ""
-    edits = place.edits if isinstance(place, Diagnosis) and not isinstance(place.edits, Absent) else ()
-    return f"{place.file}:{edits[0].line if edits else place.line}"
+    return next((f"{file}:{line}" for file, line in file_and_line(report) if line is not None), "")
 
 
 def why_of(report: CheckReport) -> str:

@@ -145,23 +145,6 @@ def finding(
     return Finding(kind, severity, message, hint, None, at.line, at.column + 1, at.source, operation)
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorDetail:
-    """An error in a document: the caret's line and column, or what is installed here, as text in `where`.
-
-    kind     What kind of error it is.
-    message  What happened, as a sentence.
-    where    The line it happened on, and below it carets under the place; or what is installed here, if that is the
-             reason; null where no place is known.
-    hint     What to do about it, null where nothing is known to help.
-    """
-
-    kind: ErrorKind
-    message: str
-    where: str | None = None
-    hint: str | None = None
-
-
 # What stands for a field that a document leaves out.
 
 
@@ -173,6 +156,27 @@ class Absent:
 
 
 ABSENT = Absent()
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorDetail:
+    """An error in a document: the caret's line and column, or what is installed here, as text in `where`.
+
+    kind     What kind of error it is.
+    message  What happened, as a sentence.
+    where    The line it happened on, and below it carets under the place; or what is installed here, if that is the
+             reason; null where no place is known.
+    hint     What to do about it, null where nothing is known to help.
+    file     The file it happened in, where a line of a file is known.
+    line     This line, counted from 1.
+    """
+
+    kind: ErrorKind
+    message: str
+    where: str | None = None
+    hint: str | None = None
+    file: str | Absent = ABSENT
+    line: int | Absent = ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +203,8 @@ def error_report(error: GradcliError) -> ErrorReport:
 def detail_of(error: GradcliError) -> ErrorDetail:
     """Return an error as documents have it."""
     where = None if error.where is None else "\n".join(filter(None, error.where.caret()))
-    return ErrorDetail(error.kind, error.what, where, error.do)
+    file, line = (error.where.file, error.where.line) if isinstance(error.where, Place) else (ABSENT, ABSENT)
+    return ErrorDetail(error.kind, error.what, where, error.do, file, line)
 
 
 def seed_line(seed: int, indent: int = 2, *, repeats: bool = True) -> tuple[Block, ...]:

@@ -22,6 +22,7 @@ from gradcli.report.blocks import (
     Piece,
     Table,
     Tone,
+    Verbatim,
     cut,
 )
 from gradcli.report.check import error_maps
@@ -378,7 +379,7 @@ def _blocks(report: CompareReport) -> tuple[Block, ...]:
     """Return the verdict on a claim, the value, the gradients, the costs, and what they say."""
     found: list[Block] = []
     if isinstance(report.verdict, str) and isinstance(report.message, str):
-        found.append(Headline(*_word(report), f"{cut(report.target.text)}: {report.message}"))
+        found.append(Headline(*_word(report), (Verbatim(cut(report.target.text)), Piece(f": {report.message}"))))
     place = numbers.at_values(report.at, report.drawn)
     found.append(Paragraph(f"{report.function or f'f = {report.target.text}'} = {numbers.value(report.value)}", 0))
     found += [Paragraph(f"at {place}", 0)] if place else []

@@ -53,6 +53,11 @@ class Explanation:
     do: str
     example: Example | None = None
 
+    @property
+    def page(self) -> str:
+        """The address of the page that says this."""
+        return f"{SITE}/gradcli/report/explanations/{self.kind}.md"
+
 
 @dataclass(frozen=True, slots=True)
 class ExplainReport:
@@ -106,6 +111,7 @@ WHAT: dict[ExplainedGroup, str] = {
 
 
 FOLDER = Path(__file__).parent / "explanations"
+SITE = "https://github.com/gradcli/gradcli/blob/main"  # where pages are read
 PART = re.compile(
     r"\*\*(?P<summary>.+?)\.\*\* (?P<what>.+?)\n\n(?P<meaning>.+?)\n\n\*\*What to do\.\*\* (?P<do>[^\n]+)\n\n"
     r"(?:\*\*Example\*\*(?: \(needs (?P<needs>\w+)\))?(?:, with this file)?:\n\n"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradcli.report import numbers
-from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table, Tone
+from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table, Tone, Verbatim
 from gradcli.report.common import ABSENT, Absent
 from gradcli.words import AspectStatus, RanOn, Verdict
 
@@ -167,7 +167,7 @@ def _part_blocks(part: Part) -> list[Block]:
         Paragraph((Piece(f"{part.name} ", "strong"), Piece("alone is "), Piece(word, tone), Piece(f"{better}{said}")))
     ]
     if part.verdict != Verdict.PASS and part.source and part.file:
-        blocks.append(Paragraph(Piece(f"{part.file}:{part.line}    {part.source}", "dim"), 4))
+        blocks.append(Paragraph(Verbatim(f"{part.file}:{part.line}    {part.source}", "dim"), 4))
     return blocks
 
 

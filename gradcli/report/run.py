@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table, visible
+from gradcli.report.blocks import Block, Cell, Heading, Paragraph, Piece, Table, Verbatim, visible
 from gradcli.report.check import COLUMNS
 from gradcli.report.common import ABSENT, Absent, ErrorDetail, ErrorReport, seed_line
 from gradcli.report.encode import TEXT_ONLY, Status, encode
@@ -102,7 +102,7 @@ class UsedGradient:
         word: Cell = Piece(*check.word) if check is not None else Piece("NOT CHECKED", "unsure")
         checked = f"{self.checked} of {self.calls:,}"
         said = "" if check is None else _short(check)
-        return word, _tail(self.place, _PLACE), _tail(self.name, _NAME), checked, said
+        return word, Verbatim(_tail(self.place, _PLACE)), Verbatim(_tail(self.name, _NAME)), checked, said
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +145,16 @@ class RunReport:
 
     def blocks(self) -> tuple[Block, ...]:
         """Return a table of the gradients, the checks that did not pass in full, and the counts."""
+        return self._blocks(headed=False)
+
+    def headed_blocks(self) -> tuple[Block, ...]:
+        """Return the same, with a heading above each check."""
+        return self._blocks(headed=True)
+
+    def _blocks(self, headed: bool) -> tuple[Block, ...]:
         if not self.gradients:
             return (*seed_line(self.seed, 0), Paragraph(Piece(self.counted(), "strong"), 0))
-        header = ("verdict", "defined at", "gradient", "checked", "")
+        header = ("verdict", "defined at", "gradient", "checked", "what was found")
         blocks: list[Block] = [Table(header, tuple(each.row() for each in self.gradients), frozenset({3}))]
         for each in self.gradients:
             notes = (*each.notes, *filter(None, [each.undecided]))
@@ -157,8 +164,13 @@ class RunReport:
             for point in shown if self.full else shown[:1]:
                 at = f", from {point.at}" if point.at else ""
                 drawn = ", at drawn values" if point.drawn else ""
-                said = f"{each.name}, {each.place}: call {point.call:,} of {each.calls:,}{at}{drawn}"
-                blocks += [Paragraph(Piece(said, "strong"), 0), *point.check.blocks(self.full)]
+                call = f"call {point.call:,} of {each.calls:,}{at}{drawn}"
+                if headed:
+                    blocks.append(Heading((Verbatim(each.name), Piece(f": {point.check.word[0]}"))))
+                    blocks.append(Paragraph((Verbatim(each.place), Piece(f": {call}")), 0))
+                else:
+                    blocks.append(Paragraph(Piece(f"{each.name}, {each.place}: {call}", "strong"), 0))
+                blocks += point.check.blocks(self.full)
             rest = [f"{p.call:,} ({p.check.word[0]})" for p in shown[1:]] if not self.full else []
             blocks += [Paragraph(f"Also call {', '.join(rest)}; --verbose shows them in full.")] if rest else []
         left = self.not_watched or ()

@@ -18,14 +18,16 @@ from gradcli.report.blocks import (
     Piece,
     Table,
     Tone,
+    Verbatim,
     beginning,
     cut,
 )
-from gradcli.report.check import COLUMNS, CheckReport, cause_of, limit_of, line_of, replay
+from gradcli.report.check import COLUMNS, CheckReport, cause_of, file_and_line, limit_of, line_of, replay
 from gradcli.report.common import ABSENT, Absent, ErrorReport, Printed, seed_line
 from gradcli.report.decode import Summarised, decoded
 from gradcli.report.encode import TEXT_ONLY, Status
 from gradcli.report.point_report import Detects
+from gradcli.request.target_text import TARGET
 from gradcli.words import Exit, Severity, Verdict, worst
 
 Word = Literal["pass", "fail", "inconclusive", "error"]  # the verdict on one check
@@ -152,16 +154,37 @@ class CheckRow:
         if self.report is not None:
             return replace(self.report, full=full).blocks()
         word, tone = self.word
-        blocks: list[Block] = [Headline(word, tone, f"{cut(self.target)}: {self.said()}")]
+        blocks: list[Block] = [Headline(word, tone, (Verbatim(cut(self.target)), Piece(f": {self.said()}")))]
         if self.error is not None:
             detail = self.error.error
-            return (*blocks, *(Paragraph(text) for text in (detail.where, detail.hint) if text))
+            where = [Code(detail.where, "")] if detail.where else []
+            return (*blocks, *where, *([Paragraph(detail.hint)] if detail.hint else []))
         for point in self.document["points"]:
             rows = [_wrong_entry(entry) for entry in point["mismatches"][:_WRONG_ENTRIES]]
             blocks += [Table(("entry", "claimed", "right"), tuple(rows), frozenset({1, 2}))] if rows else []
             blocks += [Paragraph(f"{f['kind']}: {f['message']}") for f in point["findings"]]
             blocks += [Paragraph(f"Likely mistake: {point['diagnosis']['message']}")] if point["diagnosis"] else []
         return (*blocks, Paragraph("Again:"), Code(self.replay()))
+
+    def places(self, config: str | None) -> list[tuple[str, int | None]]:
+        """Return the files to be changed, each with its line if that is known, the likeliest first; `config` declares the check.
+
+        For an error these are the line that raised it and the file of the target. For a gradient that is wrong or open it is
+        the claim or its edit; the function it belongs to is not among them.
+        """
+        found: list[tuple[str, int | None]] = []
+        if self.verdict == "error":
+            detail = None if self.error is None else self.error.error
+            target = TARGET.fullmatch(self.target.strip())
+            if detail is not None and isinstance(detail.file, str):
+                found.append((detail.file, detail.line if isinstance(detail.line, int) else None))
+            if target is not None and target["file"].endswith(".py"):
+                found.append((target["file"], None))
+        elif self.report is not None:
+            found += file_and_line(self.report)
+        elif "claimed_at" in self.document:
+            found.append((self.document["claimed_at"]["file"], self.document["claimed_at"]["line"]))
+        return [*found, *([] if config is None else [(config, None)])]
 
     def replay(self) -> str:
         """Return the command that repeats the check; an empty text if it is not known."""
@@ -170,7 +193,7 @@ class CheckRow:
 
 def _wrong_entry(entry: Mapping[str, Any]) -> tuple[Cell, ...]:
     name = numbers.entry_name(entry["input"], tuple(entry["index"]), tuple(entry.get("output", ())), ())
-    return name, str(entry["claimed"]), str(entry["reference"])
+    return Verbatim(name), str(entry["claimed"]), str(entry["reference"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,9 +244,10 @@ class SuiteReport(Printed):
     environment  The versions of what the results depend on, by name, and the number of threads.
     selected     The ids of the checks that were selected, before a shard of them was taken; absent if all were.
     not_reached  The ids of checks that were to be run, and were not: the run was interrupted, or --exitfirst ended it.
-    stale        The ids that the baseline lists and that no longer fail.
+    stale        The ids that the baseline lists with a failure that is no longer there, or that are no check of the suite.
     no_point     The gradients found in a folder that were not checked, because no point is known for them.
     schema       The name of this schema, with its number.
+    renewal      The words of the command that writes the baseline anew; absent unless one of its entries is stale.
     """
 
     command: tuple[str, ...]
@@ -243,14 +267,27 @@ class SuiteReport(Printed):
     stale: tuple[str, ...] | Absent = ABSENT
     no_point: tuple[str, ...] | Absent = ABSENT
     schema: str = "gradcli.suite/1"
+    renewal: tuple[str, ...] | Absent = ABSENT
     full: bool = field(default=False, metadata={TEXT_ONLY: True})  # those that passed too
 
     def blocks(self) -> tuple[Block, ...]:
         """Return a table of all checks, the details of those that did not pass, and the counts."""
-        rows: list[tuple[Cell, ...]] = [
-            (Piece(*check.word), check.id, check.said(), _seconds(check.seconds)) for check in self.checks
-        ]
-        return (Table(("verdict", "check", "", "time"), tuple(rows), frozenset({3})), *self.details())
+        return (self._table(), *self.details())
+
+    def headed_blocks(self) -> tuple[Block, ...]:
+        """Return a table of all checks, those that did not pass in full, each below a heading, and the counts."""
+        found: list[Block] = []
+        for check in self._shown():
+            found += [Heading((Verbatim(check.id), Piece(f": {check.word[0]}"))), *check.blocks(self.full)]
+        return (self._table(), *found, *self.last())
+
+    def _table(self) -> Table:
+        rows = ((Piece(*c.word), Verbatim(c.id), c.said(), _seconds(c.seconds)) for c in self.checks)
+        return Table(("verdict", "check", "what was found", "time"), tuple(rows), frozenset({3}))
+
+    def _shown(self) -> list[CheckRow]:
+        """Return the checks that are shown in full."""
+        return [check for check in self.checks if self.full or check.status is not Exit.CONFIRMED]
 
     def page_blocks(self) -> tuple[Block, ...]:
         """Return the counts, a table of all checks with links, and the details that they lead to."""
@@ -280,8 +317,8 @@ class SuiteReport(Printed):
     def reports(self) -> tuple[Block, ...]:
         """Return the reports that did not pass, in full."""
         found: list[Block] = []
-        for check in self.checks:
-            if check.error is None and (self.full or check.status is not Exit.CONFIRMED):
+        for check in self._shown():
+            if check.error is None:
                 found += [Heading(check.id)] if check.id != check.target else []
                 found += check.blocks(self.full)
         return tuple(found)
@@ -297,17 +334,26 @@ class SuiteReport(Printed):
 
     def last(self) -> tuple[Block, ...]:
         """Return what stands at the end: what lacks a point, entries of the baseline that are out of date, and the counts."""
-        stale = self.stale or ()
-        said = f"{', '.join(stale)}: listed in the baseline, and fails no longer; --update-baseline removes it"
+        stale = [Paragraph(f"{name}: {why}", 0) for name, why in self.out_of_date()]
+        again = replay(self.renewal or ())
+        renewal = (Paragraph("Write the baseline anew:", 0), Code(again)) if again else ()
         without = [Paragraph(f"no point  {name}", 0) for name in self.no_point or ()]
         without += [Paragraph("They lack a point: gradcli init writes their checks, with what to fill in.", 0)] * bool(
             without
         )
         left = self.not_reached or ()
         names = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED:,} more" if len(left) > _NAMED else "")
-        found = [f"not reached: {names}"] * bool(left) + [said] * bool(stale)
+        not_reached = [Paragraph(f"not reached: {names}", 0)] * bool(left)
         counted = Paragraph(Piece(self.counted(), "strong"), 0)
-        return (*without, *(Paragraph(text, 0) for text in found), *self._seed_line(), counted)
+        return (*without, *not_reached, *stale, *renewal, *self._seed_line(), counted)
+
+    def out_of_date(self) -> list[tuple[str, str]]:
+        """Return the ids of stale entries of the baseline, each with why it is one."""
+        gone, old = (
+            "the baseline lists it, and it is no check of this suite",
+            "the baseline lists a failure that is no longer there",
+        )
+        return [(name, old if name in self.declared else gone) for name in self.stale or ()]
 
     def _seed_line(self) -> tuple[Block, ...]:
         """Return the line of a seed that was drawn, which repeats the checks unless one of them has a seed of its own."""

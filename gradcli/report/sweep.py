@@ -20,6 +20,7 @@ from gradcli.report.blocks import (
     Series,
     Table,
     Tone,
+    Verbatim,
     cut,
     drawable,
     pieces_of,
@@ -443,7 +444,7 @@ class SweepReport(Printed):
 
     def _claim(self) -> Iterable[Block]:
         if isinstance(self.verdict, Verdict) and isinstance(self.message, str):
-            yield Headline(*WORDS[self.verdict], f"{cut(self.target.text)}: {self.message}")
+            yield Headline(*WORDS[self.verdict], (Verbatim(cut(self.target.text)), Piece(f": {self.message}")))
         if isinstance(self.taylor, Taylor):
             yield Paragraph(
                 (Piece("Taylor test: ", _WORD.get(self.taylor.verdict, "unsure")), Piece(self.taylor.message))

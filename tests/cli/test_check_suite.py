@@ -123,7 +123,16 @@ def test_a_baseline_counts_apart(process: Process, folder: Path) -> None:
     assert ran.exit_status == 0 and "2 passed, 2 known in" in ran.stdout and "FAIL (known)  bad" in ran.stdout
     (folder / "losses.py").write_text((folder / "losses.py").read_text().replace("2 * r**2", "3 * r**2"))
     ran = process("check", "--baseline", "known.json", cwd=folder)
-    assert ran.exit_status == 2 and "bad: listed in the baseline" in ran.stdout
+    assert ran.exit_status == 2 and "bad: the baseline lists a failure that is no longer there" in ran.stdout
+    (command,) = (line for line in ran.stdout.splitlines() if "--update-baseline" in line)
+    assert command == "  gradcli check --baseline known.json --update-baseline"
+    assert process(*command.split()[1:], cwd=folder).exit_status == 0
+    assert process("check", "--baseline", "known.json", cwd=folder).exit_status == 0
+    (folder / "gradcli.toml").write_text('baseline = "known.json"\n' + (folder / "gradcli.toml").read_text())
+    (folder / "known.json").write_text('{"schema": "gradcli.baseline/1", "known": ["gone: r: fail: sign"]}')
+    ran = process("check", "-k", "good", cwd=folder)
+    assert ran.exit_status == 2 and "gone: the baseline lists it, and it is no check of this suite" in ran.stdout
+    assert "\n  gradcli check --update-baseline\n" in ran.stdout
 
 
 ENDS = """

@@ -21,6 +21,7 @@ HERE = [
     if any(not block.needs for block in to_run(page))
     for section in (sections(read(page)) if page in IN_SECTIONS else [None])
 ]
+TOOLS = frozenset(name for name in ("jq",) if shutil.which(name))
 PLAIN = re.compile(r"pip|pipx|uv|python3? -m (venv|pip)|source|git|cd|sudo|pre-commit")
 
 
@@ -45,7 +46,7 @@ def check(page: Page, update: bool) -> None:
 def test_a_page_shows_what_its_commands_print(
     page: str, section: str | None, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    check(run(page, tmp_path, frozenset(), section), request.config.getoption("--update-docs"))
+    check(run(page, tmp_path, TOOLS, section), request.config.getoption("--update-docs"))
 
 
 @for_rows("page", pages())

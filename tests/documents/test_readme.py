@@ -18,7 +18,7 @@ def test_ci_and_pytest_take_six_lines_each() -> None:
     assert [len(text.splitlines()) for text in found.values()] == [6, 6]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/reference/exit-statuses.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/reference/exit-statuses.md", "docs/how-to/jq.md"])
 def test_every_exit_status_is_there(page: str) -> None:
     stated = {int(status) for status in re.findall(r"^\| (\d+) \|", read(page), re.MULTILINE)}
     assert stated >= {int(status) for status in Exit if status is not Exit.INTERRUPTED}

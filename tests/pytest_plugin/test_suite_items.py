@@ -1,5 +1,6 @@
 """`pytest --gradcli`: the checks of the project's suite as tests."""
 
+import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 
@@ -135,3 +136,26 @@ def test_what_the_baseline_lists_is_expected_to_fail(pytester: pytest.Pytester) 
     result = pytester.runpytest_subprocess("--gradcli")
     assert outcomes(result) == {"failed": 1, "xfailed": 1}
     result.stdout.fnmatch_lines(["gradcli: 2 gradients checked, 1 failed, 1 known"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("chosen", "failed"), [((), 1), (("-k", "old"), 0)])
+def test_what_the_baseline_lists_and_is_so_no_longer_fails_where_it_is_run(
+    pytester: pytest.Pytester, chosen: tuple[str, ...], failed: int
+) -> None:
+    checks = "".join(
+        f'[[check]]\nid = "{n}"\ntarget = "x**2"\ngrad = "{g}"\nat = "x=3"\n'
+        for n, g in (("old", "-2*x"), ("mended", "2*x"))
+    )
+    (pytester.path / "gradcli.toml").write_text(f'modes = "reverse,fd"\nbaseline = "known.json"\n{checks}')
+    known = ["old: x: fail: sign", "mended: x: fail: sign", "gone: x: fail: sign"]
+    (pytester.path / "known.json").write_text(json.dumps({"schema": "gradcli.baseline/1", "known": known}))
+    result = pytester.runpytest_subprocess("--gradcli", *chosen)
+    assert outcomes(result) == {"xfailed": 1, **({"failed": 1} if failed else {"deselected": 1})}
+    assert result.ret == failed
+    if failed:
+        lines = ["mended: the baseline lists a failure that is no longer there"]
+        result.stdout.fnmatch_lines(
+            ["PASS  mended: *", *lines, "write the baseline anew: gradcli check --update-baseline"]
+        )
+        result.stdout.fnmatch_lines(["gradcli: 2 gradients checked, 1 known, 1 stale"])

@@ -11,6 +11,7 @@ from typing import Any
 
 from gradcli.errors import BadOption, GradcliError, ProcessEnded
 from gradcli.process.process import Process, name_of, wait_for
+from gradcli.process.relay import relayed_errors, wait_for_relay
 from gradcli.project.suite.config import Check, Suite
 from gradcli.project.suite.ended import process_ended, time_is_up, unfinished_check
 from gradcli.project.suite.job import Answer, Executor, Job, answer_of, job_of, row_of_answer
@@ -282,14 +283,18 @@ class Elsewhere:
 
 
 @contextmanager
-def local(count: int, threads: int, apart: bool) -> Iterator[Executor]:
-    """Run checks on this machine, `count` at a time; in processes of their own if there are several, or if `apart`."""
+def local(count: int, threads: int, apart: bool, on_github: bool = False) -> Iterator[Executor]:
+    """Run checks on this machine, `count` at a time; in processes of their own if there are several, or if `apart`.
+
+    In a job of GitHub, what these processes print is relayed, also that of workers which replace others.
+    """
     if count == 1 and not apart:
         yield Inline()
         return
 
-    with Pool(count, threads) as pool:
+    with relayed_errors(on_github) as relay, Pool(count, threads) as pool:
         yield pool
+    wait_for_relay(relay)
 
 
 @contextmanager

@@ -82,6 +82,7 @@ def merged(documents: Sequence[tuple[Path, SuiteReport]]) -> SuiteReport:
         seconds=sum(found.seconds for _, found in documents),
         not_reached=left or ABSENT,
         stale=stale or ABSENT,
+        renewal=next((found.renewal for _, found in documents if found.renewal), ABSENT),
         no_point=_union(found.no_point or () for _, found in documents) or ABSENT,
     )
 

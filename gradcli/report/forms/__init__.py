@@ -5,6 +5,7 @@ forms that show pictures, and `elements` writes blocks for those in HTML.
 """
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -42,14 +43,19 @@ def rendered(form: str, report: Any, page: Page | None = None) -> str:
     return cast(str, _module(form).render(report, page or Page()))
 
 
-def in_repository(file: str, page: Page) -> str:
-    """Return the path of a file relative to the root of its repository, as GitHub wants it; as it is if there is none."""
-    path = Path(page.folder, file).resolve()
-    with_git = (folder for folder in path.parents if (folder / ".git").exists())
-    root = next(with_git, Path(page.workspace).resolve() if page.workspace else None)
-    if root is None or not path.is_file() or not path.is_relative_to(root):
-        return file.replace("\\", "/")
-    return path.relative_to(root).as_posix()
+def in_repository(places: Sequence[tuple[str, int | None]], page: Page) -> tuple[str, int | None] | None:
+    """Return the first of these places whose file is there, with its path from the root of the repository.
+
+    Where no file is in it, the first place is returned as it is; None if there is no place.
+    """
+    folder = Path(page.folder).resolve()
+    for file, line in places:
+        path = (folder / file).resolve()
+        with_git = (above for above in path.parents if (above / ".git").exists())
+        root = next(with_git, Path(page.workspace).resolve() if page.workspace else folder)
+        if path.is_file() and path.is_relative_to(root):
+            return path.relative_to(root).as_posix(), line
+    return next(((file.replace("\\", "/"), line) for file, line in places), None)
 
 
 def reports_show_themselves() -> None:

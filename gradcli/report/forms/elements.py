@@ -38,9 +38,9 @@ def elements(blocks: Sequence[Block], look: Look = classed, width: int = 80) -> 
 def _element(block: Block, look: Look, width: int) -> str:
     if isinstance(block, Heading):
         named = f' id="{in_markup(block.name)}"' if block.name else ""
-        return f"<h{block.level}{named}>{in_markup(block.text)}</h{block.level}>"
+        return f"<h{block.level}{named}>{_cell(block.text, look)}</h{block.level}>"
     if isinstance(block, Headline):
-        return f"<p><strong{look(block.tone)}>{in_markup(block.word)}</strong> {in_markup(block.sentence)}</p>"
+        return f"<p><strong{look(block.tone)}>{in_markup(block.word)}</strong> {_cell(block.sentence, look)}</p>"
     if isinstance(block, Paragraph):
         return f"<p>{_cell(block.text, look)}</p>"
     if isinstance(block, Chart):

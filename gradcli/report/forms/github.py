@@ -1,9 +1,12 @@
 """Check reports as GitHub workflow commands: one annotation for each report."""
 
+from collections.abc import Sequence
+
 from gradcli.report.blocks import workflow_data
-from gradcli.report.check import CheckReport, place_of, why_of
+from gradcli.report.check import CheckReport, file_and_line, replay, why_of
+from gradcli.report.common import ErrorDetail
 from gradcli.report.forms import Page, in_repository
-from gradcli.report.suite import SuiteReport
+from gradcli.report.suite import CheckRow, SuiteReport
 from gradcli.words import Exit, Verdict
 
 MOST = 10  # annotations: GitHub shows at most ten for each step
@@ -11,33 +14,51 @@ _LEVELS = {Verdict.FAIL: "error", Verdict.INCONCLUSIVE: "warning", Verdict.PASS:
 
 
 def render(report: CheckReport | SuiteReport, page: Page) -> str:
-    """Return the verdict as an annotation, at a file and line if known; for several reports, those that did not pass."""
-    return _several(report, page) if isinstance(report, SuiteReport) else _annotation(report, page)
+    """Return the verdict as an annotation, at a file and line if known; for several reports, all that the job fails by."""
+    if isinstance(report, SuiteReport):
+        return _several(report, page)
+    return _annotation(_level(report), report.target.text, file_and_line(report), why_of(report), page)
+
+
+def error_annotation(error: ErrorDetail, page: Page) -> str:
+    """Return an error that ends a command as an annotation, at the line that it happened on if that is known."""
+    place = [(error.file, error.line)] if isinstance(error.file, str) and isinstance(error.line, int) else []
+    return _annotation("error", "", place, error.message, page)
 
 
 def _several(suite: SuiteReport, page: Page) -> str:
-    open_ = [check for check in suite.checks if check.counted not in ("passed", "known")]
-    open_.sort(key=lambda check: ("failed", "errors", "inconclusive").index(check.counted))
-    found = [
-        _annotation(check.report, page, check.id)
-        if check.report is not None
-        else f"::{'warning' if check.counted == 'inconclusive' else 'error'} "
-        f"title={_property(f'gradcli: {check.id}'[:120])}::{workflow_data(check.said())}\n"
-        for check in open_[:MOST]
-    ]
-    left = len(open_) - len(found)
-    return "".join([*found, *([f"and {left} more\n"] if left else [])])
+    of = {
+        word: [check for check in suite.not_passed() if check.counted == word]
+        for word in ("failed", "errors", "inconclusive")
+    }
+    renewal = f"; write the baseline anew: {replay(suite.renewal or ())}"
+    found = [_of_check(check, suite.config, page) for check in (*of["failed"], *of["errors"])]
+    found += [_annotation("error", name, [], f"{name}: {why}{renewal}", page) for name, why in suite.out_of_date()]
+    found += [_of_check(check, suite.config, page) for check in of["inconclusive"]]
+    left = len(found) - MOST
+    return "".join([*found[:MOST], *([f"and {left} more\n"] if left > 0 else [])])
 
 
-def _annotation(report: CheckReport, page: Page, name: str | None = None) -> str:
-    place = place_of(report)
-    properties = {"title": f"gradcli: {name or report.target.text}"[:120]}
+def _of_check(check: CheckRow, config: str | None, page: Page) -> str:
+    report = check.report
+    if report is not None:
+        return _annotation(_level(report), check.id, check.places(config), why_of(report), page)
+    level = "warning" if check.counted == "inconclusive" else "error"
+    return _annotation(level, check.id, check.places(config), check.said(), page)
+
+
+def _level(report: CheckReport) -> str:
+    return "error" if report.exit_status == Exit.UNUSABLE else _LEVELS[report.verdict]
+
+
+def _annotation(level: str, name: str, places: Sequence[tuple[str, int | None]], said: str, page: Page) -> str:
+    properties = {"title": f"gradcli: {name}"[:120] if name else "gradcli"}
+    place = in_repository(places, page)
     if place is not None:
-        properties["file"] = in_repository(str(place.file), page)
-        properties |= {"line": str(place.line)} if isinstance(place.line, int) else {}
-    level = "error" if report.exit_status == Exit.UNUSABLE else _LEVELS[report.verdict]
+        file, line = place
+        properties |= {"file": file} if line is None else {"file": file, "line": str(line)}
     listed = ",".join(f"{key}={_property(text)}" for key, text in properties.items())
-    return f"::{level} {listed}::{workflow_data(why_of(report))}\n"
+    return f"::{level} {listed}::{workflow_data(said)}\n"
 
 
 def _property(text: str) -> str:

@@ -71,9 +71,9 @@ def _fitted(formula: str) -> str:
 
 def _block(block: Block) -> str:
     if isinstance(block, Heading):
-        return rf"\section*{{{escaped(block.text)}}}"
+        return rf"\section*{{{escaped(text_of(block.text))}}}"
     if isinstance(block, Headline):
-        return rf"\textbf{{{escaped(block.word)}}} {escaped(block.sentence)}" + "\n"
+        return rf"\textbf{{{escaped(block.word)}}} {escaped(text_of(block.sentence))}" + "\n"
     if isinstance(block, Paragraph):
         return escaped(text_of(block.text)) + "\n"
     if isinstance(block, Code):

@@ -14,26 +14,29 @@ from gradcli.report.blocks import (
     Paragraph,
     Piece,
     Table,
+    Verbatim,
     pieces_of,
     visible,
 )
 from gradcli.report.forms import Page, chart, writes_braille
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@]|^\s*-|-(?=-)|(?<=-)-)")
+_NUMBER = re.compile(r"^(\d+)\.(?=\s|$)")  # which would begin a list
 
 
 def render(report: Any, page: Page) -> str:
     """Return the report as Markdown."""
-    return "\n\n".join(filter(None, (_block(block, page) for block in report.blocks()))) + "\n"
+    blocks = report.headed_blocks() if hasattr(report, "headed_blocks") else report.blocks()
+    return "\n\n".join(filter(None, (_block(block, page) for block in blocks))) + "\n"
 
 
 def _block(block: Block, page: Page) -> str:
     if isinstance(block, Headline):
-        return f"**{block.word}** {escaped(block.sentence)}"
+        return f"**{escaped(block.word)}** {_line(block.sentence)}"
     if isinstance(block, Heading):
-        return f"{'#' * block.level} {escaped(block.text)}"
+        return f"{'#' * block.level} {_line(block.text)}"
     if isinstance(block, Paragraph):
-        return "".join(map(_piece, pieces_of(block.text)))
+        return _line(block.text)
     if isinstance(block, Chart):
         return _block(Code(chart.text(block, page.width, writes_braille(page.encoding)), "text"), page)
     if isinstance(block, Code):
@@ -49,23 +52,42 @@ def _table(table: Table) -> str:
     head = "| " + " | ".join(escaped(column) for column in table.columns) + " |"
     rule = "| " + " | ".join("---:" if k in table.right else "---" for k in range(len(table.columns))) + " |"
     rows = [_row(row, len(table.columns)) for row in table.rows]
-    title = f"{escaped(table.title)}\n\n" if table.title else ""
+    title = f"{_line(table.title)}\n\n" if table.title else ""
     return title + "\n".join([head, rule, *rows])
 
 
 def _row(row: tuple[Cell, ...], columns: int) -> str:
-    cells = ["".join(map(_piece, pieces_of(cell))) for cell in row] + [""] * (columns - len(row))
+    cells = [_line(cell, in_table=True) for cell in row] + [""] * (columns - len(row))
     return "| " + " | ".join(cells) + " |"
 
 
-def _piece(piece: Piece) -> str:
-    """Return text escaped, and a formula in dollar signs; a bar would end the cell of a table."""
-    if not isinstance(piece, Mathematics):
-        return escaped(piece.text)
-    latex = piece.latex.replace("|", r"\vert ")
-    return f"${latex}$"
+def _line(cell: Cell, in_table: bool = False) -> str:
+    line = "".join(_piece(piece, in_table) for piece in pieces_of(cell)).strip()
+    return _NUMBER.sub(r"\1\\.", line)
+
+
+def _piece(piece: Piece, in_table: bool) -> str:
+    """Return text escaped, code in a code span, and a formula in dollar signs; a bar would end the cell of a table."""
+    if isinstance(piece, Mathematics):
+        latex = piece.latex.replace("|", r"\vert ")
+        return f"${latex}$"
+    if isinstance(piece, Verbatim) and not (in_table and "|" in piece.text):
+        return _code_span(piece.text)
+    return escaped(piece.text)
+
+
+def _code_span(text: str) -> str:
+    """Return text between more backticks than it has in a row; none if it is blank."""
+    inside = _on_one_line(text).strip()
+    ticks = "`" * (max((len(run) for run in re.findall(r"`+", inside)), default=0) + 1)
+    apart = " " if inside.startswith("`") or inside.endswith("`") else ""
+    return f"{ticks}{apart}{inside}{apart}{ticks}" if inside else ""
 
 
 def escaped(text: str) -> str:
     """Return text escaped for Markdown, on one line."""
-    return _SPECIAL.sub(r"\\\1", visible(text).replace("\n", " ").replace("\t", " "))
+    return _SPECIAL.sub(r"\\\1", _on_one_line(text))
+
+
+def _on_one_line(text: str) -> str:
+    return visible(text).replace("\n", " ").replace("\t", " ")

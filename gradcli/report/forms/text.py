@@ -104,10 +104,10 @@ def _renderable(block: Block, page: Page) -> RenderableType:
         return _chart(block, page)
     if isinstance(block, Headline):
         grid = Grid.grid(padding=(0, 2, 0, 0))
-        grid.add_row(Text(block.word, style="bold " + _STYLES[block.tone]), Text(visible(block.sentence)))
+        grid.add_row(Text(block.word, style="bold " + _STYLES[block.tone]), _text(block.sentence))
         return grid
     if isinstance(block, Heading):
-        return Text(visible(block.text), style="bold")
+        return Text(visible(text_of(block.text)), style="bold")
     if isinstance(block, Paragraph):
         return Padding(_text(block.text), (0, 0, 0, block.indent))
     if isinstance(block, Table):

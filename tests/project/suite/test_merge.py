@@ -94,7 +94,8 @@ def test_what_is_stale_in_one_shard_is_stale(process: Process, folder: Path) -> 
     changed(folder / "known.json", lambda d: d["known"].append("good: r: fail: factor"))
     names = shards(process, folder, s1=baseline, s2=baseline)
     ran = process("merge", *names, cwd=folder)
-    assert ran.exit_status == 2 and "good: listed in the baseline" in ran.stdout
+    assert ran.exit_status == 2 and "good: the baseline lists a failure that is no longer there\n" in ran.stdout
+    assert "\n  gradcli check --no-diagnose --baseline known.json --update-baseline\n" in ran.stdout
 
 
 @pytest.mark.slow

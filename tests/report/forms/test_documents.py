@@ -2,15 +2,19 @@
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
-from gradcli.report.blocks import Code, Graph, Headline, Paragraph, Table
+from gradcli.report.blocks import Code, Graph, Heading, Headline, Paragraph, Piece, Table, Verbatim
 from gradcli.report.forms import rendered
 from gradcli.report.forms.markdown import escaped
+from gradcli.report.run import CheckedCall, Program, RunReport, UsedGradient
+from gradcli.report.suite import row_of
 from tests.rows import for_rows
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
@@ -74,12 +78,113 @@ def test_markdown_begins_with_the_verdict() -> None:
     assert markdown(Headline("FAIL", "bad", "wrong")) == "**FAIL** wrong\n"
 
 
+def tokens(text: str) -> Iterator[Token]:
+    """Yield what a reader of CommonMark with tables takes a text for, also inside of lines."""
+    for token in MarkdownIt("commonmark").enable("table").parse(text):
+        yield token
+        yield from token.children or ()
+
+
+def shown(text: str) -> str:
+    """Return the text that a reader of CommonMark shows."""
+    return "".join(
+        token.content for token in tokens(text) if token.type in ("text", "code_inline", "fence", "text_special")
+    )
+
+
+ACTIVE = {
+    "html_block",
+    "html_inline",
+    "link_open",
+    "image",
+    "bullet_list_open",
+    "ordered_list_open",
+    "blockquote_open",
+    "hr",
+}
+NAMES = [
+    SAID,
+    "`",
+    "``",
+    " ` ",
+    "a```b",
+    "`a",
+    "a`",
+    "#",
+    "- a",
+    "1. a",
+    "> a",
+    "    a",
+    "a|b",
+    "\\|",
+    "\\",
+    "![i](http://h)",
+    "a\n\n# b",
+    "***",
+]
+
+
+@for_rows("name", NAMES)
+def test_markdown_has_code_in_spans_that_end_where_it_ends(name: str) -> None:
+    blocks = (
+        Heading((Verbatim(name), Piece(": FAIL"))), Headline("FAIL", "bad", (Verbatim(name), Piece(f": {name}"))),
+        Paragraph((Piece("at "), Verbatim(name))), Paragraph(name), Table(("a", "b"), ((Verbatim(name), Piece(name)),)),
+    )  # fmt: skip
+    found = [*tokens(markdown(*blocks))]
+    assert not ACTIVE & {token.type for token in found}
+    kinds = [token.type for token in found if token.type.endswith("_open")]
+    assert kinds == [
+        "heading_open", "paragraph_open", "strong_open", "paragraph_open", "paragraph_open", "table_open", "thead_open",
+        "tr_open", "th_open", "th_open", "tbody_open", "tr_open", "td_open", "td_open",
+    ]  # fmt: skip
+    one_line = " ".join(name.replace("\n", " ").split(" ")).strip()
+    code = [token.content.strip() for token in found if token.type == "code_inline"]
+    assert code == [one_line] * (3 if "|" in name else 4)
+    assert shown(markdown(Paragraph(name))) == one_line
+
+
+def test_markdown_of_a_blank_name_is_no_code() -> None:
+    assert markdown(Paragraph((Verbatim(" "), Piece("a")))) == "a\n"
+
+
 def test_markdown_of_a_nasty_target(gradcli: Callable[..., Any]) -> None:
     stdout = gradcli("check", NASTY, "x=2", "--grad", "x", *QUICK, "--format", "markdown").stdout
-    outside = re.sub(r"^(```+)console$.*?^\1$", "", stdout, flags=re.DOTALL | re.MULTILINE)
-    assert not re.search(r"(?<!\\)<", outside)
+    assert not ACTIVE & {token.type for token in tokens(stdout)}
     assert not any(c in stdout for c in "\x1b\x07\x00\u202e\u2066\x9b")
-    assert SAID in as_markdown_shows(outside)
+    assert SAID in shown(stdout)
+
+
+def test_markdown_has_a_heading_for_each_check_and_code_as_code(gradcli: Callable[..., Any]) -> None:
+    argv = ("check", "x**2", "sin(x)", "log(x", "--grad", "2*x", "x=1", *QUICK, "--format", "markdown")
+    lines = gradcli(*argv).stdout.splitlines()
+    assert lines[0] == "| verdict | check | what was found | time |"
+    assert [line for line in lines if line.startswith("#")] == ["## `sin(x)`: FAIL", "## `log(x`: ERROR"]
+    assert "**FAIL** `sin(x)`: the claimed gradient is wrong in 1 of 1 entry" in lines
+    assert {"`f = sin(x) = 0.8414709848078965`", "`at x = 1.0`", "More: `gradcli explain unknown`"} <= {*lines}
+    where = lines.index(
+        "**ERROR** `log(x`: " + next(line.partition("`log(x`: ")[2] for line in lines if "**ERROR**" in line)
+    )
+    assert lines[where + 2 : where + 6] == ["```", "log(x", "   ^", "```"]
+    (first, *_) = gradcli("check", "sin(x)", "x=1", "--grad", "2*x", *QUICK, "--format", "markdown").stdout.splitlines()
+    assert first == "## `sin(x)`: FAIL"
+
+
+def test_markdown_of_a_run_has_a_heading_for_each_check(gradcli: Callable[..., Any]) -> None:
+    found = gradcli("check", "sin(x)", "x=1", "--grad", "2*x", *QUICK, "--json").json
+    call = CheckedCall(3, "fit.py:9", None, False, row_of("a", "fit.py:f", found, 0.1))
+    used = UsedGradient("f_grad", "fit.py", 4, "jac", "f", 7, 1, "fail", (), (call,))
+    report = RunReport(("gradcli", "run", "fit.py"), 0, Program(0), 1, (used,), {})
+    lines = rendered("markdown", report).splitlines()
+    assert lines[0] == "| verdict | defined at | gradient | checked | what was found |"
+    assert lines[2] == "| FAIL | `fit.py:4` | `f_grad` | 1 of 7 | 1 of 1 entry wrong |"
+    assert lines[4:7] == ["## `f_grad`: FAIL", "", "`fit.py:4`: call 3 of 7, from fit.py:9"]
+
+
+@pytest.mark.repairs
+def test_markdown_has_a_repair_as_a_difference(gradcli: Callable[..., Any]) -> None:
+    stdout = gradcli("check", "x**2*y", "x=3", "y=2", "--grad", "x=x*y, y=x**2", *QUICK, "--format", "markdown").stdout
+    (fence,) = (token for token in tokens(stdout) if token.type == "fence" and token.info == "diff")
+    assert fence.content == "- x=x*y, y=x**2\n+ x=2 * x*y, y=x**2\n"
 
 
 JUNIT = [

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 import gradcli
-from gradcli.report.blocks import Code, Heading, Headline, Mathematics, Paragraph, Piece, Table
+from gradcli.report.blocks import Code, Heading, Headline, Mathematics, Paragraph, Piece, Table, Verbatim, text_of
 from gradcli.report.common import Printed, Target
 from gradcli.report.derive import Lecture
 from gradcli.report.encode import encode
@@ -115,9 +115,9 @@ def test_without_its_styles_html_says_what_the_text_says(name: str) -> None:
     html = words(bundle["text/html"])
     for block in made(name).blocks():
         if isinstance(block, Headline):
-            assert f"{block.word} {block.sentence}" in html
+            assert f"{block.word} {text_of(block.sentence)}" in html
         elif isinstance(block, Table):
-            for cell in (c for row in block.rows for c in row if isinstance(c, str) and c.strip()):
+            for cell in (text_of(c) for row in block.rows for c in row if isinstance(c, str | Verbatim)):
                 assert " ".join(cell.split()) in html
 
 
