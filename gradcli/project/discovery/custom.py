@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradcli.project.discovery import bodies
-from gradcli.project.discovery.project import Declared, Project
+from gradcli.project.discovery.project import Declared, Project, modules_of_project
 from gradcli.project.discovery.source import Class, Definition, Source, dotted, last_name
 from gradcli.request.target_text import backward_names
 from gradcli.words import DerivativeKind, FoundBy
 
 _OWN = ("backward", "bprop", "backward_pass", "compute_partials")  # what a check of a class or of its object checks
-_FOLDERS = ("", "src", "lib")  # below the folder of the suite, where its modules can be
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +243,8 @@ def _file(folder: Path, text: str) -> Path | None:
     if before.endswith(".py"):
         path = folder / before
         return path if path.is_file() else None
-    if not before or not all(part.isidentifier() for part in before.split(".")):
-        return None
-    inside = Path(*before.split("."))
-    for top in _FOLDERS:
-        for path in (folder / top / inside.with_suffix(".py"), folder / top / inside / "__init__.py"):
-            if path.is_file():
-                return path
-    return None
+    found = (path / "__init__.py" if path.is_dir() else path for path in modules_of_project(folder, before))
+    return next((path for path in found if path.is_file()), None)
 
 
 def checks_of(project: Project, declared: Iterable[Declared]) -> Covered:
