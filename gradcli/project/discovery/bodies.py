@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import FunctionType
@@ -421,6 +421,115 @@ def differentiates(call: ast.Call, origins: dict[str, str]) -> bool:
 def _is_numerical(name: str) -> bool:
     words = parts(name)
     return any(kind_of(w) for w in words) and not _NUMERICAL.isdisjoint(words)
+
+
+# Derivatives by differences that are written out: a function is called at two points, and what is between is divided by a step.
+
+_LARGEST_STEP = 0.1  # of a step that is a number
+
+
+def takes_differences(definition: Definition, functions: Collection[str]) -> bool:
+    """Whether whatever is returned is made of difference quotients, or complex steps, of one of the functions, by their names.
+
+    One such is `(f(x + e) - f(x - e)) / (2 * h)`. Parameters that are called are among the functions.
+    """
+    nodes = _nodes(definition)
+    kept = _kept(nodes)
+    called = {*functions, *definition.names}
+
+    def evaluations(value: ast.expr, depth: int = 3) -> set[int]:
+        found = set()
+        for node in ast.walk(value):
+            if isinstance(node, ast.Call) and last_name(node.func) in called:
+                found.add(id(node))
+            elif isinstance(node, ast.Name) and depth:
+                found |= {e for each in kept.get(node.id, ()) for e in evaluations(each, depth - 1)}
+        return found
+
+    def is_difference(node: ast.AST) -> bool:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+            left, right = evaluations(node.left), evaluations(node.right)
+            return bool(left and right) and left.isdisjoint(right)
+        complex_step = isinstance(node, ast.Attribute | ast.Call) and last_name(node) == "imag"
+        return complex_step and bool(evaluations(node))  # type: ignore[arg-type]
+
+    def holds_difference(value: ast.expr, depth: int = 3) -> bool:
+        names = (n.id for n in ast.walk(value) if isinstance(n, ast.Name) and depth)
+        return any(map(is_difference, ast.walk(value))) or any(
+            holds_difference(each, depth - 1) for name in names for each in kept.get(name, ())
+        )
+
+    shifts = _shifts(nodes)
+
+    def is_quotient(node: ast.AST) -> bool:
+        quotient = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+        return quotient and _is_step(node.right, shifts) and holds_difference(node.left)  # type: ignore[attr-defined]
+
+    if not any(map(is_quotient, nodes)):
+        return False
+    made: set[str] = set()  # names that hold a quotient, or what is made of one
+    is_made = lambda value: any(
+        is_quotient(n) or (isinstance(n, ast.Name) and n.id in made) for n in ast.walk(value)
+    )  # fmt: skip
+    while new := {name for name, values in kept.items() if name not in made and any(map(is_made, values))}:
+        made |= new
+    return all(map(is_made, returned(definition)))
+
+
+def _kept(nodes: Sequence[ast.AST]) -> dict[str, list[ast.expr]]:
+    """Return what is assigned or appended to each name, or to entries of it."""
+    kept: dict[str, list[ast.expr]] = {}
+    for node in nodes:
+        pairs: list[tuple[ast.expr, ast.expr]] = []
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                several = target.elts if isinstance(target, ast.Tuple) else [target]
+                values = node.value.elts if isinstance(node.value, ast.Tuple) else []
+                pairs += zip(
+                    several, values if len(values) == len(several) else [node.value] * len(several), strict=True
+                )
+        elif isinstance(node, ast.AugAssign):
+            pairs = [(node.target, node.value)]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
+            pairs = [(node.func.value, value) for value in node.args]
+        for target, value in pairs:
+            name = target.value if isinstance(target, ast.Subscript) else target
+            if isinstance(name, ast.Name):
+                kept.setdefault(name.id, []).append(value)
+    return kept
+
+
+def _shifts(nodes: Sequence[ast.AST]) -> set[str]:
+    """Return the names that are added, subtracted or assigned, and not only given to a function."""
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+            waiting: list[ast.AST] = [node.left, node.right]
+        elif isinstance(node, ast.Assign | ast.AugAssign):
+            waiting = [node.value]
+        else:
+            continue
+        while waiting:
+            inner = waiting.pop()
+            if isinstance(inner, ast.Name):
+                found.add(inner.id)
+            elif not isinstance(inner, ast.Call):
+                waiting += ast.iter_child_nodes(inner)
+    return found
+
+
+def _is_step(value: ast.expr, shifts: set[str]) -> bool:
+    """Whether a divisor is a small number, or a product of numbers and names by which something is shifted."""
+    names: set[str] = set()
+    for node in ast.walk(value):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, float) and 0 < abs(node.value) < _LARGEST_STEP:
+                return True
+        elif isinstance(node, ast.Call | ast.Add | ast.Sub | ast.Div):
+            return False
+    return bool(names) and not names.isdisjoint(shifts)
 
 
 def returns_value_and_gradient(definition: Definition) -> bool:

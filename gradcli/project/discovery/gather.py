@@ -23,7 +23,7 @@ from gradcli.project.discovery.bodies import (
 )
 from gradcli.project.discovery.custom import Covered, Custom, checks_of, custom_gradients
 from gradcli.project.discovery.project import Declared, Found, Parameter, Project
-from gradcli.project.discovery.source import PASSED, Class, Definition, Source, last_name
+from gradcli.project.discovery.source import PASSED, Class, Definition, Source, last_name, own_nodes
 from gradcli.request.target_text import backward_names
 from gradcli.words import DerivativeKind, FoundBy
 
@@ -376,9 +376,18 @@ def gathered(project: Project, files: Iterable[str], declared: Iterable[Declared
     made += [
         _of_pair(project.sources[pair.gradient.file], pair, by, covered, objects[pair.gradient.file])
         for pair, by in found.values()
-        if pair.gradient.file in wanted and id(pair.gradient.node) not in inner
+        if pair.gradient.file in wanted and id(pair.gradient.node) not in inner and not _takes_differences(pair)
     ]
     return tuple(sorted(_once(made), key=lambda gradient: (gradient.file, gradient.line, gradient.name)))
+
+
+def _takes_differences(pair: Pair) -> bool:
+    """Whether a gradient is computed by differences of its function, or a Hessian by those of a gradient."""
+    functions = set() if pair.of is None else {pair.of.last}
+    if pair.kind == "hess":
+        calls = (last_name(node.func) for node in own_nodes(pair.gradient.node) if isinstance(node, ast.Call))
+        functions |= {name for name in calls if bodies.names_gradient(name)}
+    return bodies.takes_differences(pair.gradient, functions)
 
 
 def _once(made: Iterable[Found]) -> Iterator[Found]:
