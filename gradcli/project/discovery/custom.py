@@ -268,13 +268,24 @@ def checks_of(project: Project, declared: Iterable[Declared]) -> Covered:
         if not check.claims and source is not None:
             for method in _own_gradients(project, source, target):
                 claims.setdefault(id(method.node), []).append(check.id)
+        methods = _methods_beside(project, source, _split(check.target)[1])
         for claim in check.claims:
             there = _source(project, places, check.folder, claim) or source
             name = _split(claim)[1] or claim
-            meant = None if there is None else _meant(project, there, name)
+            meant = methods.get(claim) or (None if there is None else _meant(project, there, name))
             if isinstance(meant, Definition):
                 claims.setdefault(id(meant.node), []).append(check.id)
     return Covered(claims, tuple(targets))
+
+
+def _methods_beside(project: Project, source: Source | None, target: str) -> dict[str, Definition]:
+    """Return the methods of the class whose method, or whose object's method, is the target, by their names."""
+    before = target.rpartition(".")[0]
+    if source is None or not before:
+        return {}
+    expression = ast.parse(before, mode="eval").body
+    owner = project.class_of(source, expression) or project.class_of_instance(source, "", expression)
+    return {} if owner is None else project.methods(owner)
 
 
 def _own_gradients(project: Project, source: Source, target: object) -> list[Definition]:
