@@ -142,6 +142,8 @@ VALUES = LIKELIHOODS | frozenset({
 MAPS = frozenset({  # of a class: what else it may have a derivative of
     "call", "predict", "inverse", "transform", "forward", "eval", "evaluate",
 })  # fmt: skip
+OF_ARRAYS = frozenset({"predict", "inverse", "transform", "forward"})  # whose values have no Hessian
+HESSIANS = frozenset({"hess", "hessian", "hessp", "hvp"})
 STOP = frozenset({
     "make", "generate", "wrap", "create", "requires", "require", "zero", "no", "enable", "disable", "set", "clip",
     "check", "test", "tests", "has", "is", "use", "needs", "need", "apply", "update", "plot", "show", "print", "save",
@@ -155,7 +157,11 @@ WEAK = frozenset({"score", "scoreobs", "prime", "der", "psi"})  # words that als
 MEASURES = frozenset({  # of a gradient, not a gradient
     "norm", "norms", "max", "min", "abs", "mean", "len", "shape", "size", "new", "next", "updated",
 })  # fmt: skip
-NEUTRAL = frozenset({"get", "compute", "calc", "calculate", "eval", "evaluate", "of", "and", "the", "wrt", "by"})
+NEUTRAL = frozenset({  # which say nothing of what it is a derivative of: verbs, and ways to compute it
+    "get", "compute", "calc", "calculate", "eval", "evaluate", "of", "and", "the", "wrt", "by",
+    "fast", "slow", "naive", "old", "vectorized", "vectorised", "loop", "loops", "reference", "ref", "analytic", "analytical",
+    "exact", "explicit", "impl",
+})  # fmt: skip
 _FORWARD = frozenset({"forward", "forwardpass", "fprop", "feedforward", "propagate", "forwardpropagation"})
 _BACKWARD = frozenset({"backward", "backwardpass", "bprop", "backprop", "backpropagate", "backpropagation"})
 _FUSED = re.compile(
@@ -163,6 +169,7 @@ _FUSED = re.compile(
 )
 _PART = re.compile(r"[A-Z]+(?![^\WA-Z\d_])|[A-Z]?[^\WA-Z\d_]+\d*|\d+")
 _ORDER = re.compile(r"(deriv|der|prime|fprime|grad)(\d)")
+_OF_DERIVATIVES = frozenset({"deriv", "derivs", "derivative", "derivatives", "der", "prime"})  # psi_deriv: of psi
 _PRODUCT = frozenset({"prod", "product", "vec", "vector", "p"})
 
 
@@ -170,14 +177,20 @@ _PRODUCT = frozenset({"prod", "product", "vec", "vector", "p"})
 class Reading:
     """One way to read a name: the kind of derivative, and the word that says so.
 
-    `plain` are the keys that its function has without the word, `swapped` those with a word for a value in its place.
+    `plain` are the keys that its function has without the word, `swapped` those with a word for a value in its place. `rest`
+    are the words beside it that say more: `factor` of `hessian_factor`. It is `bare` without any.
     """
 
     kind: DerivativeKind
     word: str
     plain: tuple[str, ...]
     swapped: tuple[str, ...]
-    bare: bool
+    rest: tuple[str, ...] = ()
+
+    @property
+    def bare(self) -> bool:
+        """Whether the name has no word that says more."""
+        return not self.rest
 
 
 @cache
@@ -268,7 +281,8 @@ def _readings(name: str) -> Iterator[Reading]:
     words = parts(name)
     places = [k for k, word in enumerate(words) if kind_of(word)]
     if places:
-        yield _with_word(words, places)
+        higher = [*_of_derivatives(words, places)]
+        yield from higher or [_with_word(words, places)]
         return
     for k, word in enumerate(words):
         fused = _FUSED.fullmatch(word)
@@ -277,7 +291,20 @@ def _readings(name: str) -> Iterator[Reading]:
             rest = fused["base"] or fused["rest"]
             yield _with_word((*words[:k], rest, found, *words[k + 1 :]), [k + 1])
     if words and len(key(name)) > 1 and key(name)[0] == "d" and name.strip("_").lower().startswith("d"):
-        yield Reading("grad", "d", (key(name)[1:],), (), False)
+        yield Reading("grad", "d", (key(name)[1:],), (), (key(name)[1:],))
+
+
+def _of_derivatives(words: tuple[str, ...], places: list[int]) -> Iterator[Reading]:
+    """Yield the readings of a name as a derivative of a derivative, by its name: `psi_deriv` of psi, `deriv3_f` of deriv2_f."""
+    for k in places:
+        order = _ORDER.fullmatch(words[k])
+        if order is not None and int(order[2]) > 2:
+            less = f"{order[1]}{int(order[2]) - 1}"
+            yield Reading("grad", words[k], ("".join((*words[:k], less, *words[k + 1 :])),), (), words)
+        elif words[k] in _OF_DERIVATIVES and len(places) > 1:
+            rest = (*words[:k], *words[k + 1 :])
+            by = [rest[:-1]] if rest[-1].startswith("d") else []  # deriv_score_dparams
+            yield Reading("grad", words[k], _once("".join(name) for name in (rest, *by)), (), words)
 
 
 def _with_word(words: tuple[str, ...], places: list[int]) -> Reading:
@@ -298,13 +325,13 @@ def _with_word(words: tuple[str, ...], places: list[int]) -> Reading:
         ]
         for made in (left, [*plain, value], [value, *plain]):
             swapped.append("_".join(("", *made, "")) if len(value) <= _SHORT else "".join(made))
-    return Reading("hvp" if product else kind, word, _once(direct), _once(swapped), not plain)
+    return Reading("hvp" if product else kind, word, _once(direct), _once(swapped), tuple(plain))
 
 
 _SHORT = 4  # letters of a word that other words contain by chance
 
 
-def _once(found: list[str]) -> tuple[str, ...]:
+def _once(found: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in found if each))
 
 

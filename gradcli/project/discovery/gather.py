@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from gradcli.project.discovery import bodies
 from gradcli.project.discovery.bodies import (
+    HESSIANS,
     MAPS,
+    OF_ARRAYS,
     WEAK,
     Reading,
     is_backward,
@@ -240,7 +242,7 @@ def _in_class(definition: Definition, reading: Reading, scope: Scope) -> bool:
     outer = {words[0], words[-1], *words[:2]}
     if not definition.names or reading.word not in outer:
         return False
-    if _value_of(definition, reading, scope) is not None:
+    if _computed_near(definition, reading, scope):
         return True
     if reading.word in WEAK or not reading.bare or reading.kind not in _CERTAIN:
         return False
@@ -250,10 +252,21 @@ def _in_class(definition: Definition, reading: Reading, scope: Scope) -> bool:
 
 
 def _value_of(definition: Definition, reading: Reading, scope: Scope) -> Definition | None:
-    """Return the method of the class that has a value, and the most parameters in common with the gradient."""
+    """Return the method of the class that has a value, and the most parameters in common with the gradient.
+
+    What the name says beside the word for a derivative must be parameters of it: `derivative_exog`, but not `hessian_factor`.
+    """
+    near = _computed_near(definition, reading, scope)
+    if reading.word in HESSIANS:
+        near = [other for other in near if key(other.last) not in OF_ARRAYS]
+    named = [o for o in near if {*reading.rest} <= {*o.names, *(f"d{name}" for name in o.names)}]
+    return max(named, key=lambda other: len(set(definition.names) & set(other.names)), default=None)
+
+
+def _computed_near(definition: Definition, reading: Reading, scope: Scope) -> list[Definition]:
+    """Return what the class computes of a parameter that the gradient has, too."""
     near = scope.likelihoods if reading.word in ("score", "scoreobs") else scope.computed
-    good = [other for other in near if other.last != definition.last and _shares(definition, other)]
-    return max(good, key=lambda other: len(set(definition.names) & set(other.names)), default=None)
+    return [other for other in near if other.last != definition.last and _shares(definition, other)]
 
 
 def passed_to_scipy(project: Project, source: Source) -> Iterator[Pair]:

@@ -199,6 +199,47 @@ def test_links_norms_and_layers(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+CLASS = "class A:\n" + "".join(
+    f"    def {name}(self, x, exog): return x * exog\n" for name in ("predict", "loss", "psi")
+)
+OF_METHODS = {  # a method beside predict, loss and psi, and which derivative of what it is
+    "psi_deriv":          ("grad", "A.psi"),
+    "psi_derivative":     ("grad", "A.psi"),
+    "deriv_psi_dexog":    ("grad", "A.psi"),
+    "hessian":            ("hess", "A.loss"),
+    "grad_vectorized":    ("grad", "A.loss"),
+    "grad_exog":          ("grad", "A.predict"),
+    "grad_by_exog":       ("grad", "A.predict"),
+    "hessian_factor":     ("hess", None),
+    "jac_error":          ("jac", None),
+    "_deriv_mean_dparams": ("grad", None),
+    "deriv3_psi":         ("grad", None),
+}  # fmt: skip
+
+
+@for_rows("name", OF_METHODS)
+def test_what_a_method_is_a_derivative_of_is_said_only_where_its_name_does(tmp_path: Path, name: str) -> None:
+    kind, of = OF_METHODS[name]
+    text = f"{CLASS}    def {name}(self, x, exog): return 2 * x\n"
+    assert (f"A.{name}", kind, of, "name") in names(tmp_path, text)
+
+
+def test_higher_derivatives_are_those_of_the_one_below(tmp_path: Path) -> None:
+    text = "class T:\n" + "".join(
+        f"    def {name}(self, z): return z * z\n"
+        for name in ("inverse", "deriv2_inverse", "deriv3_inverse", "deriv4_inverse")
+    )
+    assert [(name, kind, of) for name, kind, of, _ in names(tmp_path, text)] == [
+        ("T.deriv2_inverse", "hess", "T.inverse"), ("T.deriv3_inverse", "grad", "T.deriv2_inverse"),
+        ("T.deriv4_inverse", "grad", "T.deriv3_inverse"),
+    ]  # fmt: skip
+
+
+def test_no_map_has_a_hessian(tmp_path: Path) -> None:
+    text = "class A:\n    def predict(self, x): return x * x\n    def hessian(self, x): return 2 * x\n"
+    assert names(tmp_path, text) == [("A.hessian", "hess", None, "name")]
+
+
 def test_a_penalty_is_known_by_reg(tmp_path: Path) -> None:
     text = "def make(c):\n    def reg_l2(G): return np.sum((G - c) ** 2) / 2\n    def grad_l2(G): return G - c\n    return reg_l2, grad_l2\n"
     assert names(tmp_path, text) == [("make.grad_l2", "grad", "make.reg_l2", "name")]
