@@ -111,7 +111,7 @@ def test_checks_are_tried_before_they_are_written(gradcli: Program, tmp_path: Pa
         {"id": "Affine.backward", "target": "layers.py:Affine(randn(3,4))", "at": "x=randn(5,3)"},
         {"id": "Recurrent.backward", "target": "layers.py:Recurrent(randn(3,4), randn(4,4), zeros(4), default_rng(0))",
          "at": "x=randn(5,3), h_prev=randn(5,4)"},
-        {"id": "Looked.backward", "target": "layers.py:Looked(randn(3,4))", "at": "idx=[0, 1, 0, 1, 0]"},
+        {"id": "Looked.backward", "target": "layers.py:Looked(randn(3,4))", "at": "idx=int([0, 2, 1, 0, 2])"},
         {"id": "Dense.backward", "target": "layers.py:Dense(3, 4)", "at": "x=randn(5,3)"},
         {"id": "Ridge.gradient", "target": "layers.py:Ridge(3)",
          "at": "w=randn(3), X=randn(5,3), y=[0, 1, 0, 1, 0]"},

@@ -78,6 +78,16 @@ def returned(definition: Definition) -> list[ast.expr]:
     return [value for value in found if not (isinstance(value, ast.Constant) and value.value is None)]
 
 
+def entries_returned(definition: Definition) -> int | None:
+    """Return how many entries the list has that a function returns, as it is or as an array; None where it is no list."""
+    made = ("array", "asarray", "tensor")
+    values = [
+        v.args[0] if isinstance(v, ast.Call) and last_name(v) in made and v.args else v for v in returned(definition)
+    ]
+    counts = {len(v.elts) if isinstance(v, ast.List | ast.Tuple) else None for v in values}
+    return counts.pop() if len(counts) == 1 else None
+
+
 def writes_entries(definition: Definition) -> bool:
     """Whether a function writes into entries of an array, as `dout[mask] = 0` does."""
     targets = (t for node in _nodes(definition) if isinstance(node, ast.Assign) for t in node.targets)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
+from typing import Literal
 
 from gradcli.project.discovery.source import Class, Definition, Import, Source, dotted, last_name
 from gradcli.words import DerivativeKind, FoundBy
@@ -446,12 +447,23 @@ class Declared:
     folder: Path
 
 
+ParameterKind = Literal["", "array", "integers", "definite", "number", "integer", "flag", "text", "table", "function"]
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a function: its name, and its default as it is written, empty if it has none."""
+    """A parameter of a function: its name, and its default as it is written, empty if it has none.
+
+    `kind` is what the function says of it, empty where it says nothing: an array of real numbers or of integers, or one that is
+    symmetric positive definite, one number, integer or flag, a text, a table by keys, or a function. `sizes` are those of an
+    array, as names, integers or `n+1`; None where they are not known. `values` are those of a text, and the keys of a table.
+    """
 
     name: str
     default: str = ""
+    kind: ParameterKind = ""
+    sizes: tuple[str, ...] | None = None
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,7 +471,9 @@ class Found:
     """A hand-written gradient: where it is defined, what it is, of which function, and the checks that cover it.
 
     `parameters` are those of the function that it is a gradient of, and `reachable` says whether both can be named from
-    outside: functions of a module, or methods of an object of the module, which `through` names.
+    outside: functions of a module, or methods of an object of the module, which `through` names. `only_run` says why
+    no check can name it, so that it is checked while a program runs. `wrt` are the parameters that it is a derivative by,
+    empty where that is all of them or not known.
     """
 
     name: str
@@ -473,6 +487,8 @@ class Found:
     reachable: bool = False
     through: str = ""
     point: bool = False
+    only_run: str = ""
+    wrt: str = ""
 
 
 @dataclass(frozen=True, slots=True)

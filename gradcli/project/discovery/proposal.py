@@ -6,6 +6,7 @@ import keyword
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from gradcli.project.discovery.points import outline
 from gradcli.project.discovery.project import Found, Parameter
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES
 
@@ -73,9 +74,10 @@ def values(gradient: Found) -> dict[str, str | bool]:
     """Return the target and the claim of a check of a gradient, and its point where the module has one, by their keys."""
     name = gradient.name.replace("<lambda>", "lambda")
     point: dict[str, str | bool] = {"at": f"{gradient.file}:point"} if gradient.point else {}
+    by: dict[str, str | bool] = {"wrt": gradient.wrt} if gradient.wrt else {}
     if gradient.found_by in CUSTOM:
         target = gradient.of if gradient.of is not None and _is_name(gradient.of) else name
-        return {"target": f"{gradient.file}:{target}", **point}
+        return {"target": f"{gradient.file}:{target}", **by, **point}
     if gradient.kind == "value-and-grad":
         return {"target": f"{gradient.file}:{_reached(gradient, name)}", "value-and-grad": True, **point}
     if _is_pass(gradient):
@@ -86,7 +88,7 @@ def values(gradient: Found) -> dict[str, str | bool]:
         return {"target": f"{gradient.file}:?", "engine": gradient.name.rpartition(".")[0], **point}
     of = _reached(gradient, gradient.of) if gradient.of is not None else "?"
     key = gradient.kind if gradient.kind in _KEYS else "grad"
-    return {"target": f"{gradient.file}:{of}", key: _reached(gradient, name), **point}
+    return {"target": f"{gradient.file}:{of}", key: _reached(gradient, name), **by, **point}
 
 
 def _is_pass(gradient: Found) -> bool:
@@ -138,12 +140,9 @@ def _point(gradient: Found) -> list[str]:
     """Return the line of the point, with a mark for each value that is not known."""
     if gradient.point:
         return []
-    shown = [_value(p) for p in gradient.parameters if _is_filled(p)] or ["x=randn(?)"]
+    defaults = [f"{p.name}={p.default}" for p in gradient.parameters if p.default and _is_filled(p)]
+    shown = [*outline(gradient.parameters, gradient.wrt), *defaults] or ["x=randn(?)"]
     return [f"at = [{quoted(', '.join(shown))}]"]
-
-
-def _value(parameter: Parameter) -> str:
-    return f"{parameter.name}={parameter.default or 'randn(?)'}"
 
 
 def _is_filled(parameter: Parameter) -> bool:

@@ -197,10 +197,15 @@ def _document(line: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def _parameter(data: dict[str, Any]) -> Parameter:
+    sizes = None if data["sizes"] is None else tuple(data["sizes"])
+    return Parameter(**data | {"sizes": sizes, "values": tuple(data["values"])})
+
+
 def findings_of(answer: dict[str, Any]) -> Findings:
     """Return the findings of an answer of the process that reads."""
     gradients = []
     for each in answer["gradients"]:
-        parameters = tuple(Parameter(**p) for p in each.pop("parameters"))
+        parameters = tuple(_parameter(p) for p in each.pop("parameters"))
         gradients.append(Found(**each | {"checked_by": tuple(each["checked_by"]), "parameters": parameters}))
     return Findings(tuple(answer["paths"]), tuple(gradients), tuple(Unread(**u) for u in answer["unreadable"]))
