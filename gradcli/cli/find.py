@@ -14,9 +14,9 @@ from gradcli.request.options import CLAIM_KINDS, Options
 from gradcli.words import Exit
 
 if TYPE_CHECKING:
-    from gradcli.project.discovery.project import Declared
+    from gradcli.project.discovery.project import Declared, Found
     from gradcli.project.suite.config import Suite
-    from gradcli.report.find import FindReport, FoundGradient
+    from gradcli.report.find import FindReport
 
 FORMATS = ("text", "json", "ndjson", "markdown", "csv")
 EXAMPLES = """Examples:
@@ -73,18 +73,24 @@ def found(paths: Sequence[str], suite: "Suite | None", least: float | None = Non
     )
     unreadable = tuple(UnreadableFile(u.file, u.reason) for u in findings.unreadable)
     return FindReport(
-        findings.paths, gradients, counts_by_folder(gradients), unreadable, counts, _next(gradients, suite),
+        findings.paths, gradients, counts_by_folder(gradients), unreadable, counts, _next(findings.gradients, suite),
         environment(), status,
     )  # fmt: skip
 
 
-def _next(gradients: "Sequence[FoundGradient]", suite: "Suite | None") -> str | None:
-    """Return what to do next: check, or let init write the checks that lack, if it reads a file that lacks one."""
+def _next(gradients: "Sequence[Found]", suite: "Suite | None") -> str | None:
+    """Return what to do next: check, fill in what stands as a comment, or let init write the checks that lack, if it can."""
     from gradcli.project.discovery.project import is_read_from
+    from gradcli.project.discovery.proposal import commented_ids, ids
+    from gradcli.project.suite.config import read_text
 
-    lacking = {gradient.file for gradient in gradients if not gradient.checked_by}
-    if not lacking:
+    if all(gradient.checked_by for gradient in gradients):
         return "gradcli check" if gradients else None
+    open_ = commented_ids(read_text(suite.path)) if suite is not None and suite.path is not None else frozenset()
+    named = zip(gradients, ids(gradients), strict=True)
+    lacking = {gradient.file for gradient, id in named if not gradient.checked_by and id not in open_}
+    if not lacking and suite is not None and suite.path is not None:
+        return f"fill in the checks that {suite.path.name} has as comments, then gradcli check"
     if not any(is_read_from(folder, file) for folder in paths_of_init(suite) for file in lacking):
         return "gradcli check --help shows how to check one of them"
     if suite is None or suite.path is None:

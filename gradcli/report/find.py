@@ -112,7 +112,7 @@ class FindReport:
     folders      How many gradients each folder has, the largest first.
     unreadable   The files that cannot be read.
     counts       How many gradients were found, and how many are checked.
-    next         What to do next, beginning with a command; null where no gradient was found.
+    next         What to do next; null where no gradient was found.
     environment  The versions of what the result depends on, by name, and the number of threads.
     exit_status  The exit status of this command.
     schema       The name of this schema, with its number.

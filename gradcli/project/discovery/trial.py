@@ -134,7 +134,7 @@ def _hindrance(gradient: Found, tree: ast.Module) -> str:
     if gradient.found_by in CUSTOM and importlib.util.find_spec(gradient.found_by) is None:
         return f"{gradient.found_by} is not in this environment"
     if gradient.only_run:
-        return f"{gradient.only_run}: gradcli run PROGRAM.py checks it while the program runs"
+        return f"gradcli run PROGRAM.py checks it: {gradient.only_run}"
     if any(p.kind == "function" and not p.default for p in gradient.parameters):
         return f"its argument {next(p.name for p in gradient.parameters if p.kind == 'function')} is a function"
     if runs_a_program(tree):

@@ -89,7 +89,7 @@ WHY = {  # code, and why no check of its one gradient runs
     "an import":  ("import no_such_module\n" + F.format(head="x", body="return x @ x"), "no_such_module is not in this environment"),
     "a function": (F.format(head="x, fn", body="return fn(x)"), "its argument fn is a function"),
     "nested":     ("def solve(b):\n    def fun(u): return u * u\n    def jac(u): return 2 * u\n    return fun, jac\n",
-                   "it stands inside solve: gradcli run PROGRAM.py checks it while the program runs"),
+                   "gradcli run PROGRAM.py checks it: it stands inside solve"),
     "abstract":   ("class N:\n    def rho(self, z): raise NotImplementedError\n    def loss(self, w): return self.rho(w)\n    def loss_grad(self, w): return 2 * w\n",
                    "N is an abstract class, and its file has no class that is made of it"),
     "an error":   (F.format(head="x", body="raise RuntimeError('the data are not there')"), "a.py:f raised RuntimeError: the data are not there"),
