@@ -444,7 +444,8 @@ def _of_custom(project: Project, file: str, custom: Custom, covered: Covered) ->
     else:  # the first argument of forward is ctx, unless setup_context takes that
         methods = project.methods(custom.function)
         forward = methods.get("forward")
-        parameters = () if forward is None else parameters_of(forward, "setup_context" not in methods)
+        has_context = forward is not None and forward.marked("staticmethod") and "setup_context" not in methods
+        parameters = () if forward is None else parameters_of(forward, has_context)
         parameters = tuple(_as_applied(project.sources[file], custom.name, parameters))
         wrt = _differentiated(methods["backward"], parameters)
     return Found(custom.name, file, custom.line, custom.kind, custom.of, custom.framework, ids, parameters, wrt=wrt)

@@ -1,6 +1,7 @@
 """What a function says of its arguments: kinds and sizes, by annotations, its docstring, what it asserts, and what it does."""
 
 import ast
+import keyword
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ _WORDS = r"(?:[\s:,=]|array[_-]like|array|ndarray|np\.|numpy\.|torch\.|tensor|ma
 _DIMENSION = re.compile(r"[A-Za-z_]\w{0,9}(\s*[+*]\s*\d+)?|\d+(\s*\*\s*[A-Za-z_]\w{0,9})?")
 _SQUARE = frozenset({"inv", "det", "slogdet", "eigvals", "eig", "eigh", "eigvalsh", "matrix_power", "expm", "logm"})
 _SEEDED = frozenset({"default_rng", "RandomState", "manual_seed", "seed", "PRNGKey", "range"})
+_PRODUCTS = frozenset({"mm", "matmul", "dot", "bmm", "addmm", "linear", "conv1d", "conv2d", "einsum", "tensordot"})
+_WEIGHT = re.compile(r"(weights?|gamma)$")
+_BIAS = re.compile(r"(bias(es)?|beta)$")
 _CHOOSING = frozenset({"gather", "index_select", "one_hot", "take_along_axis", "index_add", "index_add_", "scatter"})
 _FROM_UNPACKED = 3  # axes of an array that has its sizes from its use; those of images depend on others
 
@@ -98,13 +102,18 @@ def _read_annotation(annotation: ast.expr, said: _Said) -> None:
         said.values = said.values or tuple(texts)
     elif texts and _SYMBOLIC.fullmatch(name):
         sizes = tuple(texts[-1].split())
-        known = all(map(_DIMENSION.fullmatch, sizes))
+        known = all(map(_is_size, sizes))
         said.note("integers" if "Int" in name and sizes else "array" if sizes else "number", sizes if known else None)
     elif name in _ARRAYS | _INTEGER_ARRAYS:
         whole = name in _INTEGER_ARRAYS or any(_OF_INTEGERS.search(ast.unparse(part)) for part in parts)
         said.note("integers" if whole else "array")
     elif name in _SCALARS:
         said.note(_SCALARS[name])
+
+
+def _is_size(text: str) -> bool:
+    """Whether a text is the size of an axis: `n`, `16`, `n+1`, `2*n`; some words, as in `x (in, out)`, are none in Python."""
+    return _DIMENSION.fullmatch(text) is not None and not any(map(keyword.iskeyword, re.findall(r"\w+", text)))
 
 
 def _read_docstring(text: str, said: dict[str, _Said]) -> None:
@@ -115,7 +124,7 @@ def _read_docstring(text: str, said: dict[str, _Said]) -> None:
         if found is not None:
             several = [size.strip() for size in found["sizes"].split(",") if size.strip() not in ("", "...")]
             short = "," in found["sizes"] or "shape" in found["between"]
-            if several and short and all(map(_DIMENSION.fullmatch, several)):
+            if several and short and all(map(_is_size, several)):
                 whole = _OF_INTEGERS.search(f"{found['between']} {found['after']}")
                 each.note("integers" if whole else "", tuple("".join(size.split()) for size in several))
         typed = re.search(rf"^\s*{word}\s*:\s*(?P<type>[^\n]+)", text, re.MULTILINE)
@@ -176,7 +185,7 @@ def _read_check(test: ast.expr, said: dict[str, _Said]) -> None:
         each.note("integers")
     elif attribute.attr == "shape" and axis is None and isinstance(right, ast.Tuple):
         sizes = tuple("".join(ast.unparse(size).split()) for size in right.elts)
-        each.note("", sizes if all(map(_DIMENSION.fullmatch, sizes)) else None)
+        each.note("", sizes if all(map(_is_size, sizes)) else None)
     elif attribute.attr == "shape" and isinstance(axis, ast.Constant) and isinstance(right, ast.Constant):
         before = [f"axis_{k}" for k in range(int(axis.value))] if isinstance(axis.value, int) else []
         each.note("", (*before, str(right.value)))
@@ -203,11 +212,33 @@ def _read_use(nodes: Sequence[ast.AST], said: dict[str, _Said]) -> None:
             if texts and all(isinstance(value, str) for value in texts):
                 said[node.left.id].note("text")
                 said[node.left.id].values += tuple(map(str, texts))
+    _read_weights(nodes, said)
     for node in nodes:  # an array has no truth, so that what is tested alone is a flag
         if isinstance(node, ast.If | ast.IfExp | ast.While):
             test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
             if isinstance(test, ast.Name) and test.id in said:
                 said[test.id].note("flag")
+
+
+def _read_weights(nodes: Sequence[ast.AST], said: dict[str, _Said]) -> None:
+    """Take `xhat * weight + bias`: a weight that multiplies, and is in no product of matrices, has one entry a channel."""
+
+    def names(node: ast.AST) -> set[str]:
+        return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)} & said.keys()
+
+    multiplies: set[str] = set()
+    in_products: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            multiplies |= names(node)
+        elif (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)) or (
+            isinstance(node, ast.Call) and last_name(node) in _PRODUCTS
+        ):
+            in_products |= names(node)
+    if any(_WEIGHT.match(name) for name in multiplies - in_products):
+        for name in said:
+            if _BIAS.match(name) or (_WEIGHT.match(name) and name not in in_products):
+                said[name].note("array", ("d",))
 
 
 def _read_assignment(node: ast.Assign, said: dict[str, _Said]) -> None:

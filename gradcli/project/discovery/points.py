@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,6 +12,7 @@ CLASSES = 4  # entries of what a layer of unknown size returns
 SIZES = (3, 4, 2, 6)  # of a vector of unknown size, one after the other
 _ROWS = 5  # of a matrix; more than columns
 _OTHERS = (4, 2, 6, 7)  # sizes of axes that are neither the first nor the last of a matrix
+_LARGEST = 100_000  # entries of an array whose sizes are written
 _MOST_UNKNOWN = 3  # arguments whose shapes are tried together
 _PREDICTIONS = re.compile(r".*(pred|hat|prob)|outputs?$|p$", re.IGNORECASE)  # which may have to be probabilities
 _MATRICES = re.compile(r"(exog\w*|design\w*|features|covariates|table|emb\w*|codebook)$")
@@ -143,6 +145,8 @@ def _choices(parameter: Parameter, sizes: Mapping[str, int], n: int, wrt: str) -
     if wrt and name != wrt and name in ("t", "time"):
         return [_EQUATION_TIME]
     shape = None if parameter.sizes is None else _numbers(parameter.sizes, sizes)
+    if shape is not None and math.prod(shape) > _LARGEST:
+        shape = None
     if kind == "definite":
         return [f"spd({(shape or (n,))[0]})"]
     if kind == "integers" or (not kind and shape is None and _INDICES.match(name)):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from gradcli.project.discovery.points import outline
+from gradcli.project.discovery.points import SIZES, outline, points
 from gradcli.project.discovery.project import Found, Parameter
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES
 
@@ -93,7 +93,7 @@ def _check(gradient: Found, id: str, table: str, reason: str) -> str:
         return _lines(values(gradient), id, table)
     why = [f"Tried, and not run: {reason.splitlines()[0][:_LONGEST]}"] if reason else []
     lines = _lines(_with_object(gradient), id, table).splitlines()
-    return "\n".join(f"# {line}" for line in (*_note(gradient, reason), *why, *lines, *_point(gradient)))
+    return "\n".join(f"# {line}" for line in (*_note(gradient, reason), *why, *lines, *_point(gradient, reason)))
 
 
 def _with_object(gradient: Found) -> dict[str, str | bool]:
@@ -178,10 +178,16 @@ def _note(gradient: Found, reason: str) -> list[str]:
     return [f"{gradient.name} and {gradient.of} are in two files: name both with their files."]
 
 
-def _point(gradient: Found) -> list[str]:
-    """Return the line of the point, with a mark for each value that is not known."""
+def _point(gradient: Found, reason: str) -> list[str]:
+    """Return the line of the point, with a mark for each value that is not known.
+
+    A custom function has shapes that are likely, where no other was tried.
+    """
     if gradient.point:
         return []
+    untried = not reason or reason == f"{gradient.found_by} is not in this environment"
+    if gradient.found_by in CUSTOM and gradient.parameters and untried:
+        return [f"at = [{quoted(next(points(gradient.parameters, SIZES[0], as_function=False)))}]"]
     defaults = [f"{p.name}={p.default}" for p in gradient.parameters if p.default and _is_filled(p)]
     shown = [*outline(gradient.parameters, gradient.wrt), *defaults] or ["x=randn(?)"]
     return [f"at = [{quoted(', '.join(shown))}]"]

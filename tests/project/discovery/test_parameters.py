@@ -52,6 +52,7 @@ DOCUMENTED = [  # a docstring, and what it says of x
     ("x : int\n        How many.",                 ("integer", None, ())),
     ("x : {'l1', 'l2'}",                           ("text", None, ("l1", "l2"))),
     ("x (optional)",                               ("", None, ())),
+    ("x (in, out)",                                ("", None, ())),
     ("x (..., d), the inputs",                     ("", ("d",), ())),
     ("Multiply by x.",                             ("", None, ())),
     ("x is a covariance matrix",                   ("definite", ("n", "n"), ())),
@@ -99,6 +100,13 @@ def test_a_docstring_says_what_an_argument_is(tmp_path: Path, text: str, says: t
 @for_rows(("body", "says"), USED)
 def test_its_use_says_what_an_argument_is(tmp_path: Path, body: str, says: tuple) -> None:
     assert said(tmp_path, "x, w", f"    {body}\n    return x\n")["x"] == says
+
+
+def test_a_weight_that_multiplies_has_one_entry_a_channel(tmp_path: Path) -> None:
+    for body, sizes in (("y = x * weight.to(x.dtype) + bias", ("d",)), ("y = 2 * x @ weight + bias", None),
+                        ("y = 2 * x.mm(weight.t()) + bias", None)):  # fmt: skip
+        found_ = said(tmp_path, "x, weight, bias", f"    {body}\n    return x\n")
+        assert [found_[name][1] for name in ("x", "weight", "bias")] == [None, sizes, sizes]
 
 
 def test_what_is_asserted_comes_before_annotations_and_these_before_the_docstring(tmp_path: Path) -> None:

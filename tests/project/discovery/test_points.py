@@ -27,6 +27,7 @@ FIRST = [  # parameters, and the first point at which they are tried
     ((P("table", "", "array", ("rows_of_table", "d")), P("ids", "", "integers")), "table=randn(5,3), ids=int([0, 2, 1, 0, 2])"),
     ((P("ids", "", "integers", ("b", "k")),),                       "ids=int([[0, 2, 1], [0, 2, 1], [0, 2, 1], [0, 2, 1], [0, 2, 1]])"),
     ((P("h"), P("token_ids")),                                      "h=0.5, token_ids=int([0, 2, 1, 0, 2])"),
+    ((P("x", "", "", ("5000", "5000")),),                           "x=randn(3)"),
     ((P("mu"), P("sigma")),                                         "mu=randn(3), sigma=uniform(0.5, 1.5, 3)"),
 ]
 AMONG = [  # parameters, and a point that is tried later

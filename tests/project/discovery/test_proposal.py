@@ -94,7 +94,7 @@ def test_what_cannot_be_named_says_what_to_do(tmp_path: Path) -> None:
 def test_a_custom_function_is_its_own_target(tmp_path: Path) -> None:
     text = "import torch\nclass T(torch.autograd.Function):\n    def forward(ctx, x): return x\n    def backward(ctx, g): return g * 2\n"
     (check,) = uncommented(proposed(tmp_path, {"a.py": text}))["check"]
-    assert check == {"id": "T", "target": "a.py:T", "at": ["x=randn(?)"]}
+    assert check == {"id": "T", "target": "a.py:T", "at": ["x=randn(5,3)"]}
 
 
 def test_the_point_has_what_is_known(tmp_path: Path) -> None:
