@@ -1,6 +1,7 @@
 """`gradcli find`."""
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ from gradcli.request.options import CLAIM_KINDS, Options
 from gradcli.words import Exit
 
 if TYPE_CHECKING:
-    from gradcli.project.discovery.project import Declared
+    from gradcli.project.discovery.project import Declared, Found
     from gradcli.project.suite.config import Suite
     from gradcli.report.find import FindReport
 
@@ -25,12 +26,14 @@ EXAMPLES = """Examples:
     gradcli find src/ --fail-under 90
 
     gradcli find src/models.py --json
+
+    gradcli find statsmodels.robust
 """
 PATHS = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[PATH]...",
-        help="Python files and folders; by default the paths of the suite, else this folder.",
+        help="Python files, folders, and modules by name; by default the paths of the suite, else this folder.",
         show_default=False,
     ),
 ]
@@ -49,29 +52,58 @@ def find(world: World, paths: list[str] | None, options: Options) -> int:
 
     to = output(FORMATS, options, world)
     suite = find_suite(Path.cwd())
-    report = found(paths or suite_paths(suite), declared_checks(suite), options.fail_under)
+    report = found(paths or suite_paths(suite), suite, options.fail_under)
     emit(report, to, world)
     if report.exit_status:
-        world.tell(
-            f"{report.counts}: {report.counts.percent():.4g} percent, less than --fail-under {options.fail_under:g}"
-        )
+        world.tell(f"{report.counts.percent():.4g} percent are checked, less than --fail-under {options.fail_under:g}")
     return report.exit_status
 
 
-def found(paths: Sequence[str], declared: Sequence["Declared"], least: float | None = None) -> "FindReport":
+def found(paths: Sequence[str], suite: "Suite | None", least: float | None = None) -> "FindReport":
     """Return the report on these paths; its status is 2 where less than `least` percent is checked. Raises BadOption."""
     from gradcli.checks.implementation import environment
     from gradcli.project.discovery.reader import find as read
-    from gradcli.report.find import FindCounts, FindReport, FoundGradient, UnreadableFile
+    from gradcli.report.find import FindCounts, FindReport, FoundGradient, UnreadableFile, counts_by_folder
 
-    findings = read(paths, declared)
+    findings = read(paths, declared_checks(suite))
     counts = FindCounts(len(findings.gradients), sum(bool(g.checked_by) for g in findings.gradients))
     status = Exit.UNUSABLE if least is not None and counts.percent() < least else Exit.CONFIRMED
     gradients = tuple(
         FoundGradient(g.name, g.file, g.line, g.kind, g.of, g.found_by, g.checked_by) for g in findings.gradients
     )
     unreadable = tuple(UnreadableFile(u.file, u.reason) for u in findings.unreadable)
-    return FindReport(tuple(paths), gradients, unreadable, counts, environment(), status)
+    return FindReport(
+        findings.paths, gradients, counts_by_folder(gradients), unreadable, counts, _next(findings.gradients, suite),
+        environment(), status,
+    )  # fmt: skip
+
+
+def _next(gradients: "Sequence[Found]", suite: "Suite | None") -> str | None:
+    """Return what to do next: check, fill in what stands as a comment, or let init write the checks that lack, if it can."""
+    from gradcli.project.discovery.project import is_read_from
+    from gradcli.project.discovery.proposal import commented_ids, ids
+    from gradcli.project.suite.config import read_text
+
+    if all(gradient.checked_by for gradient in gradients):
+        return "gradcli check" if gradients else None
+    open_ = commented_ids(read_text(suite.path)) if suite is not None and suite.path is not None else frozenset()
+    named = zip(gradients, ids(gradients), strict=True)
+    lacking = {gradient.file for gradient, id in named if not gradient.checked_by and id not in open_}
+    if not lacking and suite is not None and suite.path is not None:
+        return f"fill in the checks that {suite.path.name} has as comments, then gradcli check"
+    if not any(is_read_from(folder, file) for folder in paths_of_init(suite) for file in lacking):
+        return "gradcli check --help shows how to check one of them"
+    if suite is None or suite.path is None:
+        return "gradcli init writes a suite with them"
+    there = os.path.relpath(suite.folder)
+    return f"{'' if there == '.' else f'cd {shlex.quote(there)} && '}gradcli init adds the others to {suite.path.name}"
+
+
+def paths_of_init(suite: "Suite | None") -> tuple[str, ...]:
+    """Return the paths in which `gradcli init` looks: those of the suite, else the folder src/ or this one."""
+    if suite is not None and suite.path is not None:
+        return suite_paths(suite)
+    return ("src" if Path("src").is_dir() else ".",)
 
 
 def declared_checks(suite: "Suite | None") -> "tuple[Declared, ...]":

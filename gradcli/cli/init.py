@@ -1,17 +1,25 @@
 """`gradcli init`."""
 
-from collections.abc import Mapping, Sequence
+import itertools
+import os
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gradcli.cli.find import declared_checks, paths_of_init
 from gradcli.cli.world import World
 from gradcli.errors import BadOption
+from gradcli.report.blocks import visible
+from gradcli.report.forms import encodable
 from gradcli.request.options import Options
 from gradcli.words import Verdict
 
 if TYPE_CHECKING:
     from gradcli.project.discovery.project import Found
+    from gradcli.project.discovery.proposal import Keys
     from gradcli.project.discovery.trial import Trial
+    from gradcli.project.suite.config import Suite
 
 EXAMPLES = """Examples:
 
@@ -21,94 +29,150 @@ EXAMPLES = """Examples:
 
     gradcli init --github
 """
+_WIDEST = 40  # columns of a name; what is longer moves its reason
 WORKFLOW = Path(".github", "workflows", "gradcli.yml")
-
-
-class SuiteExists(BadOption):
-    """There is a suite already, which is never changed."""
 
 
 def init(world: World, options: Options) -> int:
     """Write a suite for the hand-written gradients of this folder, and with --github a workflow that runs it.
 
     Where there is a folder src/, its files alone are read. The suite is added to pyproject.toml where there is one, else
-    written to gradcli.toml. A suite or workflow that is there is never changed. Where no point is known, small ones are
-    tried, which runs the project's code in a process of its own; where none runs, or with --no-try, a check is written as a
-    comment that says what to fill in.
+    written to gradcli.toml. Where there is a suite already, the checks that it lacks are added at its end, and nothing else is
+    changed. A workflow that is there is never changed. Where no point is known, small ones are tried, which runs the
+    project's code in a process of its own; where none runs, or with --no-try, a check is written as a comment that says what
+    to fill in.
     """
+    from gradcli.project.discovery.proposal import commented_ids, ids
     from gradcli.project.discovery.reader import find
+    from gradcli.project.suite.config import find_suite, read_text
 
     folder = Path()
-    if options.github and (folder / WORKFLOW).exists():
-        raise BadOption(f"{WORKFLOW.as_posix()} is there already", do="remove it, or leave --github out")
-    try:
-        place = suite_file(folder)
-    except SuiteExists as error:
-        if not options.github:
-            raise
-        _write_lines([f"{error.what}: left as it is", *write_workflow(folder)], world, options)
-        return 0
-    findings = find([_source(folder)])
+    if options.github:
+        _refuse_workflow(folder)
+    place, is_there = suite_file(folder)
+    suite = find_suite(folder.absolute())
+    if suite is not None and suite.path is not None and not is_there:  # of a folder above
+        suite = None
+    findings = find(paths_of_init(suite), declared_checks(suite))
+    names = dict(zip(findings.gradients, ids(findings.gradients), strict=True))
+    known = commented_ids(read_text(place)) if is_there else frozenset()
+    open_ = [gradient for gradient in findings.gradients if not gradient.checked_by and names[gradient] not in known]
     trials: dict[int, Trial] = {}
     if not options.no_try:
         from gradcli.project.discovery.trial import tried
 
         with world.working("trying points", options.quiet, ends="--no-try leaves it out") as tell:
-            trials = tried(findings.gradients, folder, tell)
-    said = write_suite(place, findings.gradients, trials)
+            trials = tried(open_, folder, tell)
+    if is_there:
+        said = add_checks(place, suite, open_, trials, [names[gradient] for gradient in open_])
+    else:
+        said = write_suite(place, open_, trials)
+    said += _said_of(open_, trials, world.width(world.stdout))
     if options.github:
         said += write_workflow(folder)
-    _write_lines([*said, *_next(findings.gradients, trials, place)], world, options)
+    waiting = any(not gradient.checked_by and names[gradient] in known for gradient in findings.gradients)
+    said += _next(open_, trials, place, len(findings.gradients), waiting)
+    for line in () if options.quiet else said:
+        world.stdout.write(encodable(f"{visible(line)}\n", world.encoding(world.stdout)))
     return 0
 
 
-def _write_lines(lines: Sequence[str], world: World, options: Options) -> None:
-    for line in () if options.quiet else lines:
-        world.stdout.write(f"{line}\n")
+def suite_file(folder: Path) -> tuple[Path, bool]:
+    """Return the file that the suite of a folder is in, or is written to, and whether it is there.
 
-
-def suite_file(folder: Path) -> Path:
-    """Return the file that the suite of a folder is written to.
-
-    Raises  SuiteExists; BadOption if pyproject.toml is not TOML.
+    Raises  BadOption if pyproject.toml is not TOML.
     """
     from gradcli.project.suite.config import read_text, tables
 
     own, project = folder / "gradcli.toml", folder / "pyproject.toml"
-    if own.exists():
-        raise SuiteExists("gradcli.toml is there already", do="gradcli check runs its suite; remove it to begin anew")
-    if not project.exists():
-        return own
+    if own.exists() or not project.exists():
+        return own, own.exists()
     tool = tables(read_text(project), project.name).get("tool", {})
     if not isinstance(tool, dict):
         raise BadOption("'tool' of pyproject.toml must be a table", do="correct it first")
-    if "gradcli" in tool:
-        raise SuiteExists("pyproject.toml has a table [tool.gradcli] already", do="gradcli check runs its suite")
-    return project
+    return project, "gradcli" in tool
 
 
 def write_suite(place: Path, gradients: Sequence["Found"], trials: Mapping[int, "Trial"]) -> list[str]:
     """Write a suite, and return the lines that say so: added to pyproject.toml, or to a new gradcli.toml."""
-    from gradcli.project.discovery.proposal import is_live, suite
+    from gradcli.project.discovery.proposal import suite
 
     paths = ["src"] if gradients and all(g.file.startswith("src/") for g in gradients) else ["."]
+    run, reasons = _parts(trials)
+    count = _count(gradients, run)
+    if place.name == "gradcli.toml":
+        _write(place, suite(gradients, paths, "", run, reasons).encode(), "xb")
+        return [f"gradcli.toml: written, {count}"]
+    _write(place, _gap(place) + suite(gradients, paths, run=run, reasons=reasons).encode(), "ab")
+    return [f"pyproject.toml: [tool.gradcli] added, {count}"]
+
+
+def add_checks(
+    place: Path,
+    suite: "Suite | None",
+    gradients: Sequence["Found"],
+    trials: Mapping[int, "Trial"],
+    names: Sequence[str],
+) -> list[str]:
+    """Add checks to the end of the file of a suite, and return the lines that say so.
+
+    Where its checks are written in a form that cannot be added to, the lines are the checks.
+    """
+    from gradcli.project.discovery.proposal import checks
+
+    if not gradients:
+        return [f"{place.name}: left as it is, each hand-written gradient has a check there, or a comment"]
+    taken = {check.id for check in suite.checks} if suite is not None else set()
+    free = [next(each for each in _numbered(name) if each not in taken) for name in names]
+    run, reasons = _parts(trials)
+    parts = checks(gradients, "tool.gradcli" if place.name == "pyproject.toml" else "", run, reasons, free)
+    text = _gap(place) + ("\n\n".join(parts) + "\n").encode()
+    try:
+        tomllib.loads((place.read_bytes() + text).decode("utf-8-sig"))
+    except ValueError:
+        return [
+            f"{place.name}: left as it is, since its checks are no tables [[...]]; these can be added:",
+            "",
+            *parts,
+            "",
+        ]
+    _write(place, text, "ab")
+    return [f"{place.name}: added at its end, {_count(gradients, run)}"]
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    yield from (f"{name}#{k}" for k in itertools.count(2))
+
+
+def _parts(trials: Mapping[int, "Trial"]) -> "tuple[dict[int, Keys], dict[int, str]]":
+    """Return the keys of the checks that run, and the reasons of the others, by the numbers of the gradients."""
     run = {k: trial.keys for k, trial in trials.items() if trial.keys is not None}
-    reasons = {k: trial.reason for k, trial in trials.items() if trial.keys is None}
-    live = sum(map(is_live, gradients)) + len(run)
-    count = (
+    return dict(run), {k: trial.reason for k, trial in trials.items() if trial.keys is None and trial.reason}
+
+
+def _count(gradients: Sequence["Found"], run: Collection[int]) -> str:
+    from gradcli.project.discovery.proposal import is_live
+
+    live = sum(is_live(gradient) or k in run for k, gradient in enumerate(gradients))
+    return (
         f"{len(gradients)} {'check' if len(gradients) == 1 else 'checks'}, {len(gradients) - live} of them as comments"
     )
+
+
+def _said_of(gradients: Sequence["Found"], trials: Mapping[int, "Trial"], width: int) -> list[str]:
+    """Return what trying showed: how many ran, which failed, and a line for each that did not run, cut at the width."""
+    run, reasons = _parts(trials)
     verdicts = [trial.verdict for trial in trials.values() if trial.verdict is not None]
     said = [f"{len(run)} ran at a point that was tried: {_counted(verdicts)}"] if run else []
     wrong = [gradients[k].name for k, trial in trials.items() if trial.verdict is Verdict.FAIL]
     said += [f"failed: {', '.join(wrong)}"] if wrong else []
-    if place.name == "gradcli.toml":
-        _write(place, suite(gradients, paths, "", run, reasons).encode(), "xb")
-        return [f"gradcli.toml: written, {count}", *said]
-    before = place.read_bytes()
-    gap = b"" if not before else b"\n" if before.endswith(b"\n") else b"\n\n"
-    _write(place, gap + suite(gradients, paths, run=run, reasons=reasons).encode(), "ab")
-    return [f"pyproject.toml: [tool.gradcli] added, {count}", *said]
+    if reasons:
+        said.append("not run:")
+        widest = min(_WIDEST, max(len(gradients[k].name) for k in reasons))
+        lines = (f"  {gradients[k].name:<{widest}}  {reason.splitlines()[0]}" for k, reason in reasons.items())
+        said += [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
+    return said
 
 
 def _counted(verdicts: Sequence[Verdict]) -> str:
@@ -116,13 +180,48 @@ def _counted(verdicts: Sequence[Verdict]) -> str:
     return ", ".join(f"{verdicts.count(verdict)} {word}" for verdict, word in words.items() if verdict in verdicts)
 
 
+def _repository(folder: Path) -> Path:
+    """Return the folder that holds .git, this one or one above it; this one where there is none."""
+    here = folder.absolute()
+    return next((each for each in (here, *here.parents) if (each / ".git").exists()), here)
+
+
+def _shown(path: Path) -> str:
+    return Path(os.path.relpath(path)).as_posix()
+
+
+def _refuse_workflow(folder: Path) -> None:
+    """Raise BadOption if there is a workflow already."""
+    path = _repository(folder) / WORKFLOW
+    if path.exists():
+        raise BadOption(f"{_shown(path)} is there already", do="remove it, or leave --github out")
+
+
 def write_workflow(folder: Path) -> list[str]:
-    """Write the workflow, and return the line that says so."""
+    """Write the workflow at the top of the repository, and return the line that says so."""
     from gradcli.project.discovery.proposal import workflow
 
-    installable = any((folder / name).exists() for name in ("pyproject.toml", "setup.py", "setup.cfg"))
-    _write(folder / WORKFLOW, workflow(installable).encode(), "xb")
-    return [f"{WORKFLOW.as_posix()}: written"]
+    top = _repository(folder)
+    inside = folder.absolute().relative_to(top).as_posix()
+    _write(top / WORKFLOW, workflow(_installed(folder), "" if inside == "." else inside).encode(), "xb")
+    return [f"{_shown(top / WORKFLOW)}: written"]
+
+
+def _installed(folder: Path) -> str:
+    """Return what pip installs of a project: itself, or what it requires; empty where neither is said."""
+    from gradcli.project.suite.config import read_text, tables
+
+    project = folder / "pyproject.toml"
+    said = tables(read_text(project), project.name) if project.exists() else {}
+    if {"project", "build-system"} & said.keys() or (folder / "setup.py").exists():
+        return "."
+    return "-r requirements.txt" if (folder / "requirements.txt").exists() else ""
+
+
+def _gap(place: Path) -> bytes:
+    """Return what comes between the end of a file and what is added: an empty line."""
+    before = place.read_bytes()
+    return b"" if not before else b"\n" if before.endswith(b"\n") else b"\n\n"
 
 
 def _write(path: Path, content: bytes, mode: str) -> None:
@@ -134,16 +233,16 @@ def _write(path: Path, content: bytes, mode: str) -> None:
         raise BadOption(f"{path.as_posix()} cannot be written: {error.strerror}", do="check the folder") from None
 
 
-def _source(folder: Path) -> str:
-    return "src" if (folder / "src").is_dir() else "."
-
-
-def _next(gradients: Sequence["Found"], trials: Mapping[int, "Trial"], place: Path) -> list[str]:
+def _next(
+    gradients: Sequence["Found"], trials: Mapping[int, "Trial"], place: Path, found: int, waiting: bool
+) -> list[str]:
+    """Return what to do next; checks from before may be `waiting` to be filled in."""
     from gradcli.project.discovery.proposal import is_live
 
-    if not gradients:
+    if not found:
         return ["no hand-written gradient was found; gradcli check --help shows how to check one"]
     runs = {k for k, trial in trials.items() if trial.keys is not None}
-    if all(is_live(gradient) or k in runs for k, gradient in enumerate(gradients)):
-        return ["next: gradcli check"]
-    return [f"next: fill in what {place.name} marks with ?, then gradcli check"]
+    left = [gradient for k, gradient in enumerate(gradients) if not (is_live(gradient) or k in runs)]
+    if waiting or any(not gradient.only_run for gradient in left):
+        return [f"next: fill in what {place.name} marks with ?, then gradcli check"]
+    return ["next: gradcli run PROGRAM.py" if left and len(left) == len(gradients) == found else "next: gradcli check"]

@@ -67,10 +67,11 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Running text, wrapped to the width; `indent` columns in."""
+    """Running text, `indent` columns in; it is wrapped to the width where it `wraps`, and a path is not."""
 
     text: Cell
     indent: int = 2
+    wraps: bool = True
 
 
 @dataclass(frozen=True, slots=True)

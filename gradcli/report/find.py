@@ -1,13 +1,17 @@
 """The report of `find`: the hand-written gradients of a project, and the checks that cover each."""
 
 import itertools
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from gradcli.report.blocks import Block, Code, Paragraph, Piece
 from gradcli.report.encode import Status
 from gradcli.words import DerivativeKind, FoundBy
 
 _UNCHECKED = "not checked"
+_MOST_FOLDERS = 10  # on the screen
 _WIDEST = 44  # columns of a name or of a kind; what is longer moves the rest of its line only
 
 
@@ -77,13 +81,38 @@ class FindCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class FolderCounts:
+    """How many gradients the files of one folder have, without the folders in it.
+
+    folder   The folder, with forward slashes.
+    found    How many hand-written gradients were found in its files.
+    checked  How many of them at least one check covers.
+    """
+
+    folder: str
+    found: int
+    checked: int
+
+
+def counts_by_folder(gradients: Sequence[FoundGradient]) -> tuple[FolderCounts, ...]:
+    """Return the counts of each folder that has gradients, the largest first."""
+    inside: dict[str, list[FoundGradient]] = {}
+    for gradient in gradients:
+        inside.setdefault(str(PurePosixPath(gradient.file).parent), []).append(gradient)
+    counts = (FolderCounts(folder, len(g), sum(bool(x.checked_by) for x in g)) for folder, g in inside.items())
+    return tuple(sorted(counts, key=lambda each: (-each.found, each.folder)))
+
+
+@dataclass(frozen=True, slots=True)
 class FindReport:
     """The hand-written gradients of a project, and the checks that cover them.
 
     paths        The files and folders that were read.
     gradients    The hand-written gradients, by file and line.
+    folders      How many gradients each folder has, the largest first.
     unreadable   The files that cannot be read.
     counts       How many gradients were found, and how many are checked.
+    next         What to do next; null where no gradient was found.
     environment  The versions of what the result depends on, by name, and the number of threads.
     exit_status  The exit status of this command.
     schema       The name of this schema, with its number.
@@ -91,27 +120,54 @@ class FindReport:
 
     paths: tuple[str, ...]
     gradients: tuple[FoundGradient, ...]
+    folders: tuple[FolderCounts, ...]
     unreadable: tuple[UnreadableFile, ...]
     counts: FindCounts
+    next: str | None
     environment: dict[str, str | int]
     exit_status: Status = 0
     schema: str = "gradcli.find/1"
 
     def blocks(self) -> tuple[Block, ...]:
-        """Return the gradients under the names of their files, the files that cannot be read, and the counts."""
+        """Return the largest folders, the gradients by file, the files that cannot be read, the counts, and what is next."""
         found: list[Block] = []
+        if len(self.folders) > 1:
+            found += [Paragraph("by folder", 0), Code("\n".join(_folder_lines(self.folders)), "text")]
         for file, group in itertools.groupby(self.gradients, key=lambda gradient: gradient.file):
-            found += [Paragraph(Piece(file, "strong"), 0), Code("\n".join(_lines(tuple(group))), "text")]
+            rows = Code("\n".join(_lines(tuple(group))), "text")
+            found += [Paragraph(Piece(_shown(file), "strong"), 0, wraps=False), rows]
         if self.unreadable:
-            lines = "\n".join(f"  {each.file}: {each.reason}" for each in self.unreadable)
+            lines = "\n".join(f"  {_shown(each.file)}: {each.reason}" for each in self.unreadable)
             found += [Paragraph("cannot be read", 0), Code(lines, "text")]
-        return (*found, Paragraph(Piece(str(self.counts), "strong"), 0))
+        found.append(Paragraph(Piece(str(self.counts), "strong"), 0))
+        return (*found, *([Paragraph(f"next: {self.next}", 0, wraps=False)] if self.next else []))
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the gradients as rows."""
         return ("file", "line", "name", "kind", "of", "found_by", "checked_by"), [
             (g.file, g.line, g.name, g.kind, g.of, g.found_by, " ".join(g.checked_by)) for g in self.gradients
         ]
+
+
+def _shown(path: str) -> str:
+    """Return a path as it is shown: that of an installed package begins at the package."""
+    return re.sub(r".*/(site|dist)-packages/(?=.)", "", path)
+
+
+def _folder_lines(folders: tuple[FolderCounts, ...]) -> list[str]:
+    """Return a line for each of the largest folders, and one for the number of the others."""
+    largest = [(_shown(each.folder), each) for each in folders[:_MOST_FOLDERS]]
+    widest = max(len(name) for name, _ in largest)
+    digits = len(str(largest[0][1].found))
+    more = len(folders) - len(largest)
+    return [
+        *(
+            f"  {name:<{widest}}  {each.found:>{digits}} {'gradient, ' if each.found == 1 else 'gradients,'} "
+            f"{each.checked} checked"
+            for name, each in largest
+        ),
+        *([f"  and {more} more {'folder' if more == 1 else 'folders'}"] if more else []),
+    ]
 
 
 def _lines(gradients: tuple[FoundGradient, ...]) -> list[str]:

@@ -43,6 +43,7 @@ cannot be read
   src/bad.py: syntax error, line 1: invalid syntax
 
 1 of 2 hand-written gradients are checked
+next: gradcli init adds the others to pyproject.toml
 """
 
 
@@ -60,15 +61,88 @@ def test_without_paths_those_of_the_suite_are_read(gradcli: Program) -> None:
 @pytest.mark.slow
 def test_without_a_suite_the_folder_is_read(gradcli: Program, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").unlink()
-    assert gradcli("find").stdout.endswith("0 of 4 hand-written gradients are checked\n")
+    shown = gradcli("find").stdout.splitlines()
+    assert shown[:5] == ["by folder", "", "  .    2 gradients, 0 checked", "  src  2 gradients, 0 checked", ""]
+    assert shown[-2:] == ["0 of 4 hand-written gradients are checked", "next: gradcli init writes a suite with them"]
 
 
 @pytest.mark.slow
 def test_a_line_is_never_wrapped(gradcli: Program, tmp_path: Path) -> None:
-    name = "f" * 150
-    written(tmp_path, {"src/losses.py": f"def {name}(x): return x * x\ndef {name}_grad(x): return 2 * x\n"})
-    lines = gradcli("find", "src", environ={"COLUMNS": "40"}).stdout.splitlines()
+    name, folder = "f" * 150, f"{'a-' * 20}src"
+    written(tmp_path, {f"{folder}/losses.py": f"def {name}(x): return x * x\ndef {name}_grad(x): return 2 * x\n"})
+    lines = gradcli("find", folder, environ={"COLUMNS": "40"}).stdout.splitlines()
     assert f"  2  {name}_grad  grad of {name}  not checked" in lines
+    assert f"{folder}/losses.py" in lines
+
+
+PAIR = "def f(x): return x * x\ndef f_grad(x): return 2 * x\n"
+
+
+@pytest.mark.slow
+def test_the_largest_folders_come_first_and_the_others_are_counted(gradcli: Program, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").unlink()
+    written(tmp_path, {f"many/{k:02}/a.py": PAIR for k in range(12)})
+    shown = gradcli("find").stdout.splitlines()
+    assert shown[2:6] == ["  .        2 gradients, 0 checked", "  src      2 gradients, 0 checked",
+                          "  many/00  1 gradient,  0 checked", "  many/01  1 gradient,  0 checked"]  # fmt: skip
+    assert shown[11:14] == ["  many/07  1 gradient,  0 checked", "  and 4 more folders", ""]
+    document = gradcli("find", "--json").json
+    assert len(document["folders"]) == 14
+    assert document["folders"][1] == {"folder": "src", "found": 2, "checked": 0}
+
+
+@pytest.mark.slow
+def test_the_next_command_is_one_that_helps(gradcli: Program, tmp_path: Path) -> None:
+    next_of = lambda *argv: gradcli("find", *argv, "--json").json["next"]
+    assert next_of("src") == "gradcli init adds the others to pyproject.toml"
+    assert next_of("other.py") == "gradcli check --help shows how to check one of them"  # it is not below src/
+    huber = '[[tool.gradcli.check]]\nid = "huber"\ntarget = "src/losses.py:huber"\nhess = "huber_hess"\n'
+    written(tmp_path, {"pyproject.toml": SUITE + huber, "empty.py": ""})
+    assert next_of("src") == "gradcli check"
+    assert next_of("empty.py") is None
+
+
+@pytest.mark.slow
+def test_from_a_folder_below_the_suite_the_next_command_goes_to_it(
+    gradcli: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path / "src")
+    assert gradcli("find", "--json").json["next"] == "cd .. && gradcli init adds the others to pyproject.toml"
+
+
+@pytest.mark.slow
+def test_installed_packages_are_named_by_their_modules(
+    gradcli: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "env" / "site-packages"
+    raising = "raise RuntimeError('this package was imported')\n"
+    written(installed, {"tall/__init__.py": raising, "tall/deep/__init__.py": raising, "tall/deep/a.py": PAIR,
+                        "tall/b.py": PAIR, "tall/tests/test_c.py": PAIR})  # fmt: skip
+    written(tmp_path, {"env/.gitignore": "*", ".git/HEAD": ""})  # as environments are made
+    monkeypatch.syspath_prepend(str(installed))
+    shown = gradcli("find", "tall").stdout.splitlines()
+    assert shown[:4] == ["by folder", "", "  tall       1 gradient,  0 checked", "  tall/deep  1 gradient,  0 checked"]
+    assert shown[5] == "tall/b.py"
+    assert shown[-1] == "next: gradcli check --help shows how to check one of them"
+    document = gradcli("find", "tall.deep", "--json").json
+    assert document["paths"] == [(installed / "tall" / "deep").as_posix()]
+    assert [g["file"] for g in document["gradients"]] == [(installed / "tall" / "deep" / "a.py").as_posix()]
+    assert len(gradcli("find", "tall.b", "--json").json["gradients"]) == 1
+    assert "no file, folder or Python module 'tall.c'" in gradcli("find", "tall.c").stderr
+
+
+@pytest.mark.slow
+def test_a_package_of_the_project_comes_before_one_that_is_installed(gradcli: Program, tmp_path: Path) -> None:
+    written(tmp_path, {"src/numpy/__init__.py": PAIR})
+    assert gradcli("find", "numpy", "--json").json["paths"] == ["src/numpy"]
+    assert gradcli("find", "losses", "--json").json["paths"] == ["src/losses.py"]
+
+
+@pytest.mark.slow
+def test_a_file_that_several_paths_lead_to_is_read_once(gradcli: Program, tmp_path: Path) -> None:
+    (tmp_path / "link.py").symlink_to("src/losses.py")
+    assert gradcli("find", "src", "./src/losses.py", "./src", "link.py", "losses").stdout == SCREEN
+    assert gradcli("find", "./src").stdout == SCREEN
 
 
 @pytest.mark.slow
@@ -99,7 +173,7 @@ def test_the_other_forms(gradcli: Program, tmp_path: Path) -> None:
 def test_fail_under(gradcli: Program, least: str, status: int) -> None:
     ran = gradcli("find", "src", "--fail-under", least)
     assert (ran.exit_status, ran.stdout) == (status, SCREEN)
-    said = f"1 of 2 hand-written gradients are checked: 50 percent, less than --fail-under {least}\n"
+    said = f"50 percent are checked, less than --fail-under {least}\n"
     assert ran.stderr == (said if status else "")
 
 
@@ -112,13 +186,13 @@ def test_fail_under_counts_none_found_as_all(gradcli: Program, tmp_path: Path) -
 @pytest.mark.slow
 def test_one_gradient_is_singular(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"one.py": "def f(x): return x * x\ndef f_grad(x): return 2 * x\n"})
-    assert gradcli("find", "one.py").stdout.endswith("0 of 1 hand-written gradient is checked\n")
+    assert "\n0 of 1 hand-written gradient is checked\n" in gradcli("find", "one.py").stdout
 
 
 @for_rows(
     ("argv", "says"),
     [
-        (("nowhere",), "no file or folder 'nowhere'"),
+        (("nowhere",), "no file, folder or Python module 'nowhere'"),
         (("pyproject.toml",), "no Python file"),
         (("src", "--fail-under", "101"), "less than or equal to 100"),
         (("src", "--format", "junit"), "no format 'junit'"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gradcli.project.discovery.trial import runs_a_program
 from tests.project.discovery.reading import written
@@ -104,6 +105,9 @@ def test_checks_are_tried_before_they_are_written(gradcli: Program, tmp_path: Pa
         "gradcli.toml: written, 7 checks, 2 of them as comments",
         "5 ran at a point that was tried: 4 passed, 1 failed",
         "failed: Dense.backward",
+        "not run:",
+        "  Sampled.backward  Sampled(3) raised: AttributeError: 'int' object has no attr…",
+        "  focal_grad        its file runs a program when it is imported",
         "next: fill in what gradcli.toml marks with ?, then gradcli check",
     ])  # fmt: skip
     text = (tmp_path / "gradcli.toml").read_text()
@@ -111,7 +115,7 @@ def test_checks_are_tried_before_they_are_written(gradcli: Program, tmp_path: Pa
         {"id": "Affine.backward", "target": "layers.py:Affine(randn(3,4))", "at": "x=randn(5,3)"},
         {"id": "Recurrent.backward", "target": "layers.py:Recurrent(randn(3,4), randn(4,4), zeros(4), default_rng(0))",
          "at": "x=randn(5,3), h_prev=randn(5,4)"},
-        {"id": "Looked.backward", "target": "layers.py:Looked(randn(3,4))", "at": "idx=[0, 1, 0, 1, 0]"},
+        {"id": "Looked.backward", "target": "layers.py:Looked(randn(3,4))", "at": "idx=int([0, 2, 1, 0, 2])"},
         {"id": "Dense.backward", "target": "layers.py:Dense(3, 4)", "at": "x=randn(5,3)"},
         {"id": "Ridge.gradient", "target": "layers.py:Ridge(3)",
          "at": "w=randn(3), X=randn(5,3), y=[0, 1, 0, 1, 0]"},
@@ -156,29 +160,114 @@ def test_pyproject_keeps_its_bytes(gradcli: Program, tmp_path: Path, before: str
     assert not (tmp_path / "gradcli.toml").exists()
 
 
-REFUSED = {
-    "gradcli.toml": ({"gradcli.toml": ""}, "gradcli.toml"),
-    "a table": ({"pyproject.toml": "[tool.gradcli]\nseed = 1\n"}, "pyproject.toml"),
-    "checks": ({"pyproject.toml": "[[tool.gradcli.check]]\ntarget = 'x'\n"}, "pyproject.toml"),
-    "no TOML": ({"pyproject.toml": "[tool"}, "pyproject.toml"),
-    "no UTF-8": ({"pyproject.toml": b"# \xff\n"}, "pyproject.toml"),
-}
+THERE = {  # suites that are there, where src/a.py has a gradient that none of their checks covers
+    "an empty gradcli.toml": ("gradcli.toml", "", 1),
+    "a table":               ("pyproject.toml", "[tool.gradcli]\nseed = 1\n", 1),
+    "checks":                ("pyproject.toml", "[[tool.gradcli.check]]\nid = 'bowl_grad'\ntarget = 'x**2'\nat = 'x=1'   # mine", 2),
+    "other tables after it": ("pyproject.toml", "[tool.gradcli]\nseed = 1\n\n[tool.other]\nx = 1\n", 1),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_there_is_not_overwritten(gradcli: Program, tmp_path: Path, case: str) -> None:
-    files, name = REFUSED[case]
-    written(tmp_path, {"a.py": LIVE, **files})
-    contents = lambda: {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    before = contents()
+@pytest.mark.slow
+@pytest.mark.parametrize("case", THERE)
+def test_checks_that_a_suite_lacks_are_added_at_its_end(gradcli: Program, tmp_path: Path, case: str) -> None:
+    name, before, count = THERE[case]
+    written(tmp_path, {"a.py": LIVE, name: before})
     ran = gradcli("init")
-    assert ran.exit_status == 2 and name in ran.stderr and contents() == before
-    ran = gradcli("init", "--github", "-q")
-    workflow = tmp_path / ".github" / "workflows" / "gradcli.yml"
-    if case in ("no TOML", "no UTF-8"):
-        assert ran.exit_status == 2 and contents() == before
-    else:  # what is missing is written
-        assert ran.exit_status == 0 and contents() == before | {workflow: workflow.read_bytes()}
+    assert (ran.exit_status, ran.stdout) == (
+        0,
+        f"{name}: added at its end, 1 check, 0 of them as comments\nnext: gradcli check\n",
+    )
+    after = (tmp_path / name).read_text()
+    assert after.startswith(before)
+    suite = tomllib.loads(after)
+    added = (suite if name == "gradcli.toml" else suite["tool"]["gradcli"])["check"]
+    assert len(added) == count
+    assert added[-1] == {"id": "bowl_grad" if count == 1 else "bowl_grad#2", "target": "a.py:bowl", "grad": "bowl_grad"}
+    assert gradcli("check", "--list").exit_status == 0
+    again = gradcli("init")
+    assert (
+        again.stdout
+        == f"{name}: left as it is, each hand-written gradient has a check there, or a comment\nnext: gradcli check\n"
+    )
+    assert (tmp_path / name).read_text() == after
+
+
+@pytest.mark.slow
+def test_what_stands_as_a_comment_is_not_added_again(gradcli: Program, tmp_path: Path) -> None:
+    written(tmp_path, {"a.py": OPEN})
+    gradcli("init", "--no-try")
+    before = (tmp_path / "gradcli.toml").read_text()
+    ran = gradcli("init", "--no-try")
+    assert ran.stdout.splitlines()[-1] == "next: fill in what gradcli.toml marks with ?, then gradcli check"
+    assert (tmp_path / "gradcli.toml").read_text() == before
+    assert gradcli("find").stdout.endswith(
+        "next: fill in the checks that gradcli.toml has as comments, then gradcli check\n"
+    )
+    written(tmp_path, {"b.py": LIVE})
+    assert "added at its end, 1 check" in gradcli("init", "--no-try").stdout
+    assert tomllib.loads((tmp_path / "gradcli.toml").read_text())["check"][0]["id"] == "bowl_grad"
+
+
+@pytest.mark.slow
+def test_checks_of_another_form_are_printed_instead(gradcli: Program, tmp_path: Path) -> None:
+    before = "check = [{target = 'x**2', at = 'x=1'}]\n"
+    written(tmp_path, {"a.py": LIVE, "gradcli.toml": before})
+    ran = gradcli("init")
+    assert ran.stdout.splitlines()[:4] == [
+        "gradcli.toml: left as it is, since its checks are no tables [[...]]; these can be added:", "",
+        "[[check]]", 'id = "bowl_grad"',
+    ]  # fmt: skip
+    assert (tmp_path / "gradcli.toml").read_text() == before
+
+
+def test_a_check_in_the_code_counts(gradcli: Program, tmp_path: Path) -> None:
+    written(tmp_path, {"a.py": "import gradcli\n@gradcli.checked(grad='bowl_grad', at='x=1')\n" + LIVE})
+    ran = gradcli("init", "--no-try")
+    assert (ran.exit_status, tomllib.loads((tmp_path / "gradcli.toml").read_text())) == (0, {"paths": ["."]})
+
+
+@pytest.mark.parametrize("content", ["[tool", b"# \xff\n"])
+def test_a_file_that_cannot_be_read_is_refused(gradcli: Program, tmp_path: Path, content: str | bytes) -> None:
+    written(tmp_path, {"a.py": LIVE, "pyproject.toml": content})
+    ran = gradcli("init", "--github")
+    assert ran.exit_status == 2 and "pyproject.toml" in ran.stderr
+    assert not (tmp_path / ".github").exists()
+
+
+INSTALLED = [  # files of a project, and what is installed beside gradcli
+    ({"pyproject.toml": "[project]\nname = 'mine'\n"}, " ."),
+    ({"setup.py": ""}, " ."),
+    ({"requirements.txt": "numpy\n"}, " -r requirements.txt"),
+    ({"pyproject.toml": "[tool.other]\nx = 1\n"}, ""),
+    ({}, ""),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("files", "installed"), INSTALLED)
+def test_the_workflow_installs_what_can_be_installed(
+    gradcli: Program, tmp_path: Path, files: dict[str, str | bytes], installed: str
+) -> None:
+    written(tmp_path, files)
+    gradcli("init", "--github")
+    lines = (tmp_path / ".github/workflows/gradcli.yml").read_text().splitlines()
+    assert f'      - run: pip install "gradcli @ git+https://github.com/gradcli/gradcli"{installed}' in lines
+
+
+@pytest.mark.slow
+def test_in_a_subfolder_the_workflow_is_written_at_the_top(
+    gradcli: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, {".git/HEAD": "", "services/ml: 1/a.py": LIVE})
+    monkeypatch.chdir(tmp_path / "services" / "ml: 1")
+    assert "../../.github/workflows/gradcli.yml: written" in gradcli("init", "--github").stdout.splitlines()
+    assert not Path(".github").exists()
+    job = yaml.safe_load((tmp_path / ".github/workflows/gradcli.yml").read_text())["jobs"]["gradients"]
+    assert job["defaults"] == {"run": {"working-directory": "services/ml: 1"}}
+    assert job["steps"][-1]["with"]["path"] == "services/ml: 1/gradcli.xml"  # which knows no working directory
+    ran = gradcli("init", "--github")
+    assert ran.exit_status == 2 and "../../.github/workflows/gradcli.yml is there already" in ran.stderr
 
 
 def test_a_workflow_that_is_there_is_kept(gradcli: Program, tmp_path: Path) -> None:
@@ -223,4 +312,4 @@ def test_quiet_says_nothing(gradcli: Program, tmp_path: Path) -> None:
 def test_what_init_writes_is_what_find_reads(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"a.py": LIVE, "b.py": OPEN})
     gradcli("init", "--no-try")
-    assert gradcli("find").stdout.endswith("1 of 2 hand-written gradients are checked\n")
+    assert "\n1 of 2 hand-written gradients are checked\n" in gradcli("find").stdout

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import FunctionType
@@ -78,6 +78,16 @@ def returned(definition: Definition) -> list[ast.expr]:
     return [value for value in found if not (isinstance(value, ast.Constant) and value.value is None)]
 
 
+def entries_returned(definition: Definition) -> int | None:
+    """Return how many entries the list has that a function returns, as it is or as an array; None where it is no list."""
+    made = ("array", "asarray", "tensor")
+    values = [
+        v.args[0] if isinstance(v, ast.Call) and last_name(v) in made and v.args else v for v in returned(definition)
+    ]
+    counts = {len(v.elts) if isinstance(v, ast.List | ast.Tuple) else None for v in values}
+    return counts.pop() if len(counts) == 1 else None
+
+
 def writes_entries(definition: Definition) -> bool:
     """Whether a function writes into entries of an array, as `dout[mask] = 0` does."""
     targets = (t for node in _nodes(definition) if isinstance(node, ast.Assign) for t in node.targets)
@@ -142,6 +152,8 @@ VALUES = LIKELIHOODS | frozenset({
 MAPS = frozenset({  # of a class: what else it may have a derivative of
     "call", "predict", "inverse", "transform", "forward", "eval", "evaluate",
 })  # fmt: skip
+OF_ARRAYS = frozenset({"predict", "inverse", "transform", "forward"})  # whose values have no Hessian
+HESSIANS = frozenset({"hess", "hessian", "hessp", "hvp"})
 STOP = frozenset({
     "make", "generate", "wrap", "create", "requires", "require", "zero", "no", "enable", "disable", "set", "clip",
     "check", "test", "tests", "has", "is", "use", "needs", "need", "apply", "update", "plot", "show", "print", "save",
@@ -155,7 +167,11 @@ WEAK = frozenset({"score", "scoreobs", "prime", "der", "psi"})  # words that als
 MEASURES = frozenset({  # of a gradient, not a gradient
     "norm", "norms", "max", "min", "abs", "mean", "len", "shape", "size", "new", "next", "updated",
 })  # fmt: skip
-NEUTRAL = frozenset({"get", "compute", "calc", "calculate", "eval", "evaluate", "of", "and", "the", "wrt", "by"})
+NEUTRAL = frozenset({  # which say nothing of what it is a derivative of: verbs, and ways to compute it
+    "get", "compute", "calc", "calculate", "eval", "evaluate", "of", "and", "the", "wrt", "by",
+    "fast", "slow", "naive", "old", "vectorized", "vectorised", "loop", "loops", "reference", "ref", "analytic", "analytical",
+    "exact", "explicit", "impl",
+})  # fmt: skip
 _FORWARD = frozenset({"forward", "forwardpass", "fprop", "feedforward", "propagate", "forwardpropagation"})
 _BACKWARD = frozenset({"backward", "backwardpass", "bprop", "backprop", "backpropagate", "backpropagation"})
 _FUSED = re.compile(
@@ -163,6 +179,7 @@ _FUSED = re.compile(
 )
 _PART = re.compile(r"[A-Z]+(?![^\WA-Z\d_])|[A-Z]?[^\WA-Z\d_]+\d*|\d+")
 _ORDER = re.compile(r"(deriv|der|prime|fprime|grad)(\d)")
+_OF_DERIVATIVES = frozenset({"deriv", "derivs", "derivative", "derivatives", "der", "prime"})  # psi_deriv: of psi
 _PRODUCT = frozenset({"prod", "product", "vec", "vector", "p"})
 
 
@@ -170,14 +187,20 @@ _PRODUCT = frozenset({"prod", "product", "vec", "vector", "p"})
 class Reading:
     """One way to read a name: the kind of derivative, and the word that says so.
 
-    `plain` are the keys that its function has without the word, `swapped` those with a word for a value in its place.
+    `plain` are the keys that its function has without the word, `swapped` those with a word for a value in its place. `rest`
+    are the words beside it that say more: `factor` of `hessian_factor`. It is `bare` without any.
     """
 
     kind: DerivativeKind
     word: str
     plain: tuple[str, ...]
     swapped: tuple[str, ...]
-    bare: bool
+    rest: tuple[str, ...] = ()
+
+    @property
+    def bare(self) -> bool:
+        """Whether the name has no word that says more."""
+        return not self.rest
 
 
 @cache
@@ -268,7 +291,8 @@ def _readings(name: str) -> Iterator[Reading]:
     words = parts(name)
     places = [k for k, word in enumerate(words) if kind_of(word)]
     if places:
-        yield _with_word(words, places)
+        higher = [*_of_derivatives(words, places)]
+        yield from higher or [_with_word(words, places)]
         return
     for k, word in enumerate(words):
         fused = _FUSED.fullmatch(word)
@@ -277,7 +301,20 @@ def _readings(name: str) -> Iterator[Reading]:
             rest = fused["base"] or fused["rest"]
             yield _with_word((*words[:k], rest, found, *words[k + 1 :]), [k + 1])
     if words and len(key(name)) > 1 and key(name)[0] == "d" and name.strip("_").lower().startswith("d"):
-        yield Reading("grad", "d", (key(name)[1:],), (), False)
+        yield Reading("grad", "d", (key(name)[1:],), (), (key(name)[1:],))
+
+
+def _of_derivatives(words: tuple[str, ...], places: list[int]) -> Iterator[Reading]:
+    """Yield the readings of a name as a derivative of a derivative, by its name: `psi_deriv` of psi, `deriv3_f` of deriv2_f."""
+    for k in places:
+        order = _ORDER.fullmatch(words[k])
+        if order is not None and int(order[2]) > 2:
+            less = f"{order[1]}{int(order[2]) - 1}"
+            yield Reading("grad", words[k], ("".join((*words[:k], less, *words[k + 1 :])),), (), words)
+        elif words[k] in _OF_DERIVATIVES and len(places) > 1:
+            rest = (*words[:k], *words[k + 1 :])
+            by = [rest[:-1]] if rest[-1].startswith("d") else []  # deriv_score_dparams
+            yield Reading("grad", words[k], _once("".join(name) for name in (rest, *by)), (), words)
 
 
 def _with_word(words: tuple[str, ...], places: list[int]) -> Reading:
@@ -298,13 +335,13 @@ def _with_word(words: tuple[str, ...], places: list[int]) -> Reading:
         ]
         for made in (left, [*plain, value], [value, *plain]):
             swapped.append("_".join(("", *made, "")) if len(value) <= _SHORT else "".join(made))
-    return Reading("hvp" if product else kind, word, _once(direct), _once(swapped), not plain)
+    return Reading("hvp" if product else kind, word, _once(direct), _once(swapped), tuple(plain))
 
 
 _SHORT = 4  # letters of a word that other words contain by chance
 
 
-def _once(found: list[str]) -> tuple[str, ...]:
+def _once(found: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in found if each))
 
 
@@ -421,6 +458,115 @@ def differentiates(call: ast.Call, origins: dict[str, str]) -> bool:
 def _is_numerical(name: str) -> bool:
     words = parts(name)
     return any(kind_of(w) for w in words) and not _NUMERICAL.isdisjoint(words)
+
+
+# Derivatives by differences that are written out: a function is called at two points, and what is between is divided by a step.
+
+_LARGEST_STEP = 0.1  # of a step that is a number
+
+
+def takes_differences(definition: Definition, functions: Collection[str]) -> bool:
+    """Whether whatever is returned is made of difference quotients, or complex steps, of one of the functions, by their names.
+
+    One such is `(f(x + e) - f(x - e)) / (2 * h)`. Parameters that are called are among the functions.
+    """
+    nodes = _nodes(definition)
+    kept = _kept(nodes)
+    called = {*functions, *definition.names}
+
+    def evaluations(value: ast.expr, depth: int = 3) -> set[int]:
+        found = set()
+        for node in ast.walk(value):
+            if isinstance(node, ast.Call) and last_name(node.func) in called:
+                found.add(id(node))
+            elif isinstance(node, ast.Name) and depth:
+                found |= {e for each in kept.get(node.id, ()) for e in evaluations(each, depth - 1)}
+        return found
+
+    def is_difference(node: ast.AST) -> bool:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+            left, right = evaluations(node.left), evaluations(node.right)
+            return bool(left and right) and left.isdisjoint(right)
+        complex_step = isinstance(node, ast.Attribute | ast.Call) and last_name(node) == "imag"
+        return complex_step and bool(evaluations(node))  # type: ignore[arg-type]
+
+    def holds_difference(value: ast.expr, depth: int = 3) -> bool:
+        names = (n.id for n in ast.walk(value) if isinstance(n, ast.Name) and depth)
+        return any(map(is_difference, ast.walk(value))) or any(
+            holds_difference(each, depth - 1) for name in names for each in kept.get(name, ())
+        )
+
+    shifts = _shifts(nodes)
+
+    def is_quotient(node: ast.AST) -> bool:
+        quotient = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+        return quotient and _is_step(node.right, shifts) and holds_difference(node.left)  # type: ignore[attr-defined]
+
+    if not any(map(is_quotient, nodes)):
+        return False
+    made: set[str] = set()  # names that hold a quotient, or what is made of one
+    is_made = lambda value: any(
+        is_quotient(n) or (isinstance(n, ast.Name) and n.id in made) for n in ast.walk(value)
+    )  # fmt: skip
+    while new := {name for name, values in kept.items() if name not in made and any(map(is_made, values))}:
+        made |= new
+    return all(map(is_made, returned(definition)))
+
+
+def _kept(nodes: Sequence[ast.AST]) -> dict[str, list[ast.expr]]:
+    """Return what is assigned or appended to each name, or to entries of it."""
+    kept: dict[str, list[ast.expr]] = {}
+    for node in nodes:
+        pairs: list[tuple[ast.expr, ast.expr]] = []
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                several = target.elts if isinstance(target, ast.Tuple) else [target]
+                values = node.value.elts if isinstance(node.value, ast.Tuple) else []
+                pairs += zip(
+                    several, values if len(values) == len(several) else [node.value] * len(several), strict=True
+                )
+        elif isinstance(node, ast.AugAssign):
+            pairs = [(node.target, node.value)]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
+            pairs = [(node.func.value, value) for value in node.args]
+        for target, value in pairs:
+            name = target.value if isinstance(target, ast.Subscript) else target
+            if isinstance(name, ast.Name):
+                kept.setdefault(name.id, []).append(value)
+    return kept
+
+
+def _shifts(nodes: Sequence[ast.AST]) -> set[str]:
+    """Return the names that are added, subtracted or assigned, and not only given to a function."""
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+            waiting: list[ast.AST] = [node.left, node.right]
+        elif isinstance(node, ast.Assign | ast.AugAssign):
+            waiting = [node.value]
+        else:
+            continue
+        while waiting:
+            inner = waiting.pop()
+            if isinstance(inner, ast.Name):
+                found.add(inner.id)
+            elif not isinstance(inner, ast.Call):
+                waiting += ast.iter_child_nodes(inner)
+    return found
+
+
+def _is_step(value: ast.expr, shifts: set[str]) -> bool:
+    """Whether a divisor is a small number, or a product of numbers and names by which something is shifted."""
+    names: set[str] = set()
+    for node in ast.walk(value):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, float) and 0 < abs(node.value) < _LARGEST_STEP:
+                return True
+        elif isinstance(node, ast.Call | ast.Add | ast.Sub | ast.Div):
+            return False
+    return bool(names) and not names.isdisjoint(shifts)
 
 
 def returns_value_and_gradient(definition: Definition) -> bool:

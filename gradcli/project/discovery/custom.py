@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradcli.project.discovery import bodies
-from gradcli.project.discovery.project import Declared, Project
+from gradcli.project.discovery.project import Declared, Project, modules_of_project
 from gradcli.project.discovery.source import Class, Definition, Source, dotted, last_name
 from gradcli.request.target_text import backward_names
 from gradcli.words import DerivativeKind, FoundBy
 
 _OWN = ("backward", "bprop", "backward_pass", "compute_partials")  # what a check of a class or of its object checks
-_FOLDERS = ("", "src", "lib")  # below the folder of the suite, where its modules can be
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +243,8 @@ def _file(folder: Path, text: str) -> Path | None:
     if before.endswith(".py"):
         path = folder / before
         return path if path.is_file() else None
-    if not before or not all(part.isidentifier() for part in before.split(".")):
-        return None
-    inside = Path(*before.split("."))
-    for top in _FOLDERS:
-        for path in (folder / top / inside.with_suffix(".py"), folder / top / inside / "__init__.py"):
-            if path.is_file():
-                return path
-    return None
+    found = (path / "__init__.py" if path.is_dir() else path for path in modules_of_project(folder, before))
+    return next((path for path in found if path.is_file()), None)
 
 
 def checks_of(project: Project, declared: Iterable[Declared]) -> Covered:
@@ -275,13 +268,24 @@ def checks_of(project: Project, declared: Iterable[Declared]) -> Covered:
         if not check.claims and source is not None:
             for method in _own_gradients(project, source, target):
                 claims.setdefault(id(method.node), []).append(check.id)
+        methods = _methods_beside(project, source, _split(check.target)[1])
         for claim in check.claims:
             there = _source(project, places, check.folder, claim) or source
             name = _split(claim)[1] or claim
-            meant = None if there is None else _meant(project, there, name)
+            meant = methods.get(claim) or (None if there is None else _meant(project, there, name))
             if isinstance(meant, Definition):
                 claims.setdefault(id(meant.node), []).append(check.id)
     return Covered(claims, tuple(targets))
+
+
+def _methods_beside(project: Project, source: Source | None, target: str) -> dict[str, Definition]:
+    """Return the methods of the class whose method, or whose object's method, is the target, by their names."""
+    before = target.rpartition(".")[0]
+    if source is None or not before:
+        return {}
+    expression = ast.parse(before, mode="eval").body
+    owner = project.class_of(source, expression) or project.class_of_instance(source, "", expression)
+    return {} if owner is None else project.methods(owner)
 
 
 def _own_gradients(project: Project, source: Source, target: object) -> list[Definition]:

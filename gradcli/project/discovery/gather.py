@@ -1,12 +1,16 @@
 """All hand-written gradients of a project, each once, and the checks that cover them."""
 
 import ast
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from gradcli.project.discovery import bodies
 from gradcli.project.discovery.bodies import (
+    HESSIANS,
     MAPS,
+    OF_ARRAYS,
     WEAK,
     Reading,
     is_backward,
@@ -22,8 +26,9 @@ from gradcli.project.discovery.bodies import (
     stopped,
 )
 from gradcli.project.discovery.custom import Covered, Custom, checks_of, custom_gradients
-from gradcli.project.discovery.project import Declared, Found, Parameter, Project
-from gradcli.project.discovery.source import PASSED, Class, Definition, Source, last_name
+from gradcli.project.discovery.parameters import parameters_of
+from gradcli.project.discovery.project import Declared, Found, Parameter, ParameterKind, Project
+from gradcli.project.discovery.source import PASSED, Class, Definition, Source, dotted, last_name, own_nodes
 from gradcli.request.target_text import backward_names
 from gradcli.words import DerivativeKind, FoundBy
 
@@ -44,6 +49,7 @@ PLACES = {  # the functions of scipy that take a derivative without its name: af
     "line_search": {1: "fprime"}, "NonlinearConstraint": {3: "jac", 4: "hess"},
 }  # fmt: skip
 _FUNCTIONS = ("fun", "func", "f")
+STATES = dict.fromkeys(("solve_ivp", "ode", "BDF", "Radau", "LSODA"), 1)  # whose functions take t, y
 _OF_SCALARS = frozenset({
     "minimize", "basinhopping", "dual_annealing", "shgo", "fmin_bfgs", "fmin_cg", "minimize_scalar",
 })  # fmt: skip
@@ -64,11 +70,17 @@ _PRODUCTS = frozenset({"hvp", "jvp", "vjp"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
-    """A gradient by its definition, its kind, and the function it is a gradient of, None where that is not known."""
+    """A gradient by its definition, its kind, and the function it is a gradient of, None where that is not known.
+
+    `state` is the place among the arguments of what it is a derivative by, where scipy's convention says so. It is given to
+    `curve_fit` where that takes it, a column for each parameter.
+    """
 
     gradient: Definition
     kind: DerivativeKind
     of: Definition | None
+    state: int | None = None
+    of_curve: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +252,7 @@ def _in_class(definition: Definition, reading: Reading, scope: Scope) -> bool:
     outer = {words[0], words[-1], *words[:2]}
     if not definition.names or reading.word not in outer:
         return False
-    if _value_of(definition, reading, scope) is not None:
+    if _computed_near(definition, reading, scope):
         return True
     if reading.word in WEAK or not reading.bare or reading.kind not in _CERTAIN:
         return False
@@ -250,10 +262,21 @@ def _in_class(definition: Definition, reading: Reading, scope: Scope) -> bool:
 
 
 def _value_of(definition: Definition, reading: Reading, scope: Scope) -> Definition | None:
-    """Return the method of the class that has a value, and the most parameters in common with the gradient."""
+    """Return the method of the class that has a value, and the most parameters in common with the gradient.
+
+    What the name says beside the word for a derivative must be parameters of it: `derivative_exog`, but not `hessian_factor`.
+    """
+    near = _computed_near(definition, reading, scope)
+    if reading.word in HESSIANS:
+        near = [other for other in near if key(other.last) not in OF_ARRAYS]
+    named = [o for o in near if {*reading.rest} <= {*o.names, *(f"d{name}" for name in o.names)}]
+    return max(named, key=lambda other: len(set(definition.names) & set(other.names)), default=None)
+
+
+def _computed_near(definition: Definition, reading: Reading, scope: Scope) -> list[Definition]:
+    """Return what the class computes of a parameter that the gradient has, too."""
     near = scope.likelihoods if reading.word in ("score", "scoreobs") else scope.computed
-    good = [other for other in near if other.last != definition.last and _shares(definition, other)]
-    return max(good, key=lambda other: len(set(definition.names) & set(other.names)), default=None)
+    return [other for other in near if other.last != definition.last and _shares(definition, other)]
 
 
 def passed_to_scipy(project: Project, source: Source) -> Iterator[Pair]:
@@ -312,7 +335,8 @@ def _gradients(project: Project, source: Source, scope: str, given: _Given) -> I
     for definition in [] if isinstance(found, str) else found:
         origins = project.origins(project.sources[definition.file])
         if bodies.is_written(definition) and bodies.is_by_hand(definition, origins):
-            yield _unwrapped(project, Pair(definition, kind, function))
+            state = STATES.get(name) if key == "jac" else None
+            yield _unwrapped(project, Pair(definition, kind, function, state, name == "curve_fit"))
 
 
 def _unwrapped(project: Project, pair: Pair) -> Pair:
@@ -326,7 +350,7 @@ def _unwrapped(project: Project, pair: Pair) -> Pair:
     found = project.function(source, pair.gradient.scope, node.body.func)
     if isinstance(found, str) or len(found) != 1 or not bodies.is_written(found[0]):
         return pair
-    return Pair(found[0], pair.kind, pair.of)
+    return Pair(found[0], pair.kind, pair.of, pair.state, pair.of_curve)
 
 
 def _first(project: Project, source: Source, scope: str, fun: ast.expr | None) -> Definition | None:
@@ -376,9 +400,18 @@ def gathered(project: Project, files: Iterable[str], declared: Iterable[Declared
     made += [
         _of_pair(project.sources[pair.gradient.file], pair, by, covered, objects[pair.gradient.file])
         for pair, by in found.values()
-        if pair.gradient.file in wanted and id(pair.gradient.node) not in inner
+        if pair.gradient.file in wanted and id(pair.gradient.node) not in inner and not _takes_differences(pair)
     ]
     return tuple(sorted(_once(made), key=lambda gradient: (gradient.file, gradient.line, gradient.name)))
+
+
+def _takes_differences(pair: Pair) -> bool:
+    """Whether a gradient is computed by differences of its function, or a Hessian by those of a gradient."""
+    functions = set() if pair.of is None else {pair.of.last}
+    if pair.kind == "hess":
+        calls = (last_name(node.func) for node in own_nodes(pair.gradient.node) if isinstance(node, ast.Call))
+        functions |= {name for name in calls if bodies.names_gradient(name)}
+    return bodies.takes_differences(pair.gradient, functions)
 
 
 def _once(made: Iterable[Found]) -> Iterator[Found]:
@@ -399,18 +432,68 @@ def _merge(found: dict[int, tuple[Pair, FoundBy]], pair: Pair, by: FoundBy) -> N
     kept, first = found[place]
     kind = _MORE_EXACT.get(kept.kind, kept.kind) if pair.kind == "grad" else kept.kind
     known = kept.of if kept.of is not None and not isinstance(kept.of.node, ast.Lambda) else pair.of or kept.of
-    found[place] = (Pair(kept.gradient, kind, known), first)
+    state = kept.state if kept.state is not None else pair.state
+    found[place] = (Pair(kept.gradient, kind, known, state, kept.of_curve or pair.of_curve), first)
 
 
 def _of_custom(project: Project, file: str, custom: Custom, covered: Covered) -> Found:
     ids = covered.of_custom(project.sources[file], custom)
-    return Found(custom.name, file, custom.line, custom.kind, custom.of, custom.framework, ids)
+    wrt = ""
+    if isinstance(custom.function, Definition):
+        parameters = parameters_of(custom.function)
+    else:  # the first argument of forward is ctx, unless setup_context takes that
+        methods = project.methods(custom.function)
+        forward = methods.get("forward")
+        has_context = forward is not None and forward.marked("staticmethod") and "setup_context" not in methods
+        parameters = () if forward is None else parameters_of(forward, has_context)
+        parameters = tuple(_as_applied(project.sources[file], custom.name, parameters))
+        wrt = _differentiated(methods["backward"], parameters)
+    return Found(custom.name, file, custom.line, custom.kind, custom.of, custom.framework, ids, parameters, wrt=wrt)
+
+
+def _differentiated(backward: Definition, parameters: Sequence[Parameter]) -> str:
+    """Return the parameters by which a backward pass gives gradients, where it gives None for an array; else an empty text."""
+    given = [value.elts for value in bodies.returned(backward) if isinstance(value, ast.Tuple)]
+    if not given or any(len(elements) != len(parameters) for elements in given):
+        return ""
+    is_none = lambda value: isinstance(value, ast.Constant) and value.value is None
+    without = [p for p, *each in zip(parameters, *given, strict=True) if all(map(is_none, each))]
+    if not any(p.kind in ("", "array") and not p.default for p in without):
+        return ""
+    return ",".join(p.name for p in parameters if p not in without)
+
+
+def _as_applied(source: Source, name: str, parameters: Sequence[Parameter]) -> Iterator[Parameter]:
+    """Yield the parameters of a custom function with the constants that `NAME.apply(...)` is given, or has by default."""
+    kinds: dict[type, ParameterKind] = {float: "number", int: "integer", bool: "flag", str: "text"}
+    given: dict[int, object] = {}
+    for scope, call in source.calls:
+        if not (isinstance(call.func, ast.Attribute) and call.func.attr == "apply" and dotted(call.func.value) == name):
+            continue
+        around = source.functions.get(scope.rpartition(".")[0], {}).get(scope.rpartition(".")[2], [])
+        defaults = {p.name: p.default for definition in around for p in parameters_of(definition)}
+        for k, value in enumerate(call.args):
+            text = defaults.get(value.id, "") if isinstance(value, ast.Name) else ast.unparse(value)
+            with contextlib.suppress(ValueError, SyntaxError):
+                given.setdefault(k, ast.literal_eval(text))
+    for k, parameter in enumerate(parameters):
+        kind = kinds.get(type(given.get(k)))
+        known = kind is not None and parameter.kind in ("", kind) and not parameter.values and not parameter.default
+        yield replace(parameter, kind=kind, values=(str(given[k]),)) if kind is not None and known else parameter
 
 
 def _of_pair(source: Source, pair: Pair, by: FoundBy, covered: Covered, objects: dict[Class, str]) -> Found:
     gradient, of = pair.gradient, pair.of
     function = of or (gradient if pair.kind == "value-and-grad" else None)
-    parameters = () if function is None else parameters_with_defaults(function)
+    parameters = () if function is None else parameters_of(function)
+    state = pair.state if pair.state is not None else _state(pair, parameters)
+    wrt = ""
+    if state is not None and state < len(parameters):
+        wrt = parameters[state].name
+        count = None if of is None else bodies.entries_returned(of)
+        if count is not None and parameters[state].sizes is None:  # a state has as many entries as its slope
+            sized = replace(parameters[state], sizes=(str(count),))
+            parameters = (*parameters[:state], sized, *parameters[state + 1 :])
     owner = source.classes.get(gradient.owner or "")
     through = "" if owner is None else objects.get(owner, "")
     free = gradient.scope == "" and (of is None or of.scope == "") and not isinstance(gradient.node, ast.Lambda)
@@ -419,17 +502,30 @@ def _of_pair(source: Source, pair: Pair, by: FoundBy, covered: Covered, objects:
     return Found(
         gradient.name, gradient.file, gradient.line, pair.kind, None if of is None else of.name, by,
         covered.of_definition(gradient), parameters, same and (free or bool(through)), through, point,
+        _only_run(pair, owner), wrt,
     )  # fmt: skip
 
 
-def parameters_with_defaults(definition: Definition) -> tuple[Parameter, ...]:
-    """Return the positional parameters of a function, each with its default as it is written."""
-    defaults = definition.node.args.defaults
-    plain = len(definition.parameters) - len(defaults)
-    return tuple(
-        Parameter(p.arg, ast.unparse(defaults[k - plain]) if k >= plain else "")
-        for k, p in enumerate(definition.parameters)
-    )
+def _only_run(pair: Pair, owner: Class | None) -> str:
+    """Return why no check can name a gradient, so that it is checked while a program uses it; empty where one can."""
+    if owner is None and pair.gradient.scope:
+        return f"it stands inside {pair.gradient.scope}"
+    if pair.gradient.last == "<lambda>" or (pair.of is not None and pair.of.last == "<lambda>"):
+        return "a lambda has no name"
+    return "curve_fit takes a column for each parameter" if pair.of_curve else ""
+
+
+TIMES = frozenset({"t", "time"})
+_STATE = re.compile(r"[xyzuqs]\d*|[XY]|state\w*|vars?|values?|pop\w*|conc\w*|species")
+
+
+def _state(pair: Pair, parameters: Sequence[Parameter]) -> int | None:
+    """Return the place of the state of a differential equation, f(t, y) or f(y, t), whose Jacobian is by it; else None."""
+    first = [parameter.name for parameter in parameters[:2] if not parameter.default]
+    if pair.kind != "jac" or len(first) < 2 or TIMES.isdisjoint(first):
+        return None
+    place = 1 if first[0] in TIMES else 0
+    return place if _STATE.fullmatch(first[place]) else None
 
 
 def _objects(project: Project, source: Source) -> dict[Class, str]:

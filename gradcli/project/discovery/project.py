@@ -2,12 +2,14 @@
 
 import ast
 import fnmatch
+import importlib.util
 import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
+from typing import Literal
 
 from gradcli.project.discovery.source import Class, Definition, Import, Source, dotted, last_name
 from gradcli.words import DerivativeKind, FoundBy
@@ -275,12 +277,15 @@ def python_files(path: str) -> Iterator[str]:
 
     What is named is read, whatever it is. Inside a folder, folders are skipped that are hidden, built, virtual
     environments or tests, and what its `.gitignore` files, and those of the folders above up to the repository, name.
+    Those above do not count for a folder that they name, such as one of an environment that is ignored as a whole.
     """
+    path = PurePath(path).as_posix()  # without ./, so that each file has one name
     if Path(path).is_file():
         yield _slashes(path)
         return
     tests = not _TEST_FOLDERS.isdisjoint(Path(os.path.relpath(path)).parts)
-    waiting: list[tuple[str, list[_Rule]]] = [(path, _rules_above(Path(path)))]
+    above = _rules_above(Path(path))
+    waiting: list[tuple[str, list[_Rule]]] = [(path, _rules(Path(path)) if _ignored(path, True, above) else above)]
     while waiting:
         folder, above = waiting.pop()
         here = above if folder == path else above + _rules(Path(folder))
@@ -296,6 +301,16 @@ def python_files(path: str) -> Iterator[str]:
             ):
                 yield _slashes(whole)
         waiting += [(whole, here) for whole in reversed(inner)]
+
+
+def is_read_from(folder: str, file: str) -> bool:
+    """Whether a file that was found lies in a folder, and is no test and in no folder inside that is skipped."""
+    whole, top = Path(file).resolve(), Path(folder).resolve()
+    if not whole.is_relative_to(top):
+        return False
+    inside = [*whole.relative_to(top).parents][:-1]
+    skipped = any(_is_skipped(each.name, str(top / each)) or each.name in _TEST_FOLDERS for each in inside)
+    return not skipped and not _TEST_FILE.fullmatch(whole.name)
 
 
 def _listed(folder: str) -> list[str]:
@@ -378,6 +393,44 @@ def _ignored(path: str, is_folder: bool, rules: list[_Rule]) -> bool:
     return ignored
 
 
+# Modules and packages by their names.
+
+_FOLDERS = ("", "src", "lib")  # below the folder of a project, where its modules can be
+
+
+def modules_of_project(folder: Path, name: str) -> Iterator[Path]:
+    """Yield the files and folders that a dotted name can mean in a project, by its folder."""
+    inside = name.split(".")
+    for top in _FOLDERS if all(part.isidentifier() for part in inside) else ():
+        for path in (folder.joinpath(top, *inside).with_suffix(".py"), folder.joinpath(top, *inside)):
+            if path.exists():
+                yield path
+
+
+def paths_of_module(name: str) -> tuple[str, ...]:
+    """Return the file or the folders of a module or package: one of the project in this folder, else an installed one.
+
+    Nothing is imported. It is empty where there is none, or none that is written in Python.
+    """
+    for path in modules_of_project(Path(), name):
+        return (path.as_posix(),)
+    top, *inside = name.split(".")
+    if not all(part.isidentifier() for part in (top, *inside)):
+        return ()
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):  # such as of a module that was made without one
+        return ()
+    if spec is None:
+        return ()
+    if spec.submodule_search_locations is None:
+        alone = spec.has_location and str(spec.origin).endswith(".py") and not inside
+        return (_slashes(str(spec.origin)),) if alone else ()
+    found = (Path(location, *inside) for location in spec.submodule_search_locations)
+    both = (path for each in found for path in ([each.with_suffix(".py"), each] if inside else [each]))
+    return tuple(path.as_posix() for path in both if path.exists())
+
+
 # What is found in a project, and what is declared for it, as plain data that the reading process can send.
 
 
@@ -394,12 +447,23 @@ class Declared:
     folder: Path
 
 
+ParameterKind = Literal["", "array", "integers", "definite", "number", "integer", "flag", "text", "table", "function"]
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a function: its name, and its default as it is written, empty if it has none."""
+    """A parameter of a function: its name, and its default as it is written, empty if it has none.
+
+    `kind` is what the function says of it, empty where it says nothing: an array of real numbers or of integers, or one that is
+    symmetric positive definite, one number, integer or flag, a text, a table by keys, or a function. `sizes` are those of an
+    array, as names, integers or `n+1`; None where they are not known. `values` are those of a text, and the keys of a table.
+    """
 
     name: str
     default: str = ""
+    kind: ParameterKind = ""
+    sizes: tuple[str, ...] | None = None
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +471,9 @@ class Found:
     """A hand-written gradient: where it is defined, what it is, of which function, and the checks that cover it.
 
     `parameters` are those of the function that it is a gradient of, and `reachable` says whether both can be named from
-    outside: functions of a module, or methods of an object of the module, which `through` names.
+    outside: functions of a module, or methods of an object of the module, which `through` names. `only_run` says why
+    no check can name it, so that it is checked while a program runs. `wrt` are the parameters that it is a derivative by,
+    empty where that is all of them or not known.
     """
 
     name: str
@@ -421,6 +487,8 @@ class Found:
     reachable: bool = False
     through: str = ""
     point: bool = False
+    only_run: str = ""
+    wrt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,7 +501,8 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The hand-written gradients in the files, by file and line, and the files that cannot be read."""
+    """The paths that were read, the hand-written gradients in them, by file and line, and the files that cannot be read."""
 
+    paths: tuple[str, ...]
     gradients: tuple[Found, ...]
     unreadable: tuple[Unread, ...]

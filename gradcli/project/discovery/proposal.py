@@ -3,9 +3,11 @@
 import ast
 import json
 import keyword
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from gradcli.project.discovery.points import SIZES, outline, points
 from gradcli.project.discovery.project import Found, Parameter
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES
 
@@ -24,20 +26,45 @@ def suite(
     run: Mapping[int, Keys] = {},
     reasons: Mapping[int, str] = {},
 ) -> str:
-    """Return the text of a suite: a check for each gradient, as comments where it lacks something that must be filled in.
+    """Return the text of a suite: the checks of the gradients below the paths that are read.
 
-    `table` is the table that it is written for: `tool.gradcli` in pyproject.toml, empty in gradcli.toml. By the number of a
-    gradient, `run` has the keys of a check that was tried and runs, and `reasons` why none did.
+    `table` is the table that it is written for: `tool.gradcli` in pyproject.toml, empty in gradcli.toml.
     """
     head = f"[{table}]\n" if table else ""
-    name = f"{table}.check" if table else "check"
-    parts = [f"{head}paths = [{', '.join(map(quoted, paths))}]"]
-    if any(not is_live(gradient) and k not in run for k, gradient in enumerate(gradients)):
-        parts.append("# Checks in comments lack something: fill in what is marked with ?, then remove the leading #.")
-    for k, (gradient, id) in enumerate(zip(gradients, ids(gradients), strict=True)):
-        why = f"Tried, and not run: {reasons[k].splitlines()[0][:_LONGEST]}" if reasons.get(k) else ""
-        parts.append(_lines(run[k], id, name) if k in run else _check(gradient, id, name, why))
-    return "\n\n".join(parts) + "\n"
+    return (
+        "\n\n".join([f"{head}paths = [{', '.join(map(quoted, paths))}]", *checks(gradients, table, run, reasons)])
+        + "\n"
+    )
+
+
+_TO_FILL_IN = "# Checks in comments lack something: fill in what is marked with ?, then remove the leading #."
+
+
+def checks(
+    gradients: Sequence[Found],
+    table: str,
+    run: Mapping[int, Keys] = {},
+    reasons: Mapping[int, str] = {},
+    names: Sequence[str] | None = None,
+) -> list[str]:
+    """Return the texts of a check for each gradient, as comments where it lacks something, after one that says so.
+
+    By the number of a gradient, `run` has the keys of a check that was tried and runs, and `reasons` why none did; `names` has
+    its id.
+    """
+    of_check = f"{table}.check" if table else "check"
+    lacking = any(not is_live(gradient) and k not in run for k, gradient in enumerate(gradients))
+    parts = [_TO_FILL_IN] if lacking else []
+    for k, (gradient, id) in enumerate(zip(gradients, names or ids(gradients), strict=True)):
+        reason = reasons.get(k, "")
+        parts.append(_lines(run[k], id, of_check) if k in run else _check(gradient, id, of_check, reason))
+    return parts
+
+
+def commented_ids(text: str) -> frozenset[str]:
+    """Return the ids of the checks that stand as comments in the text of a suite."""
+    found = re.findall(r"^#\s*\[\[(?:tool\.gradcli\.)?check\]\]\s*\n#\s*id = (\".*\")\s*$", text, re.MULTILINE)
+    return frozenset(json.loads(each) for each in found)
 
 
 def ids(gradients: Sequence[Found]) -> tuple[str, ...]:
@@ -61,21 +88,40 @@ def _lines(keys: Keys, id: str, table: str) -> str:
     return "\n".join([f"[[{table}]]", f"id = {quoted(id)}", *written])
 
 
-def _check(gradient: Found, id: str, table: str, why: str) -> str:
+def _check(gradient: Found, id: str, table: str, reason: str) -> str:
     if is_live(gradient):
         return _lines(values(gradient), id, table)
-    lines = _lines(values(gradient), id, table).splitlines()
-    notes = [*_note(gradient), *([why] if why else [])]
-    return "\n".join(f"# {line}" for line in (*notes, *lines, *_point(gradient)))
+    why = [f"Tried, and not run: {reason.splitlines()[0][:_LONGEST]}"] if reason else []
+    lines = _lines(_with_object(gradient), id, table).splitlines()
+    return "\n".join(f"# {line}" for line in (*_note(gradient, reason), *why, *lines, *_point(gradient, reason)))
+
+
+def _with_object(gradient: Found) -> dict[str, str | bool]:
+    """Return the keys of a check of a method with an object of its class, where the module holds none."""
+    keys = values(gradient)
+    if not _needs_object(gradient):
+        return keys
+    owner, _, of = str(gradient.of or gradient.name).rpartition(".")
+    claims = {key: str(x).rpartition(".")[2] for key, x in keys.items() if key in _KEYS}
+    return {**keys, "target": f"{gradient.file}:{owner}().{of}", **claims}
+
+
+def _needs_object(gradient: Found) -> bool:
+    plain = (
+        gradient.found_by not in CUSTOM and not gradient.reachable and not gradient.only_run and "." in gradient.name
+    )
+    known = gradient.of is not None or gradient.kind == "value-and-grad"
+    return plain and known and "<lambda>" not in gradient.name and not _is_pass(gradient) and not _is_engine(gradient)
 
 
 def values(gradient: Found) -> dict[str, str | bool]:
     """Return the target and the claim of a check of a gradient, and its point where the module has one, by their keys."""
     name = gradient.name.replace("<lambda>", "lambda")
     point: dict[str, str | bool] = {"at": f"{gradient.file}:point"} if gradient.point else {}
+    by: dict[str, str | bool] = {"wrt": gradient.wrt} if gradient.wrt else {}
     if gradient.found_by in CUSTOM:
         target = gradient.of if gradient.of is not None and _is_name(gradient.of) else name
-        return {"target": f"{gradient.file}:{target}", **point}
+        return {"target": f"{gradient.file}:{target}", **by, **point}
     if gradient.kind == "value-and-grad":
         return {"target": f"{gradient.file}:{_reached(gradient, name)}", "value-and-grad": True, **point}
     if _is_pass(gradient):
@@ -86,7 +132,7 @@ def values(gradient: Found) -> dict[str, str | bool]:
         return {"target": f"{gradient.file}:?", "engine": gradient.name.rpartition(".")[0], **point}
     of = _reached(gradient, gradient.of) if gradient.of is not None else "?"
     key = gradient.kind if gradient.kind in _KEYS else "grad"
-    return {"target": f"{gradient.file}:{of}", key: _reached(gradient, name), **point}
+    return {"target": f"{gradient.file}:{of}", key: _reached(gradient, name), **by, **point}
 
 
 def _is_pass(gradient: Found) -> bool:
@@ -110,40 +156,41 @@ def _reached(gradient: Found, name: str) -> str:
     return f"{gradient.through}.{name.rpartition('.')[2]}"
 
 
-def _note(gradient: Found) -> list[str]:
-    """Return what must be done before the gradient can be named, if anything."""
+def _note(gradient: Found, reason: str) -> list[str]:
+    """Return what must be done before the gradient can be named, if anything that the reason why it did not run leaves open."""
     if gradient.found_by in CUSTOM or gradient.reachable:
         return []
     if gradient.name.endswith("<lambda>"):
         return ["A lambda has no name: write it as a function of the module, and name that here."]
     if (gradient.of or "").endswith("<lambda>"):
         return [f"{gradient.name} is a gradient of a lambda: write that as a function of the module, and name it here."]
+    if gradient.only_run:
+        return [] if reason else [f"gradcli run PROGRAM.py checks it: {gradient.only_run}."]
     if _is_engine(gradient):
         return [f"Name a function whose numbers are objects of {gradient.name.rpartition('.')[0]}."]
     if gradient.of is None and gradient.kind != "value-and-grad":
         return [f"{gradient.name}: name the function that it is a gradient of."]
     if "." in gradient.name:
-        owner, _, method = gradient.name.rpartition(".")
-        held = owner.rpartition(".")[2].lower()
-        if _is_pass(gradient):
-            return [f"Where {owner} needs arguments, write {owner}(?) here: numbers, randn(3, 4), default_rng(0)."]
-        return [
-            f"{gradient.name} needs an object of {owner}: add one to the module, {held} = {owner}(?), "
-            f"and write {held}.{method} here."
-        ]
+        owner = gradient.name.rpartition(".")[0]
+        of_object = not reason or reason.startswith((f"{owner}(", f"the arguments of {owner}("))
+        note = f"Where {owner} needs arguments, write {owner}(?) here: numbers, randn(3, 4), default_rng(0)."
+        return [note] if of_object else []
     return [f"{gradient.name} and {gradient.of} are in two files: name both with their files."]
 
 
-def _point(gradient: Found) -> list[str]:
-    """Return the line of the point, with a mark for each value that is not known."""
+def _point(gradient: Found, reason: str) -> list[str]:
+    """Return the line of the point, with a mark for each value that is not known.
+
+    A custom function has shapes that are likely, where no other was tried.
+    """
     if gradient.point:
         return []
-    shown = [_value(p) for p in gradient.parameters if _is_filled(p)] or ["x=randn(?)"]
+    untried = not reason or reason == f"{gradient.found_by} is not in this environment"
+    if gradient.found_by in CUSTOM and gradient.parameters and untried:
+        return [f"at = [{quoted(next(points(gradient.parameters, SIZES[0], as_function=False)))}]"]
+    defaults = [f"{p.name}={p.default}" for p in gradient.parameters if p.default and _is_filled(p)]
+    shown = [*outline(gradient.parameters, gradient.wrt), *defaults] or ["x=randn(?)"]
     return [f"at = [{quoted(', '.join(shown))}]"]
-
-
-def _value(parameter: Parameter) -> str:
-    return f"{parameter.name}={parameter.default or 'randn(?)'}"
 
 
 def _is_filled(parameter: Parameter) -> bool:
@@ -172,6 +219,7 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+ADDRESS = "gradcli @ git+https://github.com/gradcli/gradcli"  # what pip installs; no index has it
 WORKFLOW = """name: gradients
 on: [push, pull_request]
 permissions:
@@ -179,21 +227,33 @@ permissions:
 jobs:
   gradients:
     runs-on: ubuntu-latest
-    steps:
+{defaults}    steps:
       - uses: actions/checkout@v4
       - uses: actions/setup-python@v5
         with:
           python-version: "3.12"
-      - run: pip install gradcli {install}
+      - run: pip install "{address}"{project}
       - run: gradcli check --out gradcli.xml
       - uses: actions/upload-artifact@v4
         if: always()
         with:
           name: gradcli
-          path: gradcli.xml
+          path: {path}
+"""
+_DEFAULTS = """    defaults:
+      run:
+        working-directory: {folder}
 """
 
 
-def workflow(installable: bool) -> str:
-    """Return a workflow of GitHub that runs the suite; the project is installed with pip where it can be."""
-    return WORKFLOW.replace(" {install}", " ." if installable else "")
+def workflow(project: str, folder: str = "") -> str:
+    """Return a workflow of GitHub that runs the suite.
+
+    `project` is what pip installs beside gradcli, such as `.` or `-r requirements.txt`, and `folder` is where the suite lies in
+    the repository, empty at its top.
+    """
+    named = json.dumps(folder, ensure_ascii=False)
+    return WORKFLOW.format(
+        defaults=_DEFAULTS.format(folder=named) if folder else "", address=ADDRESS, project=f" {project}" if project else "",
+        path=json.dumps(f"{folder}/gradcli.xml", ensure_ascii=False) if folder else "gradcli.xml",
+    )  # fmt: skip

@@ -9,6 +9,7 @@ import dataclasses
 import gc
 import io
 import json
+import os
 import subprocess
 import sys
 import tokenize
@@ -20,7 +21,16 @@ from typing import Any, TextIO
 from gradcli.errors import BadOption, GradcliError
 from gradcli.project.discovery.custom import files_of
 from gradcli.project.discovery.gather import gathered
-from gradcli.project.discovery.project import Declared, Findings, Found, Parameter, Project, Unread, python_files
+from gradcli.project.discovery.project import (
+    Declared,
+    Findings,
+    Found,
+    Parameter,
+    Project,
+    Unread,
+    paths_of_module,
+    python_files,
+)
 from gradcli.project.discovery.source import collected
 
 LARGEST = 5_000_000  # bytes of a file that is read
@@ -68,7 +78,11 @@ def _encoding(content: bytes) -> str:
 
 def read(request: dict[str, Any], progress: TextIO) -> dict[str, Any]:
     """Return what the files hold, as data: the gradients, and the files that cannot be read."""
-    files = [*dict.fromkeys(file for path in request["paths"] for file in python_files(path))]
+    once: dict[str, str] = {}  # by the file itself, which several paths can lead to
+    for path in request["paths"]:
+        for file in python_files(path):
+            once.setdefault(os.path.realpath(file), file)
+    files = [*once.values()]
     declared = [Declared(d["id"], d["target"], tuple(d["claims"]), Path(d["folder"])) for d in request["declared"]]
     skipped: dict[str, str] = request["skipped"]
     unreadable = {file: reason for file, reason in skipped.items() if file in files}
@@ -89,7 +103,7 @@ def read(request: dict[str, Any], progress: TextIO) -> dict[str, Any]:
     progress.write(json.dumps({"reading": None}) + "\n")
     found = gathered(project, [file for file in files if file in project.sources], declared)
     shown = [{"file": file, "reason": reason} for file, reason in unreadable.items() if file in files]
-    return {"gradients": [dataclasses.asdict(g) for g in found], "unreadable": shown}
+    return {"paths": request["paths"], "gradients": [dataclasses.asdict(g) for g in found], "unreadable": shown}
 
 
 def main() -> None:
@@ -124,24 +138,35 @@ _START = "import sys; sys.path.append({root!r}); from gradcli.project.discovery.
 
 
 def find(paths: Sequence[str], declared: Sequence[Declared] = ()) -> Findings:
-    """Return the hand-written gradients in files and folders, read by one process without running any of them.
+    """Return the hand-written gradients in files, folders, and modules by their names, read by one process that runs none.
 
-    Raises  BadOption for a path that is not there, or a file that is not Python.
+    Raises  BadOption for a path or module that is not there, or a file that is not Python.
     """
-    for path in paths:
-        if not Path(path).exists():
-            raise BadOption(f"there is no file or folder '{path}'", do="name files or folders that are there")
-        if Path(path).is_file() and Path(path).suffix != ".py":
-            raise BadOption(f"{path} is no Python file", do="name files that end in .py, or folders")
+    located = [found for path in paths for found in _located(path)]
     skipped: dict[str, str] = {}
     for _ in range(_MOST_CRASHES):
-        answer, at, reason = _ask(paths, declared, skipped)
+        answer, at, reason = _ask(located, declared, skipped)
         if answer is not None:
             return findings_of(answer)
         if at is None or at in skipped:
             break
         skipped[at] = reason
     raise GradcliError(f"the process that reads the files ended: {reason}", do="name fewer files")
+
+
+def _located(path: str) -> tuple[str, ...]:
+    """Return a path that is there, or else the paths of the module that it names. Raises BadOption."""
+    if Path(path).exists():
+        if Path(path).is_file() and Path(path).suffix != ".py":
+            raise BadOption(f"{path} is no Python file", do="name files that end in .py, or folders")
+        return (path,)
+    found = paths_of_module(path)
+    if not found:
+        raise BadOption(
+            f"there is no file, folder or Python module '{path}'",
+            do="name files or folders, or modules of this environment such as scipy.optimize",
+        )
+    return found
 
 
 def _ask(
@@ -172,10 +197,15 @@ def _document(line: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def _parameter(data: dict[str, Any]) -> Parameter:
+    sizes = None if data["sizes"] is None else tuple(data["sizes"])
+    return Parameter(**data | {"sizes": sizes, "values": tuple(data["values"])})
+
+
 def findings_of(answer: dict[str, Any]) -> Findings:
     """Return the findings of an answer of the process that reads."""
     gradients = []
     for each in answer["gradients"]:
-        parameters = tuple(Parameter(**p) for p in each.pop("parameters"))
+        parameters = tuple(_parameter(p) for p in each.pop("parameters"))
         gradients.append(Found(**each | {"checked_by": tuple(each["checked_by"]), "parameters": parameters}))
-    return Findings(tuple(gradients), tuple(Unread(**u) for u in answer["unreadable"]))
+    return Findings(tuple(answer["paths"]), tuple(gradients), tuple(Unread(**u) for u in answer["unreadable"]))

@@ -4,52 +4,56 @@ What is tried runs the project's code: in a worker, in an empty folder, and neve
 """
 
 import ast
+import importlib.util
+import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gradcli.project.discovery.project import Found
+from gradcli.project.discovery.parameters import annotated, parameters_of
+from gradcli.project.discovery.points import CLASSES, RATES, SIZES, is_of_data, points, values_of
+from gradcli.project.discovery.project import Found, Parameter
 from gradcli.project.discovery.proposal import CUSTOM, is_live, values
+from gradcli.project.discovery.source import Definition, last_name
 from gradcli.project.suite.executors import Pool
 from gradcli.project.suite.job import Answer, Job
-from gradcli.request.options import Options
+from gradcli.request.options import CLAIM_KINDS, Options
 from gradcli.targets.target_request import TargetRequest
 from gradcli.words import DiagnosisKind, Kind, Verdict
 
-_MOST = 40  # tries for a check
+_MOST = 120  # tries for a check
+_ALIKE = 12  # tries that end with the same words, after which no more are made
+_SHAPE = re.compile(r"\(([^()]*\d[^()]*)\)")  # in an error, as (8,8) or (size 3 is different from 8)
+_LARGEST = 64  # of the sizes that an error speaks of, and are tried
+_MOST_SIZES = 3
+_MOST_CONSTRUCTORS = 2  # of arrays
 _SECONDS = 5.0  # for a try
-_CLASSES = 4  # entries of what a layer of unknown size returns
-_SIZES = (3, 4, 2, 5)  # numbers for the arguments of a constructor, in their order
-_PREDICTIONS = re.compile(r".*(pred|hat|prob)|outputs?$|p$", re.IGNORECASE)  # which may have to be probabilities
-_LABELS = re.compile(r"(t|y|y_?true|targets?|labels?|idx|ids|index|indices|classes)$")
-_WEIGHTS = re.compile(r"([WUVK]\w*|w\d*|weights?|kernel|theta)$")
+_LOADING = 60.0  # for a try that loads a framework
 _ARRAYS = re.compile(r"([WUVK]\w{0,2}|weights?|w\d?|kernel|b\d?|bias(es)?|gamma|beta|scale|shift)$")  # of a constructor
+_ARGUMENTS = (3, 4, 2, 5)  # numbers for the arguments of a constructor, in their order
 _OF_STATES = ("Wh", "Whh", "W_hh", "U")
+_NOT_TRIED = tuple(framework for framework in CUSTOM if framework != "torch")
 _SETTINGS = re.compile(r"(sys\.path|(np\.)?random\.seed|np\.set\w+|warnings|logging|matplotlib\.use)\b")  # no programs
 _GENERATORS = re.compile(r"(rng|random_state|generator|rs)$")
 _BIASES = re.compile(r"(b\w{0,2}\d*|bias(es)?)$")
-_SCALES = re.compile(r"(gamma|beta|scale|shift|mean|var|mu|sigma)$")
-_STATES = re.compile(r"(h|c|s|\w*prev\w*|hidden|state_\w+)$")
-_TABLES = re.compile(r"(state|cache|params?|parameters|config|\w+_params?|options)$")
-_RATES = re.compile(
-    r"(p|eps\w*|epsilon|lr|learning_rate|eta|alpha|delta|lam\w*|reg\w*|rate|ratio|keep\w*|momentum|tau)$"
-)
-_NUMBERS = re.compile(rf"(k|n|power|{_RATES.pattern})$")
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What trying a check showed: its keys in a suite and the verdict, where it runs; else why the first try did not.
+    """What trying a check showed: its keys in a suite and the verdict, where it runs; else why it did not.
 
-    Once one is `ended`, by a verdict or by the time that it took, no other point is tried.
+    Once one is `ended`, by a verdict, by its time, or as no point can help, no other point is tried. At a point that is
+    `plausible` the function had a value, or lacked a key alone.
     """
 
     keys: dict[str, str | bool] | None = None
     verdict: Verdict | None = None
     reason: str = ""
     ended: bool = False
+    plausible: bool = False
 
 
 def tried(gradients: Sequence[Found], folder: Path, tell: Callable[[str], None]) -> dict[int, Trial]:
@@ -60,38 +64,100 @@ def tried(gradients: Sequence[Found], folder: Path, tell: Callable[[str], None])
     found: dict[int, Trial] = {}
     ended: set[int] = set()
     taken: list[tuple[int, dict[str, str | bool]]] = []
+    said: dict[int, list[str]] = {}
     with TemporaryDirectory() as empty, Pool(1) as pool:
 
+        def several(number: int, gradient: Found, tree: ast.Module) -> Iterator[dict[str, str | bool]]:
+            yield from itertools.islice(candidates(gradient, tree), _MOST)
+            sizes = _sizes_in(said.get(number, []))  # of what was tried until now
+            yield from itertools.islice(candidates(gradient, tree, sizes, again=True), _MOST)
+
         def jobs() -> Iterator[Job]:
+            loaded: set[str] = set()
             for number, gradient in enumerate(gradients):
-                if gradient.found_by in CUSTOM or is_live(gradient) or "lambda" in gradient.name:
+                if is_live(gradient):
+                    continue
+                tree = ast.parse((folder / gradient.file).read_bytes())
+                reason = _hindrance(gradient, tree)
+                if reason or gradient.found_by in _NOT_TRIED:
+                    found[number] = Trial(reason=reason)
                     continue
                 tell(f"trying {gradient.name}, {number + 1} of {len(gradients)}")
-                tree = ast.parse((folder / gradient.file).read_bytes())
-                if runs_a_program(tree):
-                    found[number] = Trial(reason="its file runs a program when it is imported")
-                    continue
-                for keys in [*candidates(gradient, tree)][:_MOST]:
+                slow = {each for each in CUSTOM if importlib.util.find_spec(each) is not None} & _imported(tree)
+                for keys in _once(several(number, gradient, tree)):
                     if number in ended:  # one worker has answered before the next job is taken
                         break
                     taken.append((number, keys))
-                    yield _job(keys, folder, empty)
+                    yield _job(keys, folder, empty, _SECONDS if slow <= loaded else _LOADING)
+                    loaded |= slow
 
         for k, answer in pool.run(jobs()):
             number, keys = taken[k]
             now = _trial(answer, keys, folder)
             before = found.setdefault(number, now)
-            if now.verdict is not None and (before.verdict is None or now.ended):
+            better = before.verdict is None and (now.verdict is not None or (now.plausible and not before.plausible))
+            if better or (now.verdict is not None and now.ended):
                 found[number] = now
-            if now.ended:
+            said.setdefault(number, []).append(now.reason)
+            alike = len(said[number]) == _ALIKE and len({*said[number]}) == 1 and now.verdict is None
+            if now.ended or alike:
                 ended.add(number)
     return found
+
+
+def _sizes_in(reasons: Iterable[str]) -> list[int]:
+    """Return the sizes of arrays that errors speak of, as in `shapes (8,8) (3,)`, the most frequent first."""
+    counts = Counter(
+        int(size) for reason in reasons for shape in _SHAPE.findall(reason) for size in re.findall(r"\d+", shape)
+    )
+    return [size for size, _ in counts.most_common() if size not in SIZES and 1 < size <= _LARGEST][:_MOST_SIZES]
+
+
+def _once(several: Iterable[dict[str, str | bool]]) -> Iterator[dict[str, str | bool]]:
+    seen: set[tuple[tuple[str, str | bool], ...]] = set()
+    for keys in several:
+        if tuple(keys.items()) not in seen:
+            seen.add(tuple(keys.items()))
+            yield keys
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    """Return the outermost modules that a file imports."""
+    nodes = [*ast.walk(tree)]
+    whole = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    whole |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return {name.partition(".")[0] for name in whole}
+
+
+def _hindrance(gradient: Found, tree: ast.Module) -> str:
+    """Return why no point can make a check run; empty where one may."""
+    if gradient.found_by in CUSTOM and importlib.util.find_spec(gradient.found_by) is None:
+        return f"{gradient.found_by} is not in this environment"
+    if gradient.only_run:
+        return f"gradcli run PROGRAM.py checks it: {gradient.only_run}"
+    if any(p.kind == "function" and not p.default for p in gradient.parameters):
+        return f"its argument {next(p.name for p in gradient.parameters if p.kind == 'function')} is a function"
+    if runs_a_program(tree):
+        return "its file runs a program when it is imported"
+    owner, classes = gradient.name.partition(".")[0], _classes(tree)
+    if not gradient.through and owner in classes and not _instantiable(owner, classes):
+        return f"{owner} is an abstract class, and its file has no class that is made of it"
+    return ""
+
+
+_MISSING = re.compile(r".*cannot be loaded: ModuleNotFoundError: No module named '(\w+)")
 
 
 def _trial(answer: Answer, keys: dict[str, str | bool], folder: Path) -> Trial:
     document = answer.document
     if "error" in document:
-        return Trial(reason=str(document["error"]["message"]).replace(f"{folder.resolve()}/", ""))
+        reason = str(document["error"]["message"]).replace(f"{folder.resolve()}/", "")
+        missing = _MISSING.match(reason)
+        if missing is not None:
+            return Trial(reason=f"{missing[1]} is not in this environment", ended=True)
+        by_key = " raised KeyError: '" in reason  # which names what is missing
+        plausible = by_key or not reason.startswith(f"{keys['target']} raised ")
+        return Trial(reason=reason, ended=" cannot be loaded: " in reason, plausible=plausible)
     kinds = {f["kind"] for point in document["points"] for f in point["findings"]}
     if Kind.TIMEOUT in kinds and document["verdict"] == Verdict.INCONCLUSIVE:
         return Trial(reason=f"it took longer than {_SECONDS:g} s", ended=True)
@@ -100,12 +166,15 @@ def _trial(answer: Answer, keys: dict[str, str | bool], folder: Path) -> Trial:
     return Trial(keys, Verdict(document["verdict"]), ended=fits and document["verdict"] != Verdict.INCONCLUSIVE)
 
 
-def _job(keys: dict[str, str | bool], folder: Path, empty: str) -> Job:
-    known = {key: x for key, x in keys.items() if key not in ("target", "at", "value-and-grad")}
-    claim = next(((key, str(x)) for key, x in known.items()), None)
+def _job(keys: dict[str, str | bool], folder: Path, empty: str, seconds: float) -> Job:
+    claim = next(((kind, str(keys[kind])) for kind in CLAIM_KINDS if kind in keys), None)
     file, _, name = str(keys["target"]).partition(":")
-    ask = TargetRequest(f"{(folder / file).resolve()}:{name}", (str(keys["at"]),), claim)
-    options = Options(timeout=_SECONDS, no_diagnose=True, value_and_grad="value-and-grad" in keys)
+    wrt = str(keys["wrt"]) if "wrt" in keys else None
+    ask = TargetRequest(f"{(folder / file).resolve()}:{name}", (str(keys["at"]),), claim, wrt)
+    options = Options(
+        timeout=seconds, no_diagnose=True, value_and_grad="value-and-grad" in keys,
+        assume=(str(keys["assume"]),) if "assume" in keys else (), structure="structure" in keys,
+    )  # fmt: skip
     return Job(name, ask, options, empty, (str(folder.resolve()), str((folder / "src").resolve())))
 
 
@@ -133,49 +202,111 @@ def runs_a_program(tree: ast.Module) -> bool:
     return any(map(runs, tree.body))
 
 
-def candidates(gradient: Found, tree: ast.Module) -> Iterator[dict[str, str | bool]]:
-    """Yield the keys of checks of a gradient that may run, the likeliest first: with an object of its class, and a point."""
+def candidates(
+    gradient: Found, tree: ast.Module, sizes: Sequence[int] = SIZES, again: bool = False
+) -> Iterator[dict[str, str | bool]]:
+    """Yield the keys of checks of a gradient that may run, the likeliest first: with an object of its class, and a point.
+
+    Vectors have one of the `sizes`, the first of them first. Once it is done `again` with others, layers are left out.
+    """
     keys = values(gradient)
     if "?" in str(keys["target"]):
         return
     made = list({target: (target, claim, first) for target, claim, first in _targets(keys, gradient, tree)}.values())
-    names = [p.name for p in gradient.parameters if not p.default]
-    points = [*dict.fromkeys([*(() if gradient.kind == "backward" else _of_a_function(names)), *_of_a_layer(names)])]
-    for point in points:
-        for target, claim, first in made:
-            yield {**keys, "target": target, **claim, "at": point.format(n=first)}
+    layers = gradient.kind == "backward"
+    tries = [(n, False) for n in sizes if not layers or again] + [(n, True) for n in sizes[:1] if not again]
+    for n, as_layer in tries:
+        own = [
+            each for each in made if each[2] is None or (n == sizes[0] and not again)
+        ]  # those with a size of their own once
+        streams = [points(gradient.parameters, first or n, gradient.wrt, as_layer, not layers) for _, _, first in own]
+        for several in itertools.zip_longest(*streams):
+            for (target, claim, _), point in zip(own, several, strict=True):
+                if point is not None:
+                    yield from _with_sets({**keys, "target": target, **claim, "at": point})
+
+
+def _with_sets(keys: dict[str, str | bool]) -> Iterator[dict[str, str | bool]]:
+    """Yield the keys, and those with what a matrix is said to be, as a function reads one triangle of it."""
+    yield keys
+    definite = re.findall(r"(\w+)=spd\(", str(keys["at"]))
+    if definite:
+        yield {**keys, "assume": "; ".join(f"{name}: spd" for name in definite), "structure": True}
 
 
 def _targets(
     keys: dict[str, str | bool], gradient: Found, tree: ast.Module
-) -> Iterator[tuple[str, dict[str, str | bool], int]]:
-    """Yield targets with the objects that they need, the claim where that changes, and the first size of such an object."""
+) -> Iterator[tuple[str, dict[str, str | bool], int | None]]:
+    """Yield targets with the objects that they need, the claim where that changes, and the first size of such an object.
+
+    The size is None where the object needs none.
+    """
     target = str(keys["target"])
     file, _, name = target.partition(":")
-    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     owner, _, method = name.partition(".")
+    classes = _classes(tree)
     if owner not in classes or gradient.through:
-        yield target, {}, _SIZES[0]
+        yield target, {}, None
         return
-    needed = _needed(classes[owner], classes)
     after = f".{method}" if method else ""
     named = {key: x for key, x in keys.items() if method and isinstance(x, str) and key not in ("target", "at")}
     claim: dict[str, str | bool] = {key: x.rpartition(".")[2] for key, x in named.items()}
-    if not needed:
-        yield f"{file}:{owner}{'()' if after else ''}{after}", claim, _SIZES[0]
-        return
-    n, m = _SIZES[0], _CLASSES
+    for each in _instantiable(owner, classes):
+        needed = _needed(classes[each], classes)
+        if not needed:
+            yield f"{file}:{each}{'()' if after else ''}{after}", claim, None
+        for arguments in _constructors(each, needed) if needed else ():
+            yield f"{file}:{each}({', '.join(arguments)}){after}", claim, SIZES[0]
+
+
+def _classes(tree: ast.Module) -> dict[str, ast.ClassDef]:
+    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+
+
+def _instantiable(owner: str, classes: Mapping[str, ast.ClassDef]) -> list[str]:
+    """Return a class, or where it is abstract the classes of the file that are made of it and are not."""
+    if not _is_abstract(classes[owner]):
+        return [owner]
+    bases = {name: {last_name(base) for base in node.bases} for name, node in classes.items()}
+    made = [name for name in classes if owner in bases[name] and name != owner]
+    return [each for name in made for each in _instantiable(name, classes)]
+
+
+def _is_abstract(of: ast.ClassDef) -> bool:
+    """Whether a method of a class only raises NotImplementedError, or says that it is abstract."""
+    for node in of.body:
+        if isinstance(node, ast.FunctionDef):
+            raises = [each for each in node.body if isinstance(each, ast.Raise) and each.exc is not None]
+            only = len(node.body) - (ast.get_docstring(node) is not None) == 1
+            if only and raises and last_name(raises[0].exc or ast.Name("")) == "NotImplementedError":
+                return True
+            if any(last_name(decorator).startswith("abstract") for decorator in node.decorator_list):
+                return True
+    return False
+
+
+def _constructors(owner: str, needed: Sequence[Parameter]) -> Iterator[list[str]]:
+    """Yield the arguments of a constructor, as they are written: arrays of layers, then numbers and arrays of other models."""
+    n, m = SIZES[0], CLASSES
     gates = 4 * m if "lstm" in owner.lower() else 3 * m if "gru" in owner.lower() else m
+    names = [parameter.name for parameter in needed]
     for drawn in (  # of a dense layer, of one by entries, and of a convolution
         (f"randn({n},{gates})", f"zeros({gates})", f"randn({m},{gates})"), (f"randn({n})", f"zeros({n})", f"randn({n})"),
         (f"randn({m},{n},3,3)", f"zeros({m})", f"randn({m})"),
     ):  # fmt: skip
-        if any(map(_ARRAYS.match, needed)):
-            sizes = iter(_SIZES * len(needed))
-            yield f"{file}:{owner}({', '.join(_made(word, sizes, drawn) for word in needed)}){after}", claim, n
-    for each in (_SIZES, (n,) * len(_SIZES)):
-        sizes = iter(each * len(needed))
-        yield f"{file}:{owner}({', '.join(_made(word, sizes) for word in needed)}){after}", claim, n
+        if any(map(_ARRAYS.match, names)):
+            sizes = iter(_ARGUMENTS * len(names))
+            yield [_made(name, sizes, drawn) for name in names]
+    counted = []
+    for each in (_ARGUMENTS, (n,) * len(_ARGUMENTS)):
+        sizes = iter(each * len(names))
+        counted.append([_made(name, sizes) for name in names])
+    arrays = []
+    for as_layer in (False, True):
+        drawn_values = ([values[name] for name in names] for values in values_of(needed, n, "", as_layer, not as_layer))
+        arrays += [*itertools.islice((each for each in drawn_values if "int(" not in str(each)), _MOST_CONSTRUCTORS)]
+    of_data = any(p.kind or p.sizes or is_of_data(p.name) for p in needed)
+    yield from [*arrays, *counted] if of_data else [*counted, *arrays]
 
 
 def _made(word: str, sizes: Iterator[int], arrays: tuple[str, str, str] | None = None) -> str:
@@ -184,66 +315,17 @@ def _made(word: str, sizes: Iterator[int], arrays: tuple[str, str, str] | None =
         return "default_rng(0)"
     if arrays is not None and _ARRAYS.match(word):
         return arrays[1 if _BIASES.match(word) else 2 if word in _OF_STATES else 0]
-    return "0.5" if _RATES.match(word) else str(next(sizes))
+    return "0.5" if RATES.match(word) else str(next(sizes))
 
 
-def _needed(of: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[str]:
+def _needed(of: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> list[Parameter]:
     """Return the arguments that the constructor of a class needs; a base in the same file may have it."""
     for node in of.body:
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            plain = [*node.args.posonlyargs, *node.args.args]
-            return [a.arg for a in plain[1 : len(plain) - len(node.args.defaults)]]
+            found = parameters_of(Definition("", "__init__", node.lineno, of.name, node, of.name))
+            return [parameter for parameter in found if not parameter.default]
+    if any(last_name(decorator) == "dataclass" for decorator in of.decorator_list):
+        fields = [node for node in of.body if isinstance(node, ast.AnnAssign) and node.value is None]
+        return [annotated(node.target.id, node.annotation) for node in fields if isinstance(node.target, ast.Name)]
     bases = (classes[base.id] for base in of.bases if isinstance(base, ast.Name) and base.id in classes)
     return next((_needed(base, classes) for base in bases if base is not of), [])
-
-
-def _of_a_function(names: Sequence[str]) -> Iterator[str]:
-    """Yield points for arguments of these names, as they are written: vectors, matrices for capitals, then numbers.
-
-    {n} stands for the size that an object has.
-    """
-    has_matrix = any(name[:1].isupper() for name in names)
-    for matrix in ("5,{n}", "{n},{n}"):
-        rows = 5 if has_matrix and matrix[0] == "5" else 3
-        for label in (str([k % 2 for k in range(rows)]), f"randn({rows})"):
-
-            def drawn(name: str, matrix: str = matrix, label: str = label) -> str:
-                if _LABELS.match(name) and len(names) > 1:
-                    return label
-                return _fixed(name) or f"randn({matrix if name[:1].isupper() else '{n}'})"
-
-            yield ", ".join(f"{name}={drawn(name)}" for name in names)
-    yield ", ".join(f"{name}={_fixed(name) or '0.7'}" for name in names)
-
-
-def _fixed(name: str) -> str:
-    """Return the value of an argument that is a table or a number by its name; empty for others."""
-    return "{{}}" if _TABLES.match(name) else "0.5" if _NUMBERS.match(name) else ""
-
-
-def _of_a_layer(names: Sequence[str]) -> Iterator[str]:
-    """Yield points for the arguments of a forward pass, as they are written: of several rows first."""
-    shapes = [  # of x, of a weight, of a bias, of a scale, of a state
-        ("5,{n}", "{n},{m}", "{m}", "{n}", "5,{m}"), ("5,{n}", "{n}", "1", "{n}", "5"),
-        ("{n}", "{n}", "1", "{n}", "{m}"), ("{n}", "{m},{n}", "{m}", "{n}", "{m}"),
-        ("{n},5", "{m},{n}", "{m},1", "{n},1", "{m},5"), ("2,{n},6,6", "{m},{n},3,3", "{m}", "{n}", "{m}"),
-        ("2,1,6,6", "{m},1,3,3", "{m}", "{n}", "{m}"), ("2,5,{n}", "{n},{m}", "{m}", "{n}", "2,{m}"), ("", "", "", "", ""),
-    ]  # fmt: skip
-    known = {"m": str(_CLASSES), "n": "{n}"}
-    for x, weight, bias, scale, state in shapes:
-        rows = int(x[0]) if x[:1].isdigit() else 3
-        hot = ", ".join("[1, 0, 0]" if k % 2 else "[0, 0, 1]" for k in range(rows))
-        labels = [str([k % 2 for k in range(rows)]), f"randn({rows})", f"[{hot}]", ""]
-        is_loss = any(map(_LABELS.match, names)) and (len(names) > 1 or names[0].startswith("i"))
-        for label in labels if is_loss else [""]:
-            parts = []
-            for name in names:
-                roles = ((_WEIGHTS, weight), (_BIASES, bias), (_SCALES, scale), (_STATES, state))
-                shape = next((shape for role, shape in roles if role.match(name)), x)
-                drawn = _fixed(name) or (f"randn({shape.format(**known)})" if shape else "0.7")
-                if _LABELS.match(name) and label:
-                    drawn = label
-                elif is_loss and shape and _PREDICTIONS.match(name):
-                    drawn = f"uniform(0.1, 0.9, {shape.format(**known)})"
-                parts.append(f"{name}={drawn}")
-            yield ", ".join(parts)

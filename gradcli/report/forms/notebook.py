@@ -5,7 +5,7 @@ are mixed with the colour of the text around, which the notebook's theme chooses
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gradcli.report.blocks import Block, Cell, Code, Mathematics, Paragraph, Piece, Table, pieces_of, text_of
@@ -105,7 +105,7 @@ def _limited(block: Block, limit: _Limit) -> Iterator[Block]:
         if len(rows) < len(block.rows):
             yield Paragraph(f"{len(rows):,} of {len(block.rows):,} rows are shown here. {_HOW}", 0)
     elif isinstance(block, Paragraph):
-        yield Paragraph(_cell(block.text, limit), block.indent)
+        yield replace(block, text=_cell(block.text, limit))
     elif isinstance(block, Code) and len(block.text) > limit.characters:
         yield Code(_cut(block.text, limit), block.language)
         yield Paragraph(f"The end of this text is left out here. {_HOW}", 0)

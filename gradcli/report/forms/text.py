@@ -75,7 +75,8 @@ def blocks_as_text(blocks: tuple[Block, ...], page: Page) -> str:
         if block is None:
             console.print()
         else:
-            console.print(_renderable(block, page), soft_wrap=isinstance(block, Code | Chart))
+            whole = isinstance(block, Code | Chart) or (isinstance(block, Paragraph) and not block.wraps)
+            console.print(_renderable(block, page), soft_wrap=whole)
     return _tidy(written.getvalue(), page)
 
 
@@ -109,7 +110,10 @@ def _renderable(block: Block, page: Page) -> RenderableType:
     if isinstance(block, Heading):
         return Text(visible(text_of(block.text)), style="bold")
     if isinstance(block, Paragraph):
-        return Padding(_text(block.text), (0, 0, 0, block.indent))
+        text = _text(block.text)
+        if not block.wraps:  # which rich pads to the width, and cuts there
+            return Text(" " * block.indent) + text
+        return Padding(text, (0, 0, 0, block.indent))
     if isinstance(block, Table):
         parts = [_grid(part, page.width) for part in _in_parts(block, page.width)]
         return Group(*[line for part in parts for line in ("", part)][1:])

@@ -123,7 +123,9 @@ def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch
         find(["."])
 
 
-@pytest.mark.parametrize(("path", "says"), [("nowhere", "no file or folder"), ("a.txt", "no Python file")])
+@pytest.mark.parametrize(
+    ("path", "says"), [("nowhere", "no file, folder or Python module"), ("a.txt", "no Python file")]
+)
 def test_paths_that_cannot_be_read_are_refused(tmp_path: Path, path: str, says: str) -> None:
     written(tmp_path, {"a.txt": "x"})
     with pytest.raises(BadOption, match=says):
@@ -149,7 +151,7 @@ def test_folders_that_hold_no_source_are_skipped(tmp_path: Path) -> None:
         ("build", ["build/x.py"]),
         (".hidden", [".hidden/x.py"]),
         ("own", ["own/x.py"]),
-        ("./pkg", ["./pkg/b.py"]),
+        ("./pkg", ["pkg/b.py"]),
     ],
 )
 def test_what_is_named_is_read(tmp_path: Path, path: str, files: list[str]) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.discovery.reading import names
+from tests.project.discovery.reading import HEAD, names
 from tests.rows import for_rows
 
 
@@ -125,6 +125,44 @@ def test_no_gradient_is_seen(tmp_path: Path, case: str) -> None:
     assert [found for found in names(tmp_path, TRAPS[case]) if not found[0].startswith("build.")] == []
 
 
+DIFFERENCES = {  # the body of a function beside f, and the word in its name
+    "central":               "grad: g = np.zeros_like(x)\n    for i in range(x.size):\n        e = np.zeros_like(x); e[i] = h\n        g[i] = (f(x + e) - f(x - e)) / (2 * h)\n    return g",
+    "forward, in place":     "grad: f0 = f(x)\n    g = np.empty_like(x)\n    for i in range(len(x)):\n        old = x[i]\n        x[i] = old + h\n        g[i] = (f(x) - f0) / h\n        x[i] = old\n    return g",
+    "kept first":            "grad: g = []\n    for e in np.eye(3):\n        up, down = f(x + h * e), f(x - h * e)\n        g.append((up - down) / (2.0 * h))\n    return np.array(g)",
+    "a comprehension":       "grad: return np.array([(f(x + h * e) - f(x - h * e)) / (2 * h) for e in np.eye(len(x))])",
+    "divided at the end":    "grad: d = np.zeros(3)\n    for i, e in enumerate(np.eye(3)):\n        d[i] = float(f(x + h * e)) - float(f(x - h * e))\n    return d / (2 * h)",
+    "a step in numbers":     "grad: return (f(x + 1e-6) - f(x - 1e-6)) / 2e-6",
+    "a complex step":        "grad: return f(x + 1j * h).imag / h",
+    "a Hessian of gradients": "hess: return np.array([(f_grad(x + h * e) - f_grad(x - h * e)) / (2 * h) for e in np.eye(3)])",
+}  # fmt: skip
+BY_HAND = {  # which call f, subtract and divide, and are derivatives by hand
+    "by the value":          "grad: y = f(x)\n    return (y - y**2) / h + h",
+    "at one point":          "grad: return (f(x + h) - 1) / h",
+    "no step":               "grad: return (f(x) - f(2 * x)) / np.sum(x)",
+    "another function":      "grad: return (np.exp(x + h) - np.exp(x - h)) / (2 * h)",
+    "compared only":         "grad: g = 4 * x**3\n    error = g - (f(x + h) - f(x - h)) / (2 * h)\n    assert abs(error) < 1\n    return g",
+}  # fmt: skip
+
+
+def beside(word: str, body: str) -> str:
+    return f"def f(x): return np.sum(x**4)\ndef f_{word}(x, h=1e-6):\n    {body}\n"
+
+
+@for_rows("case", DIFFERENCES)
+def test_what_is_computed_by_differences_is_no_gradient_by_hand(tmp_path: Path, case: str) -> None:
+    assert names(tmp_path, beside(*DIFFERENCES[case].split(": ", 1))) == []
+
+
+@for_rows("case", BY_HAND)
+def test_a_gradient_that_calls_its_function_is_one_by_hand(tmp_path: Path, case: str) -> None:
+    assert names(tmp_path, beside(*BY_HAND[case].split(": ", 1))) == [("f_grad", "grad", "f", "name")]
+
+
+def test_differences_that_scipy_is_given_are_no_gradient_by_hand(tmp_path: Path) -> None:
+    text = beside(*DIFFERENCES["central"].split(": ", 1))
+    assert names(tmp_path, HEAD + text + "def fit(x0): return minimize(f, x0, jac=f_grad)\n") == []
+
+
 LINK = """class Log:
     def __call__(self, p): return np.log(p)
     def inverse(self, z): return np.exp(z)
@@ -159,6 +197,47 @@ def test_links_norms_and_layers(tmp_path: Path) -> None:
         ("Log.deriv", "grad"), ("Log.deriv2", "hess"), ("Log.inverse_deriv", "grad"),
         ("Huber.psi", "grad"), ("Huber.psi_deriv", "grad"), ("Tanh.backward", "backward"),
     ]  # fmt: skip
+
+
+CLASS = "class A:\n" + "".join(
+    f"    def {name}(self, x, exog): return x * exog\n" for name in ("predict", "loss", "psi")
+)
+OF_METHODS = {  # a method beside predict, loss and psi, and which derivative of what it is
+    "psi_deriv":          ("grad", "A.psi"),
+    "psi_derivative":     ("grad", "A.psi"),
+    "deriv_psi_dexog":    ("grad", "A.psi"),
+    "hessian":            ("hess", "A.loss"),
+    "grad_vectorized":    ("grad", "A.loss"),
+    "grad_exog":          ("grad", "A.predict"),
+    "grad_by_exog":       ("grad", "A.predict"),
+    "hessian_factor":     ("hess", None),
+    "jac_error":          ("jac", None),
+    "_deriv_mean_dparams": ("grad", None),
+    "deriv3_psi":         ("grad", None),
+}  # fmt: skip
+
+
+@for_rows("name", OF_METHODS)
+def test_what_a_method_is_a_derivative_of_is_said_only_where_its_name_does(tmp_path: Path, name: str) -> None:
+    kind, of = OF_METHODS[name]
+    text = f"{CLASS}    def {name}(self, x, exog): return 2 * x\n"
+    assert (f"A.{name}", kind, of, "name") in names(tmp_path, text)
+
+
+def test_higher_derivatives_are_those_of_the_one_below(tmp_path: Path) -> None:
+    text = "class T:\n" + "".join(
+        f"    def {name}(self, z): return z * z\n"
+        for name in ("inverse", "deriv2_inverse", "deriv3_inverse", "deriv4_inverse")
+    )
+    assert [(name, kind, of) for name, kind, of, _ in names(tmp_path, text)] == [
+        ("T.deriv2_inverse", "hess", "T.inverse"), ("T.deriv3_inverse", "grad", "T.deriv2_inverse"),
+        ("T.deriv4_inverse", "grad", "T.deriv3_inverse"),
+    ]  # fmt: skip
+
+
+def test_no_map_has_a_hessian(tmp_path: Path) -> None:
+    text = "class A:\n    def predict(self, x): return x * x\n    def hessian(self, x): return 2 * x\n"
+    assert names(tmp_path, text) == [("A.hessian", "hess", None, "name")]
 
 
 def test_a_penalty_is_known_by_reg(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gradcli.project.discovery.proposal import ids, is_live, quoted, suite, workflow
+from gradcli.project.discovery.proposal import ADDRESS, commented_ids, ids, is_live, quoted, suite, workflow
 from tests.project.discovery.reading import HEAD, find, written
 from tests.rows import for_rows
 
@@ -71,7 +71,10 @@ def test_a_method_is_named_through_an_object_of_the_module(tmp_path: Path) -> No
     model = "class P:\n    def loglike(self, b): return b @ b\n    def score(self, b): return 2 * b\n"
     (check,) = uncommented(proposed(tmp_path, {"a.py": model + "counts = P()\n"}))["check"]
     assert (check["target"], check["grad"], check["at"]) == ("a.py:counts.loglike", "counts.score", ["b=randn(?)"])
-    assert "needs an object of P" in proposed(tmp_path, {"a.py": model})
+    text = proposed(tmp_path, {"a.py": model})
+    assert "# Where P needs arguments, write P(?) here" in text
+    (check,) = uncommented(text)["check"]
+    assert (check["target"], check["grad"]) == ("a.py:P().loglike", "score")
 
 
 def test_a_class_with_both_passes_is_one_target(tmp_path: Path) -> None:
@@ -91,7 +94,22 @@ def test_what_cannot_be_named_says_what_to_do(tmp_path: Path) -> None:
 def test_a_custom_function_is_its_own_target(tmp_path: Path) -> None:
     text = "import torch\nclass T(torch.autograd.Function):\n    def forward(ctx, x): return x\n    def backward(ctx, g): return g * 2\n"
     (check,) = uncommented(proposed(tmp_path, {"a.py": text}))["check"]
-    assert check == {"id": "T", "target": "a.py:T", "at": ["x=randn(?)"]}
+    assert check == {"id": "T", "target": "a.py:T", "at": ["x=randn(5,3)"]}
+
+
+def test_the_point_has_what_is_known(tmp_path: Path) -> None:
+    text = 'def f(x, k: int, w, mode="l2"):\n    """x (n, 16), w"""\n    return x\n'
+    (check,) = uncommented(
+        proposed(tmp_path, {"a.py": text + text.replace("def f(", "def f_grad(").replace("return x", "return 2 * x")})
+    )["check"]
+    assert check["at"] == ["x=randn(5,16), k=int(2), w=randn(?)"]
+
+
+def test_checks_in_comments_are_known_by_their_ids(tmp_path: Path) -> None:
+    for table in ("", "tool.gradcli"):
+        text = proposed(tmp_path, {"a.py": LIVE + OPEN, 'q"uo.py': OPEN.replace("focal", "huber")}, table)
+        assert commented_ids(text) == {"focal_grad", "huber_grad"}
+    assert commented_ids("# [[check]]\n# target = 'x'\n[[check]]\nid = \"live\"\n") == set()
 
 
 def test_ids_are_unlike(tmp_path: Path) -> None:
@@ -136,13 +154,18 @@ def test_a_live_check_is_reachable_and_of_no_framework(tmp_path: Path) -> None:
 
 
 def test_the_workflow_checks_out_installs_and_checks() -> None:
-    lines = [line.strip() for line in workflow(True).splitlines()]
+    lines = [line.strip() for line in workflow(".").splitlines()]
     steps = [line for line in lines if line.startswith("- ")]
     assert [step.split()[1:3] for step in steps] == [
         ["uses:", "actions/checkout@v4"], ["uses:", "actions/setup-python@v5"], ["run:", "pip"], ["run:", "gradcli"],
         ["uses:", "actions/upload-artifact@v4"],
     ]  # fmt: skip
-    assert "- run: pip install gradcli ." in lines
-    assert "- run: pip install gradcli" in workflow(False)
-    assert "pip install gradcli .\n" not in workflow(False)
+    assert f'- run: pip install "{ADDRESS}" .' in lines
+    assert f'- run: pip install "{ADDRESS}"\n' in workflow("")
     assert "- run: gradcli check --out gradcli.xml" in lines
+
+
+def test_the_address_is_that_of_the_documents() -> None:
+    root = Path(__file__).resolve().parents[3]
+    for page in ("README.md", "docs/how-to/ci.md", "docs/tutorial.md", "examples/ci/gradients.yml"):
+        assert f'pip install . "{ADDRESS}"' in (root / page).read_text(encoding="utf-8"), page

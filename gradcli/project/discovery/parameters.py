@@ -1,0 +1,323 @@
+"""What a function says of its arguments: kinds and sizes, by annotations, its docstring, what it asserts, and what it does."""
+
+import ast
+import keyword
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gradcli.project.discovery.project import Parameter, ParameterKind
+from gradcli.project.discovery.source import Definition, last_name, own_nodes
+
+_SCALARS: dict[str, ParameterKind] = {
+    "int": "integer", "float": "number", "bool": "flag", "str": "text", "dict": "table", "Dict": "table",
+    "Mapping": "table", "Callable": "function", "callable": "function", "function": "function", "floating": "number",
+}  # fmt: skip
+_ARRAYS = frozenset({"ndarray", "Tensor", "Array", "ArrayLike", "NDArray", "array", "array_like", "list", "List", "Sequence",
+                     "FloatTensor", "DoubleTensor", "tensor", "matrix", "vector"})  # fmt: skip
+_INTEGER_ARRAYS = frozenset({"LongTensor", "IntTensor"})
+_OF_INTEGERS = re.compile(r"\b(int(s|eger|egers|\d+|p)?|long|indices)\b")
+_DEFINITE = re.compile(r"positive[- ](semi-?)?definite|\bspd\b|\bcovariance\b", re.IGNORECASE)
+_SYMBOLIC = re.compile(r"(U?Int|Integer|Float|Num|Real|Inexact|Shaped|Complex|BFloat)\d*")  # of jaxtyping
+_WORDS = r"(?:[\s:,=]|array[_-]like|array|ndarray|np\.|numpy\.|torch\.|tensor|matrix|vector|of|shape|int\w*|float\w*|with|an?\b)"
+_DIMENSION = re.compile(r"[A-Za-z_]\w{0,9}(\s*[+*]\s*\d+)?|\d+(\s*\*\s*[A-Za-z_]\w{0,9})?")
+_SQUARE = frozenset({"inv", "det", "slogdet", "eigvals", "eig", "eigh", "eigvalsh", "matrix_power", "expm", "logm"})
+_SEEDED = frozenset({"default_rng", "RandomState", "manual_seed", "seed", "PRNGKey", "range"})
+_PRODUCTS = frozenset({"mm", "matmul", "dot", "bmm", "addmm", "linear", "conv1d", "conv2d", "einsum", "tensordot"})
+_WEIGHT = re.compile(r"(weights?|gamma)$")
+_BIAS = re.compile(r"(bias(es)?|beta)$")
+_CHOOSING = frozenset({"gather", "index_select", "one_hot", "take_along_axis", "index_add", "index_add_", "scatter"})
+_FROM_UNPACKED = 3  # axes of an array that has its sizes from its use; those of images depend on others
+
+
+@dataclass(slots=True)
+class _Said:
+    """What is known of one argument so far; what is said first is kept."""
+
+    kind: ParameterKind = ""
+    sizes: tuple[str, ...] | None = None
+    values: tuple[str, ...] = ()
+    axes: int = 0  # at least
+
+    def note(self, kind: ParameterKind = "", sizes: tuple[str, ...] | None = None) -> None:
+        self.kind = self.kind or kind
+        self.sizes = sizes if self.sizes is None else self.sizes
+
+
+def parameters_of(definition: Definition, without_first: bool = False) -> tuple[Parameter, ...]:
+    """Return the parameters of a function that a point can have a value for, with their defaults as they are written.
+
+    Those that are given by name alone come last. `without_first` leaves out the first, such as `ctx` of torch.
+    """
+    args = definition.node.args
+    plain = definition.parameters
+    defaults = [*([None] * (len(plain) - len(args.defaults))), *args.defaults][-len(plain) :] if plain else []
+    given = [*zip(plain, defaults, strict=True), *zip(args.kwonlyargs, args.kw_defaults, strict=True)][without_first:]
+    said = {argument.arg: _Said() for argument, _ in given}
+    nodes = tuple(own_nodes(definition.node))
+    _read_checks(nodes, said)
+    for argument, _ in given:
+        if argument.annotation is not None:
+            _read_annotation(argument.annotation, said[argument.arg])
+    if isinstance(definition.node, ast.FunctionDef):
+        _read_docstring(ast.get_docstring(definition.node) or "", said)
+    _read_use(nodes, said)
+    renamed = _renamed(nodes)
+    return tuple(
+        Parameter(
+            argument.arg, "" if default is None else ast.unparse(default), (s := said[argument.arg]).kind,
+            None if s.sizes is None else tuple(renamed.get(size, size) for size in s.sizes), s.values,
+        )
+        for argument, default in given
+    )  # fmt: skip
+
+
+def annotated(name: str, annotation: ast.expr) -> Parameter:
+    """Return a parameter by what its annotation says alone, such as a field of a dataclass."""
+    said = _Said()
+    _read_annotation(annotation, said)
+    return Parameter(name, "", said.kind, said.sizes, said.values)
+
+
+def _read_annotation(annotation: ast.expr, said: _Said) -> None:
+    """Take what an annotation says: `int`, `np.ndarray | None`, `Float[Array, "n d"]`, `Literal["mean", "sum"]`."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        try:
+            annotation = ast.parse(annotation.value, mode="eval").body
+        except SyntaxError:
+            return
+    if isinstance(annotation, ast.BinOp):  # X | None
+        for side in (annotation.left, annotation.right):
+            _read_annotation(side, said)
+        return
+    inner = annotation.slice if isinstance(annotation, ast.Subscript) else None
+    name = last_name(annotation.value if isinstance(annotation, ast.Subscript) else annotation)
+    parts = inner.elts if isinstance(inner, ast.Tuple) else [] if inner is None else [inner]
+    texts = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    if name in ("Optional", "Union"):
+        for part in parts:
+            _read_annotation(part, said)
+    elif name == "Literal" and texts:
+        said.note("text")
+        said.values = said.values or tuple(texts)
+    elif texts and _SYMBOLIC.fullmatch(name):
+        sizes = tuple(texts[-1].split())
+        known = all(map(_is_size, sizes))
+        said.note("integers" if "Int" in name and sizes else "array" if sizes else "number", sizes if known else None)
+    elif name in _ARRAYS | _INTEGER_ARRAYS:
+        whole = name in _INTEGER_ARRAYS or any(_OF_INTEGERS.search(ast.unparse(part)) for part in parts)
+        said.note("integers" if whole else "array")
+    elif name in _SCALARS:
+        said.note(_SCALARS[name])
+
+
+def _is_size(text: str) -> bool:
+    """Whether a text is the size of an axis: `n`, `16`, `n+1`, `2*n`; some words, as in `x (in, out)`, are none in Python."""
+    return _DIMENSION.fullmatch(text) is not None and not any(map(keyword.iskeyword, re.findall(r"\w+", text)))
+
+
+def _read_docstring(text: str, said: dict[str, _Said]) -> None:
+    """Take what a docstring says: `x (n, 16), labels (n,) of ints`, `w : ndarray of shape (d,)`, `k : int`."""
+    for name, each in said.items():
+        word = rf"(?<![\w.]){re.escape(name)}\b`*"
+        found = re.search(rf"{word}(?P<between>{_WORDS}*)\((?P<sizes>[^()\n]*)\)(?P<after>[^\n,;.(]*)", text)
+        if found is not None:
+            several = [size.strip() for size in found["sizes"].split(",") if size.strip() not in ("", "...")]
+            short = "," in found["sizes"] or "shape" in found["between"]
+            if several and short and all(map(_is_size, several)):
+                whole = _OF_INTEGERS.search(f"{found['between']} {found['after']}")
+                each.note("integers" if whole else "", tuple("".join(size.split()) for size in several))
+        typed = re.search(rf"^\s*{word}\s*:\s*(?P<type>[^\n]+)", text, re.MULTILINE)
+        if typed is not None:
+            first = re.split(r"[\s,]", typed["type"])[0]
+            several_of_them = re.search(r"\barray|\blist|\btensor|\bsequence|\bof shape", typed["type"])
+            options = re.match(r"\{((?:'\w+'|\"\w+\")(?:,\s*(?:'\w+'|\"\w+\"))*)\}", typed["type"])
+            if options is not None:
+                each.note("text")
+                each.values = each.values or tuple(re.findall(r"\w+", options[1]))
+            elif first in _SCALARS and not several_of_them:
+                each.note(_SCALARS[first])
+            elif several_of_them and _OF_INTEGERS.search(typed["type"]):
+                each.note("integers")
+        beside = re.search(rf"[^\n]*{word}[^\n]*", text)
+        if beside is not None and _DEFINITE.search(beside[0]):
+            each.note("definite", ("n", "n"))
+
+
+def _read_checks(nodes: Sequence[ast.AST], said: dict[str, _Said]) -> None:
+    """Take what is asserted, or raises an error: `assert x.shape == (n, 16)`, `isinstance(k, int)`, `y.dtype == torch.long`."""
+    for node in nodes:
+        if isinstance(node, ast.Assert):
+            tests = [node.test]
+        elif isinstance(node, ast.If) and len(node.body) == 1 and isinstance(node.body[0], ast.Raise):
+            tests = [node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test]
+        else:
+            continue
+        for test in tests:
+            for part in test.values if isinstance(test, ast.BoolOp) else [test]:
+                _read_check(part, said)
+
+
+def _read_check(test: ast.expr, said: dict[str, _Said]) -> None:
+    if isinstance(test, ast.Call) and last_name(test) == "isinstance" and len(test.args) == 2:
+        of, kind = test.args
+        each = said.get(last_name(of))
+        if each is not None:
+            _read_annotation(kind, each)
+        return
+    if not isinstance(test, ast.Compare) or len(test.comparators) != 1:
+        return
+    left, right = test.left, test.comparators[0]
+    if isinstance(left, ast.Call) and last_name(left) == "type" and left.args and isinstance(left.args[0], ast.Name):
+        each = said.get(left.args[0].id)
+        if each is not None:
+            _read_annotation(right, each)
+        return
+    axis = left.slice if isinstance(left, ast.Subscript) else None
+    attribute = left.value if isinstance(left, ast.Subscript) else left
+    if not isinstance(attribute, ast.Attribute):
+        return
+    text = ast.unparse(attribute)
+    each = next((s for name, s in said.items() if re.match(rf"(\w+\.)*(asarray\()?{re.escape(name)}\)?\.", text)), None)
+    if each is None:
+        return
+    if ".dtype" in text and _OF_INTEGERS.search(re.sub("['\"]i['\"]", "int", ast.unparse(right))):
+        each.note("integers")
+    elif attribute.attr == "shape" and axis is None and isinstance(right, ast.Tuple):
+        sizes = tuple("".join(ast.unparse(size).split()) for size in right.elts)
+        each.note("", sizes if all(map(_is_size, sizes)) else None)
+    elif attribute.attr == "shape" and isinstance(axis, ast.Constant) and isinstance(right, ast.Constant):
+        before = [f"axis_{k}" for k in range(int(axis.value))] if isinstance(axis.value, int) else []
+        each.note("", (*before, str(right.value)))
+
+
+def _read_use(nodes: Sequence[ast.AST], said: dict[str, _Said]) -> None:
+    """Take what the body does with the arguments, the clearest first."""
+    kept = {
+        target.id: node.value
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            _read_assignment(node, said)
+        elif isinstance(node, ast.Call):
+            _read_call(node, said, kept)
+        elif isinstance(node, ast.Subscript):
+            _read_subscript(node, said)
+        elif isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id in said:
+            texts = [n.value for n in ast.walk(node.comparators[0]) if isinstance(n, ast.Constant)]
+            if texts and all(isinstance(value, str) for value in texts):
+                said[node.left.id].note("text")
+                said[node.left.id].values += tuple(map(str, texts))
+    _read_weights(nodes, said)
+    for node in nodes:  # an array has no truth, so that what is tested alone is a flag
+        if isinstance(node, ast.If | ast.IfExp | ast.While):
+            test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
+            if isinstance(test, ast.Name) and test.id in said:
+                said[test.id].note("flag")
+
+
+def _read_weights(nodes: Sequence[ast.AST], said: dict[str, _Said]) -> None:
+    """Take `xhat * weight + bias`: a weight that multiplies, and is in no product of matrices, has one entry a channel."""
+
+    def names(node: ast.AST) -> set[str]:
+        return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)} & said.keys()
+
+    multiplies: set[str] = set()
+    in_products: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            multiplies |= names(node)
+        elif (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)) or (
+            isinstance(node, ast.Call) and last_name(node) in _PRODUCTS
+        ):
+            in_products |= names(node)
+    if any(_WEIGHT.match(name) for name in multiplies - in_products):
+        for name in said:
+            if _BIAS.match(name) or (_WEIGHT.match(name) and name not in in_products):
+                said[name].note("array", ("d",))
+
+
+def _read_assignment(node: ast.Assign, said: dict[str, _Said]) -> None:
+    """Take `n, d = x.shape`, and `a, b, c = p`."""
+    target = node.targets[0]
+    if not isinstance(target, ast.Tuple) or not all(isinstance(each, ast.Name) for each in target.elts):
+        return
+    names = tuple(each.id for each in target.elts if isinstance(each, ast.Name))
+    value = node.value
+    if isinstance(value, ast.Name) and value.id in said:
+        said[value.id].note("array", (str(len(names)),))
+        return
+    array = value.value if isinstance(value, ast.Attribute) and value.attr == "shape" else None
+    if isinstance(array, ast.Name) and array.id in said and len(names) <= _FROM_UNPACKED:
+        said[array.id].note("", names)
+
+
+def _read_call(node: ast.Call, said: dict[str, _Said], kept: dict[str, ast.expr]) -> None:
+    called = last_name(node)
+    if isinstance(node.func, ast.Name) and node.func.id in said:
+        said[node.func.id].note("function")
+    first = said.get(node.args[0].id) if node.args and isinstance(node.args[0], ast.Name) else None
+    if called == "einsum" and node.args and isinstance(node.args[0], ast.Constant):
+        operands = str(node.args[0].value).partition("->")[0].split(",")
+        for axes, operand in zip(operands, node.args[1:], strict=False):
+            _read_operand(tuple(axes.strip()), operand, said, kept)
+    elif first is not None and called == "cholesky":
+        first.note("definite", ("n", "n"))
+    elif first is not None and called in _SQUARE:
+        first.note("", ("n", "n"))
+    elif first is not None and called in _SEEDED:
+        first.note("integer")
+    if called in _CHOOSING:
+        for name in {
+            n.id for argument in node.args for n in ast.walk(argument) if isinstance(n, ast.Name)
+        } & said.keys():
+            if not (node.args and last_name(node.args[0]) == name and called == "take_along_axis"):
+                said[name].note("integers")
+
+
+def _read_operand(axes: tuple[str, ...], operand: ast.expr, said: dict[str, _Said], kept: dict[str, ast.expr]) -> None:
+    """Take the axes of an operand of einsum: of an argument, or of rows that are chosen from one, `v = table[ids]`."""
+    if len(axes) > _FROM_UNPACKED or not all(map(str.isalpha, axes)) or not isinstance(operand, ast.Name):
+        return
+    if operand.id in said:
+        said[operand.id].note("", axes)
+        return
+    chosen = kept.get(operand.id)
+    if isinstance(chosen, ast.Subscript) and isinstance(chosen.value, ast.Name) and isinstance(chosen.slice, ast.Name):
+        table, rows = said.get(chosen.value.id), said.get(chosen.slice.id)
+        if table is not None and rows is not None:
+            table.sizes, rows.kind, rows.sizes = (f"rows_of_{chosen.value.id}", axes[-1]), "integers", axes[:-1]
+
+
+def _read_subscript(node: ast.Subscript, said: dict[str, _Said]) -> None:
+    """Take `table[ids]` and `z[rows, labels]`, whose indices are integers, and `params["W"]`."""
+    held = said.get(node.value.id) if isinstance(node.value, ast.Name) else None
+    if held is not None and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        held.note("table")
+        held.values = tuple(dict.fromkeys((*held.values, node.slice.value)))
+    elif held is not None and isinstance(node.slice, ast.Slice | ast.Constant):
+        held.note("array")
+    places = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    for place in places:
+        index = said.get(place.id) if isinstance(place, ast.Name) else None
+        if index is not None and index is not held and "mask" not in ast.unparse(place):
+            index.note("integers")
+            if held is not None and len(places) == 1:
+                held.note("array", (f"rows_of_{ast.unparse(node.value)}", "d"))
+
+
+def _renamed(nodes: Sequence[ast.AST]) -> dict[str, str]:
+    """Return the sizes that are asserted to be equal to others, by their names."""
+    return dict(_equal(nodes))
+
+
+def _equal(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, str]]:
+    for node in nodes:
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare) and len(node.test.comparators) == 1:
+            left, right = node.test.left, node.test.comparators[0]
+            if isinstance(left, ast.Name) and isinstance(right, ast.Name) and isinstance(node.test.ops[0], ast.Eq):
+                yield left.id, right.id
