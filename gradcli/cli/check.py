@@ -92,12 +92,21 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
         world.tell(f"note: {flag} does nothing: a check always runs, and is never answered from an earlier run")
     if options.recorded is not None:
         return check_recorded(options.recorded, words, to, options, world)
-    if not words or several(words) or is_folder(words[0]):
+    if not words or several(words) or is_folder(words[0]) or (len(words) == 1 and _names_module(words[0])):
         from gradcli.cli.check_suite import check_suite
 
         return check_suite(words, to, options, world)
     _refuse_id(words[0])
     return _check_one(only(target_requests(words, options, world)), to, options, world)
+
+
+def _names_module(word: str) -> bool:
+    """Whether a word names a module; as an expression it would be a single input, or an attribute of one, and would pass."""
+    if not all(part.isidentifier() for part in word.split(".")):
+        return False
+    from gradcli.cli.check_suite import paths_of
+
+    return bool(paths_of(word))
 
 
 def _refuse_id(word: str) -> None:

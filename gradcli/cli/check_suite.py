@@ -3,7 +3,9 @@
 import dataclasses
 import json
 import os
+import re
 import secrets
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,6 +19,7 @@ from gradcli.cli.target_requests import own_values, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError, ProcessEnded
 from gradcli.project.discovery import proposal
+from gradcli.project.discovery.project import modules_of_project, paths_of_module
 from gradcli.project.discovery.reader import find
 from gradcli.project.suite import selection
 from gradcli.project.suite.config import (
@@ -37,7 +40,7 @@ from gradcli.report.common import ABSENT, ErrorDetail
 from gradcli.report.suite import CheckRow, Shard, SuiteReport, counts_of, status_of
 from gradcli.request.option_values import seed_words
 from gradcli.request.options import Options, replayed, rows_of
-from gradcli.request.target_text import is_folder, is_python
+from gradcli.request.target_text import TARGET, is_folder
 from gradcli.words import Exit, worst
 
 if TYPE_CHECKING:
@@ -54,26 +57,32 @@ _OF_A_LIST = (
 )  # that need all of them at once
 
 
-# `gradcli check DIR/`: the checks of the gradients in a folder, and of those found there whose point is known.
+# `gradcli check DIR/`, `gradcli check MODULE`: the checks of the gradients there, and of those found whose point is known.
+
+_DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
-def are_folders(words: Sequence[str]) -> bool:
-    """Whether the words of the command line name folders: those that exist, or that end in a slash.
-
-    Raises  BadOption if only some of them do.
-    """
-    folders = [word for word in words if is_folder(word)]
-    if folders and len(folders) < len(words):
-        raise BadOption(
-            f"{folders[0]} is a folder, and other words are not", do="check folders alone: gradcli check src/"
-        )
-    return bool(folders)
+def paths_of(word: str) -> tuple[str, ...]:
+    """Return the folder or the file that a word names: a folder, or a module of the project or of an installed package."""
+    if is_folder(word):
+        return (word,)
+    is_module = _DOTTED.fullmatch(word) and word.partition(".")[0] not in sys.stdlib_module_names
+    return paths_of_module(word) if is_module else ()
 
 
-def suite_of_folders(words: Sequence[str], options: Options) -> Suite:
-    """Return the suite with the checks found in the folders that have a point.
+def name_paths(words: Sequence[str]) -> bool:
+    """Whether the words of the command line name folders, or modules. Raises BadOption if only some of them do."""
+    named = [word for word in words if paths_of(word)]
+    if named and len(named) < len(words):
+        what = "a folder" if is_folder(named[0]) else "a module"
+        raise BadOption(f"{named[0]} is {what}, and other words are not", do="check it alone: gradcli check src/")
+    return bool(named)
 
-    `only` are these, and its own whose gradient, or whose target, lies in the folders.
+
+def suite_of_paths(words: Sequence[str], options: Options) -> Suite:
+    """Return the suite with the checks found in folders and modules that have a point.
+
+    `only` are these, and its own whose gradient, or whose target, lies there.
 
     The gradients that lack a point are the suite's `without_point`.
 
@@ -81,9 +90,10 @@ def suite_of_folders(words: Sequence[str], options: Options) -> Suite:
     """
     refuse_options_of_one(options)
     suite = find_suite(Path.cwd(), options.profile, options) or Suite(None, Path.cwd(), options=options)
-    gradients = find(words, declared_checks(suite)).gradients
+    paths = [path for word in words for path in paths_of(word)]
+    gradients = find(paths, declared_checks(suite)).gradients
     only = {name for gradient in gradients for name in gradient.checked_by}
-    only |= {check.id for check in suite.checks if _lies_in(check.ask.target, suite.folder, words)}
+    only |= {check.id for check in suite.checks if _lies_in(check.ask.target, suite.folder, paths)}
     checks = [*suite.checks]
     names = Names(check.id for check in checks)
     open_ = [gradient for gradient in gradients if not gradient.checked_by]
@@ -101,12 +111,14 @@ def suite_of_folders(words: Sequence[str], options: Options) -> Suite:
     )
 
 
-def _lies_in(target: str, folder: Path, words: Sequence[str]) -> bool:
-    """Whether the file of a target, which begins at the suite's folder, is in one of the folders."""
-    file = target.strip().partition(".py")[0] + ".py"
-    if not is_python(target) or not (folder / file).is_file():
+def _lies_in(target: str, folder: Path, paths: Sequence[str]) -> bool:
+    """Whether the file of a target, which is named from the suite's folder, is one of the paths, or in one."""
+    match = TARGET.fullmatch(target.strip())
+    if match is None:
         return False
-    return any((folder / file).resolve().is_relative_to(Path(word).resolve()) for word in words)
+    named = match["file"]
+    files = [folder / named] if named.endswith(".py") else modules_of_project(folder, named)
+    return any(file.resolve().is_relative_to(Path(path).resolve()) for file in files for path in paths if file.exists())
 
 
 def check_suite(words: Sequence[str], to: Output, options: Options, world: World) -> int:
@@ -117,7 +129,7 @@ def check_suite(words: Sequence[str], to: Output, options: Options, world: World
     if not words:
         suite = _declared(options)
     else:
-        suite = suite_of_folders(words, options) if are_folders(words) else _targets(words, options, world)
+        suite = suite_of_paths(words, options) if name_paths(words) else _targets(words, options, world)
     for note in suite.notes:
         world.tell(f"note: {note}")
     if not words and not suite.checks and not options.list_only:
@@ -133,7 +145,7 @@ def check_suite(words: Sequence[str], to: Output, options: Options, world: World
 def _refuse(words: Sequence[str], options: Options) -> None:
     """Raise BadOption for an option that has no meaning for these words, or not with another one."""
     of_list = _OF_A_LIST if list(words[:1]) == ["-"] else ()
-    of_project = _OF_A_PROJECT if words and not are_folders(words) else ()
+    of_project = _OF_A_PROJECT if words and not name_paths(words) else ()
     for row in rows_of("check"):
         if row.name in options.given and row.name in (*of_project, *of_list):
             flag = row.flag.partition("/")[0]

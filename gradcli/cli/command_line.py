@@ -25,7 +25,8 @@ TARGETS = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[TARGET]... [NAME=VALUE]...",
-        help="Expressions or file.py:name, then values; - reads lines from standard input; none: the project's checks.",
+        help="Expressions or file.py:name, then values; a folder or a module: the gradients in it; - reads lines from standard "
+        "input; none: the project's checks.",
         show_default=False,
     ),
 ]

@@ -57,6 +57,8 @@ def init(world: World, options: Options) -> int:
     names = dict(zip(findings.gradients, ids(findings.gradients), strict=True))
     known = commented_ids(read_text(place)) if is_there else frozenset()
     open_ = [gradient for gradient in findings.gradients if not gradient.checked_by and names[gradient] not in known]
+    from gradcli.project.discovery.proposal import left_out
+
     trials: dict[int, Trial] = {}
     if not options.no_try:
         from gradcli.project.discovery.trial import tried
@@ -68,6 +70,7 @@ def init(world: World, options: Options) -> int:
     else:
         said = write_suite(place, open_, trials)
     said += _said_of(open_, trials, world.width(world.stdout))
+    said += [f"{open_[k].name} {left}" for k, trial in trials.items() if trial.keys and (left := left_out(open_[k]))]
     if options.github:
         said += write_workflow(folder)
     waiting = any(not gradient.checked_by and names[gradient] in known for gradient in findings.gradients)

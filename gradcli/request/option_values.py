@@ -34,9 +34,9 @@ def duration(flag: str, text: str) -> float:
     return float(match[1]) * _UNITS[match[2]]
 
 
-def seconds(flag: str, given: str | float) -> float:
-    """Return a number of seconds, or those in a text such as `90s`. Raises BadOption."""
-    return duration(flag, given) if isinstance(given, str) else float(given)
+def seconds(flag: str, given: str | float | None) -> float | None:
+    """Return a number of seconds as it is, or those in a text such as `90s`. Raises BadOption."""
+    return duration(flag, given) if isinstance(given, str) else given
 
 
 class RandomSeed(int):

@@ -270,3 +270,20 @@ def test_two_checks_of_one_function_have_two_names_and_hints_are_toml(process: P
     ran = process("check", "--json", cwd=tmp_path)
     assert [check["id"] for check in ran.json["checks"]] == ["losses.py:f", "losses.py:f#2"]
     assert "at = [" in "".join(check["document"]["error"]["hint"] for check in ran.json["checks"])
+
+
+@pytest.mark.slow
+def test_a_module_is_checked_as_its_folder_is(process: Process, tmp_path: Path) -> None:
+    (tmp_path / "src" / "mine").mkdir(parents=True)
+    (tmp_path / "src" / "mine" / "__init__.py").write_text("")
+    (tmp_path / "src" / "mine" / "losses.py").write_text(
+        "def f(x=3.0):\n    return x * x\n\n\ndef f_grad(x=3.0):\n    return 3 * x\n"
+    )
+    (tmp_path / "gradcli.toml").write_text(
+        '[[check]]\nid = "named"\ntarget = "mine.losses:f"\ngrad = "f_grad"\nat = "x=1"\n'
+    )
+    for word in ("src/", "mine", "mine.losses"):
+        ran = process("check", word, cwd=tmp_path)
+        assert (ran.exit_status, verdicts(ran.stdout)) == (1, {"named": "fail"}), word
+    assert process("check", "mine", "x*y", cwd=tmp_path).exit_status == 2
+    assert process("check", "mine", "mine=2", cwd=tmp_path).exit_status == 0  # an expression with a value

@@ -57,8 +57,20 @@ def checks(
     parts = [_TO_FILL_IN] if lacking else []
     for k, (gradient, id) in enumerate(zip(gradients, names or ids(gradients), strict=True)):
         reason = reasons.get(k, "")
-        parts.append(_lines(run[k], id, of_check) if k in run else _check(gradient, id, of_check, reason))
+        parts.append(_check(gradient, id, of_check, reason))
+        if k in run:
+            said = left_out(gradient)
+            parts[-1] = (f"# It {said}.\n" if said else "") + _lines(run[k], id, of_check)
     return parts
+
+
+def left_out(gradient: Found) -> str:
+    """Say which arrays a check of a custom gradient leaves out, those that its backward pass returns None for, if any."""
+    if gradient.found_by not in CUSTOM or not gradient.wrt:
+        return ""
+    by = gradient.wrt.split(",")
+    names = [p.name for p in gradient.parameters if p.kind in ("", "array") and not p.default and p.name not in by]
+    return f"leaves out {' and '.join(names)}, for which backward returns None; without wrt it is checked, too"
 
 
 def commented_ids(text: str) -> frozenset[str]:

@@ -4,7 +4,7 @@ from gradcli.report.blocks import visible
 from gradcli.report.common import ErrorDetail
 from gradcli.report.forms import Page, encodable
 
-_WIDEST = 120  # columns of a line of source that is shown
+_WIDEST, _BEFORE = 120, "    "  # columns of a line of source that is shown, and what is between it and its place
 _RED, _PLAIN = "\x1b[31m", "\x1b[0m"
 
 
@@ -14,9 +14,10 @@ def error_as_text(error: ErrorDetail, page: Page) -> str:
     if error.where is not None:
         line, _, carets = error.where.partition("\n")
         source = _shown(line.replace("\t", " "))
-        lines.append("  " + (source if len(source) <= _WIDEST else f"{source[: _WIDEST - 1]}…"))
-        if carets[:_WIDEST].strip():
-            lines.append(_red("  " + carets[:_WIDEST], page))
+        widest = _WIDEST + (len(source.partition(_BEFORE)[0]) if _BEFORE in source else 0)
+        lines.append("  " + (source if len(source) <= widest else f"{source[: widest - 1]}…"))
+        if carets[:widest].strip():
+            lines.append(_red("  " + carets[:widest], page))
     if error.hint:
         lines.append("  " + _shown(error.hint))
     text = "".join(f"{line}\n" for line in lines)

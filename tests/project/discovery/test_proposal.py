@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gradcli.project.discovery.proposal import ADDRESS, commented_ids, ids, is_live, quoted, suite, workflow
+from gradcli.project.discovery.proposal import ADDRESS, commented_ids, ids, is_live, left_out, quoted, suite, workflow
 from tests.project.discovery.reading import HEAD, find, written
 from tests.rows import for_rows
 
@@ -169,3 +169,13 @@ def test_the_address_is_that_of_the_documents() -> None:
     root = Path(__file__).resolve().parents[3]
     for page in ("README.md", "docs/how-to/ci.md", "docs/tutorial.md", "examples/ci/gradients.yml"):
         assert f'pip install . "{ADDRESS}"' in (root / page).read_text(encoding="utf-8"), page
+
+
+def test_arrays_without_a_gradient_are_named(tmp_path: Path) -> None:
+    (tmp_path / "ops.py").write_text(
+        "import torch\n\n\nclass Lin(torch.autograd.Function):\n"
+        "    @staticmethod\n    def forward(ctx, x, weight):\n        ctx.save_for_backward(x, weight)\n        return x @ weight.t()\n\n"
+        "    @staticmethod\n    def backward(ctx, g):\n        x, weight = ctx.saved_tensors\n        return g @ weight, None\n"
+    )
+    (gradient,) = find([str(tmp_path)]).gradients
+    assert gradient.wrt == "x" and left_out(gradient).startswith("leaves out weight, for which backward returns None")
