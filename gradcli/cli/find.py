@@ -54,6 +54,8 @@ def find(world: World, paths: list[str] | None, options: Options) -> int:
     suite = find_suite(Path.cwd())
     report = found(paths or suite_paths(suite), suite, options.fail_under)
     emit(report, to, world)
+    if report.next is not None and to.form == "text" and not to.quiet:
+        world.tell(f"next: {report.next}")
     if report.exit_status:
         world.tell(f"{report.counts.percent():.4g} percent are checked, less than --fail-under {options.fail_under:g}")
     return report.exit_status
@@ -96,7 +98,7 @@ def _next(gradients: "Sequence[Found]", suite: "Suite | None") -> str | None:
     if suite is None or suite.path is None:
         return "gradcli init writes a suite with them"
     there = os.path.relpath(suite.folder)
-    return f"{'' if there == '.' else f'cd {shlex.quote(there)} && '}gradcli init adds the others to {suite.path.name}"
+    return f"{'' if there == '.' else f'cd {shlex.quote(there)} && '}gradcli init --add adds the others to {suite.path.name}"
 
 
 def paths_of_init(suite: "Suite | None") -> tuple[str, ...]:

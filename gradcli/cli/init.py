@@ -37,7 +37,7 @@ def init(world: World, options: Options) -> int:
     """Write a suite for the hand-written gradients of this folder, and with --github a workflow that runs it.
 
     Where there is a folder src/, its files alone are read. The suite is added to pyproject.toml where there is one, else
-    written to gradcli.toml. Where there is a suite already, the checks that it lacks are added at its end, and nothing else is
+    written to gradcli.toml. Where there is a suite already, --add adds the checks that it lacks at its end, and nothing else is
     changed. A workflow that is there is never changed. Where no point is known, small ones are tried, which runs the
     project's code in a process of its own; where none runs, or with --no-try, a check is written as a comment that says what
     to fill in.
@@ -50,6 +50,13 @@ def init(world: World, options: Options) -> int:
     if options.github:
         _refuse_workflow(folder)
     place, is_there = suite_file(folder)
+    if is_there and not options.add:
+        if not options.github:
+            raise BadOption(f"{place} has a suite already", do="gradcli init --add adds the checks that it lacks")
+        said = write_workflow(folder)
+        for line in () if options.quiet else said:
+            world.stdout.write(encodable(f"{visible(line)}\n", world.encoding(world.stdout)))
+        return 0
     suite = find_suite(folder.absolute())
     if suite is not None and suite.path is not None and not is_there:  # of a folder above
         suite = None

@@ -129,7 +129,7 @@ class FindReport:
     schema: str = "gradcli.find/1"
 
     def blocks(self) -> tuple[Block, ...]:
-        """Return the largest folders, the gradients by file, the files that cannot be read, the counts, and what is next."""
+        """Return the largest folders, the gradients by file, the files that cannot be read, and the counts."""
         found: list[Block] = []
         if len(self.folders) > 1:
             found += [Paragraph("by folder", 0), Code("\n".join(_folder_lines(self.folders)), "text")]
@@ -139,8 +139,7 @@ class FindReport:
         if self.unreadable:
             lines = "\n".join(f"  {_shown(each.file)}: {each.reason}" for each in self.unreadable)
             found += [Paragraph("cannot be read", 0), Code(lines, "text")]
-        found.append(Paragraph(Piece(str(self.counts), "strong"), 0))
-        return (*found, *([Paragraph(f"next: {self.next}", 0, wraps=False)] if self.next else []))
+        return (*found, Paragraph(Piece(str(self.counts), "strong"), 0))
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the gradients as rows."""

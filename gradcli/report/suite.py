@@ -338,9 +338,9 @@ class SuiteReport(Printed):
         again = replay(self.renewal or ())
         renewal = (Paragraph("Write the baseline anew:", 0), Code(again)) if again else ()
         without = [Paragraph(f"no point  {name}", 0) for name in self.no_point or ()]
-        without += [Paragraph("They lack a point: gradcli init writes their checks, with what to fill in.", 0)] * bool(
-            without
-        )
+        if without:
+            says = "They lack a point: gradcli init, or gradcli init --add beside a suite, writes their checks."
+            without.append(Paragraph(says, 0))
         left = self.not_reached or ()
         names = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED:,} more" if len(left) > _NAMED else "")
         not_reached = [Paragraph(f"not reached: {names}", 0)] * bool(left)

@@ -351,6 +351,9 @@ class Options:
         on=("find",), group=OUTPUT, kind=float, low=0, high=100)
     github: bool = row(
         "--github", "", "Also write .github/workflows/gradcli.yml.", on=("init",), group=OUTPUT, default=False, kind=bool)
+    add: bool = row(
+        "--add", "", "Where there is a suite already, add the checks that it lacks at its end.", on=("init",), group=OUTPUT,
+        default=False, kind=bool)
     no_try: bool = row(
         "--no-try", "", "Only read: run none of the project's code to find points at which checks run.",
         on=("init",), group=OUTPUT, default=False, kind=bool)

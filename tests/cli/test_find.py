@@ -43,14 +43,14 @@ cannot be read
   src/bad.py: syntax error, line 1: invalid syntax
 
 1 of 2 hand-written gradients are checked
-next: gradcli init adds the others to pyproject.toml
 """
+NEXT = "next: gradcli init --add adds the others to pyproject.toml\n"  # on standard error
 
 
 @pytest.mark.slow
 def test_the_screen(gradcli: Program) -> None:
     ran = gradcli("find", "src")
-    assert (ran.exit_status, ran.stdout, ran.stderr) == (0, SCREEN, "")
+    assert (ran.exit_status, ran.stdout, ran.stderr) == (0, SCREEN, NEXT)
 
 
 @pytest.mark.slow
@@ -61,9 +61,11 @@ def test_without_paths_those_of_the_suite_are_read(gradcli: Program) -> None:
 @pytest.mark.slow
 def test_without_a_suite_the_folder_is_read(gradcli: Program, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").unlink()
-    shown = gradcli("find").stdout.splitlines()
+    ran = gradcli("find")
+    shown = ran.stdout.splitlines()
     assert shown[:5] == ["by folder", "", "  .    2 gradients, 0 checked", "  src  2 gradients, 0 checked", ""]
-    assert shown[-2:] == ["0 of 4 hand-written gradients are checked", "next: gradcli init writes a suite with them"]
+    assert shown[-1] == "0 of 4 hand-written gradients are checked"
+    assert ran.stderr == "next: gradcli init writes a suite with them\n"
 
 
 @pytest.mark.slow
@@ -94,7 +96,7 @@ def test_the_largest_folders_come_first_and_the_others_are_counted(gradcli: Prog
 @pytest.mark.slow
 def test_the_next_command_is_one_that_helps(gradcli: Program, tmp_path: Path) -> None:
     next_of = lambda *argv: gradcli("find", *argv, "--json").json["next"]
-    assert next_of("src") == "gradcli init adds the others to pyproject.toml"
+    assert next_of("src") == "gradcli init --add adds the others to pyproject.toml"
     assert next_of("other.py") == "gradcli check --help shows how to check one of them"  # it is not below src/
     huber = '[[tool.gradcli.check]]\nid = "huber"\ntarget = "src/losses.py:huber"\nhess = "huber_hess"\n'
     written(tmp_path, {"pyproject.toml": SUITE + huber, "empty.py": ""})
@@ -107,7 +109,7 @@ def test_from_a_folder_below_the_suite_the_next_command_goes_to_it(
     gradcli: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path / "src")
-    assert gradcli("find", "--json").json["next"] == "cd .. && gradcli init adds the others to pyproject.toml"
+    assert gradcli("find", "--json").json["next"] == "cd .. && gradcli init --add adds the others to pyproject.toml"
 
 
 @pytest.mark.slow
@@ -120,10 +122,11 @@ def test_installed_packages_are_named_by_their_modules(
                         "tall/b.py": PAIR, "tall/tests/test_c.py": PAIR})  # fmt: skip
     written(tmp_path, {"env/.gitignore": "*", ".git/HEAD": ""})  # as environments are made
     monkeypatch.syspath_prepend(str(installed))
-    shown = gradcli("find", "tall").stdout.splitlines()
+    ran = gradcli("find", "tall")
+    shown = ran.stdout.splitlines()
     assert shown[:4] == ["by folder", "", "  tall       1 gradient,  0 checked", "  tall/deep  1 gradient,  0 checked"]
     assert shown[5] == "tall/b.py"
-    assert shown[-1] == "next: gradcli check --help shows how to check one of them"
+    assert ran.stderr == "next: gradcli check --help shows how to check one of them\n"
     document = gradcli("find", "tall.deep", "--json").json
     assert document["paths"] == [(installed / "tall" / "deep").as_posix()]
     assert [g["file"] for g in document["gradients"]] == [(installed / "tall" / "deep" / "a.py").as_posix()]
@@ -174,7 +177,7 @@ def test_fail_under(gradcli: Program, least: str, status: int) -> None:
     ran = gradcli("find", "src", "--fail-under", least)
     assert (ran.exit_status, ran.stdout) == (status, SCREEN)
     said = f"50 percent are checked, less than --fail-under {least}\n"
-    assert ran.stderr == (said if status else "")
+    assert ran.stderr == NEXT + (said if status else "")
 
 
 def test_fail_under_counts_none_found_as_all(gradcli: Program, tmp_path: Path) -> None:

@@ -160,6 +160,16 @@ def test_pyproject_keeps_its_bytes(gradcli: Program, tmp_path: Path, before: str
     assert not (tmp_path / "gradcli.toml").exists()
 
 
+@pytest.mark.parametrize("name", ["gradcli.toml", "pyproject.toml"])
+def test_a_suite_that_is_there_is_left_as_it_is(gradcli: Program, tmp_path: Path, name: str) -> None:
+    before = "" if name == "gradcli.toml" else "[tool.gradcli]\nseed = 1\n"
+    written(tmp_path, {"a.py": LIVE, name: before})
+    ran = gradcli("init")
+    assert ran.exit_status == 2 and name in ran.stderr and "gradcli init --add" in ran.stderr
+    assert gradcli("init", "--github", "-q").exit_status == 0  # what is missing is written
+    assert (tmp_path / ".github/workflows/gradcli.yml").exists() and (tmp_path / name).read_text() == before
+
+
 THERE = {  # suites that are there, where src/a.py has a gradient that none of their checks covers
     "an empty gradcli.toml": ("gradcli.toml", "", 1),
     "a table":               ("pyproject.toml", "[tool.gradcli]\nseed = 1\n", 1),
@@ -173,7 +183,7 @@ THERE = {  # suites that are there, where src/a.py has a gradient that none of t
 def test_checks_that_a_suite_lacks_are_added_at_its_end(gradcli: Program, tmp_path: Path, case: str) -> None:
     name, before, count = THERE[case]
     written(tmp_path, {"a.py": LIVE, name: before})
-    ran = gradcli("init")
+    ran = gradcli("init", "--add")
     assert (ran.exit_status, ran.stdout) == (
         0,
         f"{name}: added at its end, 1 check, 0 of them as comments\nnext: gradcli check\n",
@@ -185,7 +195,7 @@ def test_checks_that_a_suite_lacks_are_added_at_its_end(gradcli: Program, tmp_pa
     assert len(added) == count
     assert added[-1] == {"id": "bowl_grad" if count == 1 else "bowl_grad#2", "target": "a.py:bowl", "grad": "bowl_grad"}
     assert gradcli("check", "--list").exit_status == 0
-    again = gradcli("init")
+    again = gradcli("init", "--add")
     assert (
         again.stdout
         == f"{name}: left as it is, each hand-written gradient has a check there, or a comment\nnext: gradcli check\n"
@@ -198,14 +208,14 @@ def test_what_stands_as_a_comment_is_not_added_again(gradcli: Program, tmp_path:
     written(tmp_path, {"a.py": OPEN})
     gradcli("init", "--no-try")
     before = (tmp_path / "gradcli.toml").read_text()
-    ran = gradcli("init", "--no-try")
+    ran = gradcli("init", "--add", "--no-try")
     assert ran.stdout.splitlines()[-1] == "next: fill in what gradcli.toml marks with ?, then gradcli check"
     assert (tmp_path / "gradcli.toml").read_text() == before
-    assert gradcli("find").stdout.endswith(
+    assert gradcli("find").stderr.endswith(
         "next: fill in the checks that gradcli.toml has as comments, then gradcli check\n"
     )
     written(tmp_path, {"b.py": LIVE})
-    assert "added at its end, 1 check" in gradcli("init", "--no-try").stdout
+    assert "added at its end, 1 check" in gradcli("init", "--add", "--no-try").stdout
     assert tomllib.loads((tmp_path / "gradcli.toml").read_text())["check"][0]["id"] == "bowl_grad"
 
 
@@ -213,7 +223,7 @@ def test_what_stands_as_a_comment_is_not_added_again(gradcli: Program, tmp_path:
 def test_checks_of_another_form_are_printed_instead(gradcli: Program, tmp_path: Path) -> None:
     before = "check = [{target = 'x**2', at = 'x=1'}]\n"
     written(tmp_path, {"a.py": LIVE, "gradcli.toml": before})
-    ran = gradcli("init")
+    ran = gradcli("init", "--add")
     assert ran.stdout.splitlines()[:4] == [
         "gradcli.toml: left as it is, since its checks are no tables [[...]]; these can be added:", "",
         "[[check]]", 'id = "bowl_grad"',

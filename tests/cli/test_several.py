@@ -69,7 +69,7 @@ def test_junit_has_a_case_for_each(gradcli: Gradcli, tmp_path: Path) -> None:
     suite = ET.fromstring(stdout).find("testsuite")
     assert suite is not None and [suite.get(k) for k in ("tests", "failures", "errors")] == ["4", "1", "2"]
     assert [case.get("name") for case in suite] == ["x**2", "log(x-1)", "sin(x", "sin(x)"]
-    assert [[tag.tag for tag in case if tag.tag != "system-out"] for case in suite] == [
+    assert [[tag.tag for tag in case if tag.tag != "properties"] for case in suite] == [
         [],
         ["error"],
         ["error"],

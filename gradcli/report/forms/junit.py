@@ -1,9 +1,11 @@
 """Check reports as JUnit XML, with one test case for each point, or for each of several checks.
 
-It keeps to what Jenkins reads, which is less than others do: no properties in a test case, and times of three decimals.
+It keeps to what Jenkins reads, which is less than others do: times have three decimals. Seed and command of a check are
+properties of its test case, as pytest writes them.
 """
 
 import re
+from collections.abc import Mapping
 from xml.sax.saxutils import escape, quoteattr
 
 from gradcli.report import numbers
@@ -72,13 +74,13 @@ def _of_suite(check: CheckRow) -> str:
         detail = escape(_legal("\n".join(_lines(check))))
         lines.append(f"<{tag} message={_attribute(check.said())}>{detail}</{tag}>")
     if check.error is None:
-        lines.append(f"<system-out>{escape(_legal(_printed(check)))}</system-out>")
+        lines.insert(0, _properties({"seed": str(check.document["seed"]), "replay": check.replay()}))
     return f"{head}>\n" + "".join(f"    {line}\n" for line in lines) + "  </testcase>\n"
 
 
-def _printed(check: CheckRow) -> str:
-    """Return what repeats a check: its seed, and its command."""
-    return f"seed: {check.document['seed']}\nagain: {check.replay()}"
+def _properties(values: Mapping[str, str]) -> str:
+    listed = "".join(f"<property name={_attribute(name)} value={_attribute(x)}/>" for name, x in values.items())
+    return f"<properties>{listed}</properties>"
 
 
 def _lines(check: CheckRow) -> list[str]:
