@@ -66,11 +66,17 @@ def _not_watched(report: "RunReport", folder: Path) -> tuple[str, ...]:
 
     files = {str(module.__file__) for module in users_modules() if str(module.__file__).endswith(".py")}
     files = {file for file in files if Path(file).is_file()}  # not in an archive
-    used = {(os.path.realpath(folder / each.file), key) for each in report.gradients for key in (each.line, each.name)}
+    used: set[tuple[str, int | str]] = (
+        set()
+    )  # a row may be of a method, and what is found of its class, or the other way round
+    for each in report.gradients:
+        file = os.path.realpath(folder / each.file)
+        used |= {(file, each.line), (file, each.name), (file, each.name.rpartition(".")[0] or each.name)}
     left = [
         each
         for each in (find(sorted(files)).gradients if files else ())
-        if not used & {(os.path.realpath(each.file), key) for key in (each.line, each.name)}
+        if not used
+        & {(os.path.realpath(each.file), key) for key in (each.line, each.name, each.name.rpartition(".")[0])}
     ]
     return tuple(f"{each.name}, {shown_path(each.file, folder)}:{each.line}" for each in left)
 

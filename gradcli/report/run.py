@@ -13,7 +13,7 @@ from gradcli.words import DerivativeKind, Exit, Kind, worst
 
 _PLACE, _NAME = 20, 18  # columns of a place and of a name in the table
 _LISTED = 5  # gradients that were not watched, by name
-_WHY_NOT = "The program did not use them, or calls them itself: gradcli.watch names such pairs."
+_WHY_NOT = "The program did not use them, or calls them itself, where gradcli.watch names such pairs."
 WORST: tuple[Word, ...] = ("fail", "error", "inconclusive", "pass")
 _STATUS = {"pass": Exit.CONFIRMED, "fail": Exit.WRONG, "inconclusive": Exit.INCONCLUSIVE, "error": Exit.UNUSABLE}
 

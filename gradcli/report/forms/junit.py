@@ -79,7 +79,7 @@ def _of_suite(check: CheckRow) -> str:
 
 
 def _properties(values: Mapping[str, str]) -> str:
-    listed = "".join(f"<property name={_attribute(name)} value={_attribute(x)}/>" for name, x in values.items())
+    listed = "".join(f"<property name={_attribute(name)} value={_attribute(x)}/>" for name, x in values.items() if x)
     return f"<properties>{listed}</properties>"
 
 
