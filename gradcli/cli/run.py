@@ -59,13 +59,17 @@ def run(world: World, words: list[str], options: Options) -> int:
 
 
 def _not_watched(report: "RunReport", folder: Path) -> tuple[str, ...]:
-    """Return the hand-written gradients, with their places, in the files that the program loaded, that it has no row of."""
+    """Return the hand-written gradients, with their places, that the report has no row of.
+
+    They are those in the files below the folder that the program loaded.
+    """
     from gradcli.project.capture.study import shown_path
     from gradcli.project.discovery.reader import find
     from gradcli.targets.replacement_scope import users_modules
 
     files = {str(module.__file__) for module in users_modules() if str(module.__file__).endswith(".py")}
-    files = {file for file in files if Path(file).is_file()}  # not in an archive
+    top = folder.resolve()
+    files = {file for file in files if Path(file).is_file() and Path(file).resolve().is_relative_to(top)}
     used: set[tuple[str, int | str]] = (
         set()
     )  # a row may be of a method, and what is found of its class, or the other way round

@@ -128,7 +128,8 @@ class RunReport:
     gradients    The gradients, the worst first, then by file and line.
     environment  The versions of what the results depend on, by name, and the number of threads.
     schema       The name of this schema, with its number.
-    unwatched    The number of hand-written gradients in the files that the program loaded of which no use was watched.
+    unwatched    The number of hand-written gradients, in the files below the current folder that the program loaded, of which
+                 no use was watched.
     not_watched  These gradients, each with its file and line.
     """
 
