@@ -182,7 +182,7 @@ def test_gradients_of_symmetric_matrices_pass_where_that_is_assumed_and_are_open
     assert report.exit_status == 0 and "on symmetric" in report.gist(), str(report)
     assert not [aspect for aspect in report.native.aspects if aspect.status == "wrong"], str(report)
     report = gradcli.check(f, {"A": at})
-    assert report.exit_status == 3 and '--assume "A: symmetric"' in " ".join(str(report).split()), str(report)
+    assert report.exit_status == 3 and "assume='A: symmetric'" in " ".join(str(report).split()), str(report)
     assert gradcli.check(lambda A: f(A) + (Twice.apply(A)).sum(), {"A": at}, assume=assume).exit_status == 1
 
 
