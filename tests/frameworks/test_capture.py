@@ -298,7 +298,9 @@ def test_sparse_tensors_are_handed_on_as_they_are(
     layout: str, factor: int, verdict: str, tmp_path: Path, loaded: Loaded
 ) -> None:
     loaded("torch")
-    (tmp_path / "train.py").write_text(SPARSE.format(factor=factor, layout=layout))
+    ops, program = SPARSE.format(factor=factor, layout=layout).split("\n\n\na = ")
+    (tmp_path / "ops.py").write_text(ops)
+    (tmp_path / "train.py").write_text(f"import torch\nfrom ops import Times\n\na = {program}")
     words = ["run", "--out", "r.json", "--save", "r.npz", "--write-suite", "s.toml", "train.py"]
     subprocess.run([sys.executable, "-m", "gradcli", *words], cwd=tmp_path, capture_output=True, check=False)
     (gradient,) = json.loads((tmp_path / "r.json").read_text())["gradients"]
