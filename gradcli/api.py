@@ -70,14 +70,14 @@ def check(f: Function | str, at: Any = None, *more: Any, **options: Any) -> Chec
     if callable(at) or more:
         raise TypeError("check(f, {'x': x0}, grad=my_grad): the point is the second argument, the claim is grad=")
     try:
-        return with_hints(_checked(f, at, settings_of(from_keywords(options))), in_python)
+        return with_hints(_check(f, at, settings_of(from_keywords(options))), in_python)
     except GradcliError as error:
         error.what, error.do = in_python(error.what, values=False), error.do and in_python(error.do)
         error.args = (error.what,)
         raise
 
 
-def _checked(f: Function | str, at: Any, settings: Settings) -> CheckReport:
+def _check(f: Function | str, at: Any, settings: Settings) -> CheckReport:
     claim = claim_of(settings.options)
     reference = settings.options.reference
     found = found_at(f if reference is None else reference, at, settings, settings.options.wrt)
@@ -114,12 +114,15 @@ def _as_text(
 
 
 def _name_of(f: Any) -> str | None:
-    """Return a function as a target, its file and its name; None where a file's module does not have it by this name."""
+    """Return a function as a target, its file and its name; None where no module that can be imported has it by this name.
+
+    A script is none: importing it would run it again.
+    """
     if isinstance(f, str):
         return f
     module, name = sys.modules.get(getattr(f, "__module__", None) or ""), getattr(f, "__qualname__", "<locals>")
     file = getattr(module, "__file__", None) or ""
-    if not file.endswith(".py") or "<" in name:
+    if not file.endswith(".py") or "<" in name or module is sys.modules["__main__"]:
         return None
     try:
         same = operator.attrgetter(name)(module) is f

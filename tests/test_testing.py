@@ -160,3 +160,36 @@ def test_hints_are_in_python() -> None:
     with pytest.raises(BadPoint) as caught:
         assert_gradient("x*y", "x=1, y=2", grad="x=y", wrt="z")
     assert "--" not in f"{caught.value.what} {caught.value.do}"
+
+
+CHECKS_ITSELF = """
+import numpy as np
+from gradcli import check
+
+with open({log!r}, "a") as log:
+    log.write("loaded ")
+
+
+def f(x):
+    return np.sum(x**3)
+
+
+def g(x):
+    return 2 * x**2
+
+
+report = check("checks_itself.py:f", {{"x": np.array([1.0, 2.0])}}, grad="g")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.repairs
+def test_a_module_that_checks_when_it_is_loaded_is_loaded_for_its_repair_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    (tmp_path / "checks_itself.py").write_text(CHECKS_ITSELF.format(log=str(log)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("checks_itself")
+    assert module.report.verdict == "fail" and log.read_text().split() == ["loaded"] * 2

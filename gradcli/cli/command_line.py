@@ -212,7 +212,7 @@ _STEP = "write --h for a fixed step; without it gradcli chooses steps itself"
 def arranged(argv: list[str], commands: Collection[str]) -> list[str]:
     """Return the arguments in order: one of the commands, its options, `--`, and all other words in their original order.
 
-    A word that begins with one `-` and is no declared option is an argument, such as `-x**2`. Short options cannot be
+    A word that begins with one `-` and is no flags_of option is an argument, such as `-x**2`. Short options cannot be
     combined into one word.
 
     Raises  BadOption for an unknown command or option, with the nearest known name, and for a missing value.
@@ -258,7 +258,7 @@ def _refuse_joined(words: list[str], options: list[str], arguments: list[str]) -
 
 
 def _sorted(name: str, words: list[str], rows: Sequence[Option], called: str) -> tuple[list[str], list[str]]:
-    takes_value = declared(rows)
+    takes_value = flags_of(rows)
     options: list[str] = []
     arguments: list[str] = []
     k = 0
@@ -289,7 +289,7 @@ def _sorted(name: str, words: list[str], rows: Sequence[Option], called: str) ->
     return options, arguments
 
 
-def declared(rows: Sequence[Option]) -> dict[str, bool]:
+def flags_of(rows: Sequence[Option]) -> dict[str, bool]:
     """Return the flags of options, and whether each takes a value."""
     found = {"--help": False, "-h": False}
     return found | {flag: row.kind is not bool for row in rows for word in row.flags for flag in word.split("/")}

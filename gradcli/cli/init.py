@@ -42,7 +42,7 @@ def init(world: World, options: Options) -> int:
     project's code in a process of its own; where none runs, or with --no-try, a check is written as a comment that says what
     to fill in.
     """
-    from gradcli.project.discovery.proposal import commented_ids, ids
+    from gradcli.project.discovery.proposal import commented_ids, ids, left_out
     from gradcli.project.discovery.reader import find
     from gradcli.project.suite.config import find_suite, read_text
 
@@ -64,8 +64,6 @@ def init(world: World, options: Options) -> int:
     names = dict(zip(findings.gradients, ids(findings.gradients), strict=True))
     known = commented_ids(read_text(place)) if is_there else frozenset()
     open_ = [gradient for gradient in findings.gradients if not gradient.checked_by and names[gradient] not in known]
-    from gradcli.project.discovery.proposal import left_out
-
     trials: dict[int, Trial] = {}
     if not options.no_try:
         from gradcli.project.discovery.trial import tried

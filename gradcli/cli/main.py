@@ -42,14 +42,14 @@ def run(
         form = line.error_form
         _refuse_missing(line)
         status = None if other is None else other(line)
-        return _carried_out(line, world) if status is None else status
+        return _carry_out(line, world) if status is None else status
 
-    return _reported(work, lambda: form, world)
+    return _report_failures(work, lambda: form, world)
 
 
 def run_line(line: CommandLine, world: World) -> int:
     """Carry out a command that was read, end the processes that it started, and return its exit status."""
-    return _reported(lambda: _carried_out(line, world), lambda: line.error_form, world)
+    return _report_failures(lambda: _carry_out(line, world), lambda: line.error_form, world)
 
 
 def stop_workers() -> None:
@@ -77,7 +77,7 @@ def _refuse_missing(line: CommandLine) -> None:
         refuse_missing(words[0], (*options.at, *words[1:]), [text for text in claims if text is not None])
 
 
-def _carried_out(line: CommandLine, world: World) -> int:
+def _carry_out(line: CommandLine, world: World) -> int:
     from gradcli.cli.program import COMMANDS
 
     if not world.link.earlier.stopped:  # else an error is reported first, without sympy
@@ -105,7 +105,7 @@ def _load_sympy_early(line: CommandLine) -> None:
         WORKERS.start()
 
 
-def _reported(work: Callable[[], int], form: Callable[[], ErrorForm], world: World) -> int:
+def _report_failures(work: Callable[[], int], form: Callable[[], ErrorForm], world: World) -> int:
     """Return the exit status of `work`; its failure is reported, in the form that `form` returns then."""
     try:
         return work()

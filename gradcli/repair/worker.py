@@ -35,6 +35,7 @@ from gradcli.targets.replacement_scope import call_python_code
 from gradcli.targets.target_request import TargetRequest
 from gradcli.tracing.provenance import is_users
 
+WITHIN = "GRADCLI_IN_SEARCH_FOR_REPAIR"  # a variable of the worker's processes: code that checks when it is loaded starts none
 _MEMORY = 4 << 30  # bytes beyond those that the process has when the claim is loaded
 _START = 30  # seconds of processor time that loading the user's module may take
 
@@ -89,6 +90,7 @@ class _NotTried(Exception):
 
 def main() -> None:
     """Answer one request from standard input on standard output."""
+    os.environ[WITHIN] = "1"
     answers = os.dup(1)
     die_with(os.getppid())
     wanted = pickle.loads(sys.stdin.buffer.read(int.from_bytes(sys.stdin.buffer.read(LENGTH), "big")))

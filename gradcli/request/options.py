@@ -494,7 +494,10 @@ def replayed(options: Options, only: Collection[str] | None = None) -> tuple[str
 
 # Options in hints: messages name them as the command line writes them; a suite writes `at = ["x=1"]`, Python `wrt="x"`.
 
-_IN_A_HINT = re.compile(r"""(?<![\w-])--(?P<name>[a-z][a-z-]*)(?:[ =](?P<value>"[^"]*"|'[^']*'|(?![-"'])[^\s;,)]+))?""")
+_IN_A_HINT = re.compile(
+    r"""(?<![\w-])--(?P<name>[a-z][a-z-]*)"""
+    r"""(?:[ =](?P<value>"[^"]*"|'[^']*'|(?!-|(?:or|and)\b)[^\s;,)"']+(?:,[^\s;,)"']+)*))?"""
+)
 _A_COMMAND = re.compile(r"\bgradcli [a-z]")
 
 

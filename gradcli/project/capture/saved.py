@@ -309,7 +309,7 @@ def write_suite(recorder: Recorder, path: Path, failed: Mapping[Definition, int]
     The point of each is its call that `failed`, by number, else the kept call of the largest input. A gradient that cannot
     be named is a comment that says why. Beside a suite in pyproject.toml, the checks are tables of that.
 
-    Raises  BadOption if the suite cannot be written, or would hide another one.
+    Raises  BadOption if the suite cannot be written.
     """
     folder = path.parent.resolve()
     known = suite_file(folder)
