@@ -16,6 +16,7 @@ from typing import Annotated, Any, NamedTuple, Self
 
 import typer
 
+from gradcli.cli.help import HELP_ALL
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
 from gradcli.request.option_values import Option, RandomSeed
@@ -42,12 +43,7 @@ FILES = Annotated[
 ]
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _DATA = ("json", "ndjson")  # formats of standard output in which an error is a document, too
-_NEED_A_PROCESS = (
-    "allow_python",
-    "timeout",
-    "time_limit",
-    "recorded",
-)  # options whose command needs a process of its own
+_NEED_A_PROCESS = ("allow_python", "timeout", "recorded")  # options whose command needs a process of its own
 _READ_ONLY = ("find", "init")  # commands that read Python files and run none of them
 
 
@@ -135,7 +131,10 @@ def read(parser: Any, called: str, words: Sequence[str], world: World) -> Comman
     `called` is how messages call the program. Raises BadOption.
     """
     try:
-        with contextlib.redirect_stdout(world.stdout), parser.make_context(called, list(words)) as context:
+        with (
+            contextlib.redirect_stdout(world.stdout),
+            parser.make_context(called, list(words), obj=HELP_ALL in words) as context,
+        ):
             found: CommandLine | int = parser.invoke(context)
             return found
     except typer.Exit as end:
@@ -220,7 +219,7 @@ def arranged(argv: list[str], commands: Collection[str]) -> list[str]:
     if not argv:
         return ["--help"]
     name, rest = argv[0], argv[1:]
-    if name in ("-h", "--help"):
+    if name in ("-h", "--help", HELP_ALL):
         return ["--help"]
     if name in ("--install-completion", "--show-completion"):
         return argv
@@ -291,7 +290,7 @@ def _sorted(name: str, words: list[str], rows: Sequence[Option], called: str) ->
 
 def flags_of(rows: Sequence[Option]) -> dict[str, bool]:
     """Return the flags of options, and whether each takes a value."""
-    found = {"--help": False, "-h": False}
+    found = {"--help": False, "-h": False, HELP_ALL: False}
     return found | {flag: row.kind is not bool for row in rows for word in row.flags for flag in word.split("/")}
 
 

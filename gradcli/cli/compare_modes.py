@@ -56,7 +56,7 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
         (name, values, lambda n: request(ask, replace(wanted, sizes={name: n}))) if name else None,
     )  # fmt: skip
 
-    with world.users_code(ask.target, seconds=options.time_limit), world.working("comparing modes", options.quiet):
+    with world.users_code(ask.target, seconds=options.timeout), world.working("comparing modes", options.quiet):
         asked = request(ask, wanted)
         _varied(name, ask, wanted, asked.f)
         report = study(asked, studies)

@@ -52,15 +52,15 @@ def derive(world: World, target: list[str], options: Options) -> int:
     to = output(FORMATS, options, world)
     ask = only(target_requests(target, options, world))
     wanted = DeriveOptions(
-        dims_of(options.sized_shapes), options.assume, options.wrt, options.order, not options.no_steps, options.answer,
+        dims_of(options.shapes), options.assume, options.wrt, options.order, not options.no_steps, options.answer,
         options.layout, options.style, options.seed,
     )  # fmt: skip
     _known("--layout", options.layout, LAYOUTS)
     _known("--style", options.style, STYLES)
     shown = _languages(options.code)
     documents = tuple((form, path) for form, path in to.files if form in DOCUMENTS)
-    with world.users_code(ask.target, seconds=options.time_limit), world.working("deriving", options.quiet):
-        given = _given(ask, options.sized_shapes, wanted) if ask.at else None
+    with world.users_code(ask.target, seconds=options.timeout), world.working("deriving", options.quiet):
+        given = _given(ask, options.shapes, wanted) if ask.at else None
         report = study(given.f if given else _function(ask.target, wanted), replace(wanted, given=given))
         report = replace(report, shown=shown)
         lecture = _lecture(report, ask, options, world, to.pages) if ask.at and documents and report.results else None

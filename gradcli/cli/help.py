@@ -1,11 +1,12 @@
-"""Help pages: what a command does, examples, then its options in groups."""
+"""Help pages: what a command does, examples, then its options in groups; `--help-all` shows also those that few need."""
 
 from typing import Any
 
 from typer.core import TyperCommand
 
-from gradcli.request.options import GROUPS
+from gradcli.request.options import GROUPS, rows_of
 
+HELP_ALL = "--help-all"
 _OTHERS = "Other"
 
 
@@ -23,11 +24,18 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         found: dict[str, list[tuple[str, str]]] = {}
+        of_few = [row.name for row in rows_of(str(self.name)) if row.rare]
+        rare = () if ctx.obj else of_few  # obj: whether all are asked for
         for parameter in self.get_params(ctx):
+            if parameter.name in rare or HELP_ALL in parameter.opts:
+                continue
             if parameter.param_type_name == "argument":
                 found.setdefault("Arguments", []).append((_metavar(parameter), str(getattr(parameter, "help", ""))))
             elif (record := parameter.get_help_record(ctx)) is not None:
                 found.setdefault(getattr(parameter, "rich_help_panel", None) or _OTHERS, []).append(record)
+        found.setdefault(_OTHERS, []).append(("-h, --help", "Show this and exit."))
+        if of_few:
+            found[_OTHERS].append((HELP_ALL, f"Show all options: {len(of_few)} more, which few people need."))
         for group in ("Arguments", *GROUPS, _OTHERS):
             if group in found:
                 with formatter.section(group):

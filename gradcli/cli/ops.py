@@ -35,7 +35,7 @@ def ops(world: World, name: str | None, options: Options) -> int:
     to = output(FORMATS, options, world)
     if options.check:
         world.tell("note: --check does nothing: every check verifies the rules that its function uses")
-    seconds = options.time_limit
+    seconds = options.timeout
     with world.users_code(name or "the primitives", seconds=seconds), world.working("measuring", options.quiet):
         report = known_operations(name)
     emit(report, to, world)

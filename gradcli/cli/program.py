@@ -24,7 +24,7 @@ from gradcli.cli import (
     trace,
 )
 from gradcli.cli.command_line import FILES, TARGET, TARGETS, command
-from gradcli.cli.help import Command
+from gradcli.cli.help import HELP_ALL, Command
 
 ABOUT = """The referee for gradients: computes a gradient in several independent ways, says whether they agree and how far
 each can be trusted, and checks yours.
@@ -84,7 +84,8 @@ def parser(name: str = "") -> Any:
         body, argument, examples, summary = COMMANDS[each]
         default = {"default": None} if each in _OPTIONAL else {}
         made = command(each, body.__doc__, argument, **default)
-        app.command(each, epilog=examples, short_help=summary, cls=Command)(made)
+        asks = {"help_option_names": ["-h", "--help", HELP_ALL]}
+        app.command(each, epilog=examples, short_help=summary, cls=Command, context_settings=asks)(made)
     app.callback()(_version)
     return get_command(app)
 

@@ -36,7 +36,7 @@ def sweep(world: World, target: list[str], options: Options) -> int:
     formats = options.formats or (() if options.bits else ("float64",))
     wanted = SweepOptions(options.schemes, formats, options.bits, options.each, options.samples)
     heard = None if options.quiet else world.tell
-    with world.users_code(ask.target, seconds=options.time_limit), world.working("sweeping", options.quiet):
+    with world.users_code(ask.target, seconds=options.timeout), world.working("sweeping", options.quiet):
         report = study(request(ask, CheckOptions(settings)), wanted, heard)
     emit(report, to, world)
     return report.exit_status

@@ -186,7 +186,7 @@ def answered(
 
     seed, shapes = options.seed, options.shapes
     ask = only(target_requests(words, options, world))
-    with world.users_code(ask.target, seconds=options.time_limit), world.working(doing, options.quiet):
+    with world.users_code(ask.target, seconds=options.timeout), world.working(doing, options.quiet):
         at = checked_point_texts(ask)
         sizes = numbers(shapes, at, seed, target=ask.target)
         found = locate(

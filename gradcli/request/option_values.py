@@ -274,8 +274,8 @@ class Option:
 
     `kind` is the type on the command line: a string, which `read` converts to the value, a number, or a flag. `write`
     returns the strings of the value in a replayed command, and `take` converts the value of Python's keyword. An option
-    without `write` is not replayed, and one without `take` is no keyword. One that is `hidden` is accepted, and is not in the
-    help.
+    without `write` is not replayed, and one without `take` is no keyword. One that is `rare` is in `--help-all` and not in
+    `--help`; one that is `hidden`, an old spelling, is accepted and in neither.
     """
 
     name: str
@@ -293,6 +293,7 @@ class Option:
     write: Callable[[Any], Sequence[str]] | None
     take: Callable[[str, Any], Any] | None
     hidden: bool
+    rare: bool
 
     @property
     def flag(self) -> str:
@@ -310,12 +311,12 @@ def row(
     flags: str, metavar: str, help: str, *, on: Sequence[str], default: Any = None, kind: type = str, group: str | None = None,
     repeated: bool = False, low: int | None = None, high: int | None = None,
     read: Callable[[str, Any], Any] | None = None, write: Callable[[Any], Sequence[str]] | None = None,
-    take: Callable[[str, Any], Any] | None = None, hidden: bool = False,
+    take: Callable[[str, Any], Any] | None = None, hidden: bool = False, rare: bool = False,
 ) -> Any:  # fmt: skip
     """Return a field of `Options` whose metadata is its row of the table."""
     about = Option(
         "", tuple(flags.split()), metavar, help, tuple(on), group, default, kind, repeated, low, high, read, write, take,
-        hidden,
+        hidden, rare,
     )  # fmt: skip
     return dataclasses.field(default=default, metadata={ROW: about})
 

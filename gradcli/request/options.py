@@ -69,29 +69,26 @@ class Options:
         on=("check",), group=HARD_POINTS, default=False, kind=bool, write=flag_alone, take=as_given)
     stress_points: int | None = row(
         "--stress-points", "N", "How many such points to look at; asks for --stress.  [default: 400]",
-        on=("check",), group=HARD_POINTS, kind=int, low=1, high=100_000, write=one, take=as_given)
+        on=("check",), group=HARD_POINTS, rare=True, kind=int, low=1, high=100_000, write=one, take=as_given)
     sizes_check: Mapping[str, tuple[int, ...]] | None = row(
         "--sizes-check", "SIZES", 'Sizes to look at, by the names of --shapes; asks for --stress: "n=1,2,31; b=1,2".',
-        on=("check",), group=HARD_POINTS, read=sizes_by_name, take=as_given,
+        on=("check",), group=HARD_POINTS, rare=True, read=sizes_by_name, take=as_given,
         write=lambda found: ["; ".join(f"{name}={','.join(map(str, sizes))}" for name, sizes in found.items())])
     structure: bool = row(
         "--structure", "", "With --stress, and in a suite: the check itself is on what --assume says, not its hard points alone.",
-        on=("check",), group=HARD_POINTS, default=False, kind=bool, write=flag_alone, take=as_given)
+        on=("check",), group=HARD_POINTS, rare=True, default=False, kind=bool, write=flag_alone, take=as_given)
     digits: float | None = row(
         "--digits", "N", "Fewer right digits of the claim, at a point that is looked at, are a failure.",
-        on=("check",), group=HARD_POINTS, kind=float, low=0, high=16, write=one, take=as_given)
+        on=("check",), group=HARD_POINTS, rare=True, kind=float, low=0, high=16, write=one, take=as_given)
     diagnose: float | None = row(
         "--diagnose", "TIME", "Processor time for the cause of a FAIL, besides a limit that is counted: 10s.  [default: 30s]",
         on=("check",), group=HARD_POINTS, read=duration, write=in_seconds, take=seconds)
     no_diagnose: bool = row(
         "--no-diagnose", "", "Look for no cause of a FAIL but what the wrong entries show at once.",
-        on=("check",), group=HARD_POINTS, default=False, kind=bool, write=flag_alone, take=as_given)
+        on=("check",), group=HARD_POINTS, rare=True, default=False, kind=bool, write=flag_alone, take=as_given)
     patch: str | None = row(
         "--patch", "FILE", "Write the repair of a wrong claim, if one is found, as a diff that git apply takes.",
         on=("check",), group=HARD_POINTS)
-    checking_time: float | None = row(
-        "--timeout", "TIME", "Time for the checks after the program: 90s, 5min; calls that are left are listed.",
-        on=("run",), group=PRECISION, read=duration)
     keep: int = row(
         "--keep", "N", "Calls of each gradient that are checked: the first, that of the largest input, others drawn evenly.",
         on=("run",), group=PROGRAM, default=3, kind=int, low=1, high=100_000)
@@ -109,7 +106,7 @@ class Options:
     write_suite: str | None = row(
         "--write-suite", "FILE", "Write a suite of checks at the recorded points: gradcli.toml.", on=("run",), group=PROGRAM)
     recorded: str | None = row(
-        "--recorded", "FILE", "Check the calls that gradcli run --save FILE has kept.", on=("check",), group=PROGRAM)
+        "--recorded", "FILE", "Check the calls that gradcli run --save FILE has kept.", on=("check",), group=PROGRAM, rare=True)
     at: tuple[str, ...] = row(
         "--at -a", "POINT",
         'Values: "x=0.5, W=randn(3,4), y=@y.npy, data=file.py:DATA", "params.A=1"; '
@@ -122,11 +119,9 @@ class Options:
         "--seed", "N|random", "Seed of everything drawn; random draws one, and the report names it.",
         on=("check", *AT_ONE_POINT, "derive", "run"), group=POINT, default=0, read=seed, write=one, take=seed)
     shapes: tuple[str, ...] = row(
-        "--shapes", "SHAPES", 'Shapes of drawn inputs: W:3,4 or "W: 3 4; x: 4".',
-        on=("check", *AT_ONE_POINT), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of)
-    sized_shapes: tuple[str, ...] = row(
-        "--shapes", "SHAPES", 'Sizes by name or number: "W: m n; x: n; lam:"; an input that is not named is a number.',
-        on=("derive",), group=POINT, default=(), repeated=True, read=as_tuple)
+        "--shapes", "SHAPES",
+        'Shapes of inputs: W:3,4 or "W: 3 4; x: 4"; derive takes sizes by name, too: "W: m n; x: n; lam:".',
+        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of)
     assume: tuple[str, ...] = row(
         "--assume", "FACTS",
         'What inputs are: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: symmetric, orthogonal, skew, lower, '
@@ -135,7 +130,7 @@ class Options:
         on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of, take=as_texts)
     points: int | None = row(
         "--points", "N", "How many points to draw when none is given.  [default: 3]",
-        on=("check",), group=POINT, kind=int, low=1, high=1000, write=one)
+        on=("check",), group=POINT, rare=True, kind=int, low=1, high=1000, write=one)
     grad: Any = row(
         "--grad", "CLAIM",
         'Your gradient: a function (focal_grad, file.py:g) or "x=y*cos(x*y), y=..."; '
@@ -146,9 +141,9 @@ class Options:
     hess: Any = row(
         "--hess", "CLAIM", "Your Hessian, or its diagonal, if there is no more; --grad beside it is checked too.",
         on=CLAIMS, group=CLAIM, write=one, take=as_given)
-    jvp: Any = row("--jvp", "NAME", "Your product J v: NAME(x, v).", on=CLAIMS, group=CLAIM, write=one, take=as_given)
+    jvp: Any = row("--jvp", "NAME", "Your product J v: NAME(x, v).", on=CLAIMS, group=CLAIM, rare=True, write=one, take=as_given)
     vjp: Any = row("--vjp", "NAME", "Your product w J: NAME(x, w).", on=CLAIMS, group=CLAIM, write=one, take=as_given)
-    hvp: Any = row("--hvp", "NAME", "Your product H v: NAME(x, v).", on=CLAIMS, group=CLAIM, write=one, take=as_given)
+    hvp: Any = row("--hvp", "NAME", "Your product H v: NAME(x, v).", on=CLAIMS, group=CLAIM, rare=True, write=one, take=as_given)
     value_and_grad: bool = row(
         "--value-and-grad", "", "The target returns its value and its gradient, which is checked.",
         on=CLAIMS, group=CLAIM, default=False, kind=bool, write=flag_alone, take=as_given)
@@ -162,7 +157,7 @@ class Options:
         on=("check", "trace"), group=CLAIM, write=one, take=as_given)
     engine_arrays: bool = row(
         "--engine-arrays", "", "With --engine: each array becomes one object.",
-        on=("check", "trace"), group=CLAIM, default=False, kind=bool, write=flag_alone, take=as_given)
+        on=("check", "trace"), group=CLAIM, rare=True, default=False, kind=bool, write=flag_alone, take=as_given)
     pick: Pick | None = row(
         "--pick", "PARTS",
         "The target returns its value and its gradient among others: grad=1, value=2,grad=1 by position, "
@@ -176,7 +171,7 @@ class Options:
         on=(*CLAIMS, "derive"), group=CLAIM, default=1, kind=int, low=1, high=2, write=one, take=first_or_second)
     allow_python: bool = row(
         "--allow-python", "", "Lines of standard input may name Python code, which is run.",
-        on=("check",), group=POINT, default=False, kind=bool)
+        on=("check",), group=POINT, rare=True, default=False, kind=bool)
     answer: str | None = row("--answer", "EXPR", "Your derivative, to check: 2*X.T@(X@w - y).", on=("derive",), group=CLAIM)
     layout: str = row(
         "--layout", "KIND", "denominator: shaped as the input; numerator: transposed.",
@@ -218,13 +213,13 @@ class Options:
     loss_scale: int | None = row(
         "--loss-scale", "K",
         "With --dtype: scale the loss by 2^K.  [default: the largest that fits, where anything underflows]",
-        on=("compare-modes",), group=PRECISION, kind=int, low=0, high=120)
+        on=("compare-modes",), group=PRECISION, rare=True, kind=int, low=0, high=120)
     accumulate: int | None = row(
         "--accumulate", "N", "Compare the gradients of N micro-batches with that of the full batch.",
-        on=("compare-modes",), group=PRECISION, kind=int, low=2)
+        on=("compare-modes",), group=PRECISION, rare=True, kind=int, low=2)
     bits: tuple[int, ...] = row(
         "--bits", "LIST", "Also compute with this many bits, rounded to nearest: 113, 400.",
-        on=("sweep",), group=PRECISION, default=(), read=whole_numbers)
+        on=("sweep",), group=PRECISION, rare=True, default=(), read=whole_numbers)
     each: bool = row(
         "--each", "", "Sweep along every entry, not along all inputs at once.",
         on=("sweep",), group=PRECISION, default=False, kind=bool)
@@ -239,40 +234,38 @@ class Options:
         on=("check",), group=PRECISION, kind=float, low=0, write=one, take=as_given)
     h: float | None = row(
         "--h", "H", "A fixed step for differences.  [default: gradcli chooses]",
-        on=("check", "sweep"), group=PRECISION, kind=float, write=one, take=as_given)
+        on=("check", "sweep"), group=PRECISION, rare=True, kind=float, write=one, take=as_given)
     bounds: Mapping[str, tuple[float, float]] | None = row(
         "--bounds", "NAME=LOW:HIGH", 'Edges of the domain: "k=0:inf"; no step leaves it.',
         on=("check", "sweep"), group=PRECISION, repeated=True, read=edges, take=as_given,
         write=lambda found: [f"{name}={short(low)}:{short(high)}" for name, (low, high) in found.items()])
     scale: Mapping[str, float] | None = row(
         "--scale", "NAME=SIZE", 'Typical size of an input, for its steps: "x=1e-3".',
-        on=("check", "sweep"), group=PRECISION, repeated=True, read=scales, take=as_given,
+        on=("check", "sweep"), group=PRECISION, rare=True, repeated=True, read=scales, take=as_given,
         write=lambda found: [f"{name}={size!r}" for name, size in found.items()])
     budget: int | None = row(
         "--budget", "N", "Evaluations of f that differences may take.",
-        on=(*CLAIMS, "run"), group=PRECISION, kind=int, low=1, write=one, take=as_given)
+        on=(*CLAIMS, "run"), group=PRECISION, rare=True, kind=int, low=1, write=one, take=as_given)
     mutate: bool = row(
         "--mutate", "", "Plant mistakes in the gradient under test; report the smallest caught.",
-        on=("check",), group=CLAIM, default=False, kind=bool, write=flag_alone, take=as_given)
+        on=("check",), group=CLAIM, rare=True, default=False, kind=bool, write=flag_alone, take=as_given)
     save_point: str | None = row(
         "--save-point", "FILE", "Keep the first point that does not pass (or the first): .npz, .json.",
-        on=("check",), group=OUTPUT)
+        on=("check",), group=OUTPUT, rare=True)
     check: bool = row(
         "--check", "", "Does nothing: every check verifies the rules that its function uses.",
         on=("ops",), group=PRECISION, default=False, kind=bool, hidden=True)
     timeout: float | None = row(
-        "--timeout", "TIME", "Time for all of it: 90s, 5min; what is finished by then is shown.",
-        on=("check",), group=PRECISION, read=duration, write=in_seconds)
-    time_limit: float | None = row(
         "--timeout", "TIME",
-        "Time for all of it: 90s, 5min; if it runs out, nothing is shown and the status is 3.",
-        on=(*AT_ONE_POINT, "derive", "ops"), group=PRECISION, read=duration)
+        "Time for all of it: 90s, 5min. check shows what is finished by then; run counts the checks alone, and lists the calls "
+        "that are left; elsewhere nothing is shown, and the status is 3.",
+        on=("check", *AT_ONE_POINT, "derive", "ops", "run"), group=PRECISION, read=duration, write=in_seconds)
     mode_timeout: float | None = row(
         "--mode-timeout", "TIME", "Stop a mode after this time: 10s, 2min (no limit).",
-        on=CLAIMS, group=PRECISION, read=duration, write=in_seconds, take=seconds)
+        on=CLAIMS, group=PRECISION, rare=True, read=duration, write=in_seconds, take=seconds)
     threads: int = row(
         "--threads", "N", "Threads of numerical libraries: BLAS, OpenMP. Sums over threads differ in the last digits.",
-        on=RUNS, group=PRECISION, default=1, kind=int, low=1, high=1024, write=one)
+        on=RUNS, group=PRECISION, rare=True, default=1, kind=int, low=1, high=1024, write=one)
     framework: str | None = row(
         "--framework", "NAME",
         "What a target is written in: torch, jax, tensorflow, mlx, numpy.  [default: recognised from the code]",
@@ -291,26 +284,26 @@ class Options:
         on=("check",), group=FRAMEWORK, write=one, take=as_given)
     autocast: str | None = row(
         "--autocast", "NAME", "Check the gradient under torch.autocast: bfloat16, or float16, with a GradScaler too.",
-        on=("check",), group=FRAMEWORK, write=one, take=as_given)
+        on=("check",), group=FRAMEWORK, rare=True, write=one, take=as_given)
     compile: bool = row(
         "--compile", "", "Check the gradient under torch.compile, jax.jit, ...",
         on=("check",), group=FRAMEWORK, default=False, kind=bool, write=flag_alone, take=as_given)
     same_as: frozenset[str] = row(
         "--same-as", "LIST", "Obtain the same gradient in other ways: eager,compile,checkpoint,vmap,autocast.",
-        on=("check",), group=FRAMEWORK, default=frozenset(), read=names_in, write=listed, take=names_in)
+        on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=names_in, write=listed, take=names_in)
     localise: bool = row(
         "--localise", "", "Check each module inside the target alone, too.",
         on=("check",), group=FRAMEWORK, default=False, kind=bool, write=flag_alone, take=as_given)
     expect: frozenset[str] = row(
         "--expect", "KINDS",
         "What is deliberate: straight-through (the surrogate is checked), stop-gradient (it is held constant).",
-        on=("check",), group=FRAMEWORK, default=frozenset(), read=names_in, write=listed, take=names_in)
+        on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=names_in, write=listed, take=names_in)
     allow: frozenset[str] = row(
         "--allow", "KINDS", "Findings that count as success: kink,staircase,noise,...",
         on=("check",), group=OUTPUT, default=frozenset(), read=kinds, write=listed, take=kinds)
     allow_inconclusive: bool = row(
         "--allow-inconclusive", "", "Every inconclusive verdict but timeout counts as success.",
-        on=("check",), group=OUTPUT, default=False, kind=bool, write=flag_alone)
+        on=("check",), group=OUTPUT, rare=True, default=False, kind=bool, write=flag_alone)
     select: str | None = row(
         "--select -k", "EXPR", 'Only checks whose id or target contains these names: "focal and not (huber or lost)".',
         on=("check",), group=SUITE)
@@ -323,9 +316,9 @@ class Options:
     changed_since: str | None = row(
         "--changed-since", "REF",
         "Only checks whose modules, data or declaration differ from where this branch left REF.",
-        on=("check",), group=SUITE)
+        on=("check",), group=SUITE, rare=True)
     profile: str | None = row(
-        "--profile", "NAME", "Use the options of [tool.gradcli.profile.NAME] too.", on=("check",), group=SUITE)
+        "--profile", "NAME", "Use the options of [tool.gradcli.profile.NAME] too.", on=("check",), group=SUITE, rare=True)
     list_only: bool = row(
         "--list", "", "List the selected checks and run none.", on=("check",), group=SUITE, default=False, kind=bool)
     exit_first: bool = row(
@@ -334,10 +327,10 @@ class Options:
         "--workers -n", "N", "Run so many checks at a time, each in a process of its own; auto: one for each processor.",
         on=("check",), group=SUITE, default=1, read=workers)
     executor: str | None = row(
-        "--executor", "URL", "Run the checks elsewhere: dask://HOST:PORT.", on=("check",), group=SUITE)
+        "--executor", "URL", "Run the checks elsewhere: dask://HOST:PORT.", on=("check",), group=SUITE, rare=True)
     shard: tuple[int, int] | None = row(
         "--shard", "K/N", "Only the K-th of N parts of the checks; gradcli merge joins their documents.",
-        on=("check",), group=SUITE, read=share)
+        on=("check",), group=SUITE, rare=True, read=share)
     cache: bool | None = row(
         "--cache/--no-cache", "", "Does nothing: a check always runs, and is never answered from an earlier run.",
         on=("check",), group=SUITE, kind=bool, hidden=True)
@@ -367,9 +360,9 @@ class Options:
         on=PICTURED, group=OUTPUT, default=(), repeated=True, read=as_tuple)
     size: tuple[float, float] | None = row(
         "--size", "WxH", "Inches of a picture file: 3.5x2.5.  [default: 8 wide, as high as its pictures need]",
-        on=PICTURED, group=OUTPUT, read=inches)
+        on=PICTURED, group=OUTPUT, rare=True, read=inches)
     dpi: int | None = row(
-        "--dpi", "N", "Dots per inch of a .png.  [default: 150]", on=PICTURED, group=OUTPUT, read=dots)
+        "--dpi", "N", "Dots per inch of a .png.  [default: 150]", on=PICTURED, group=OUTPUT, rare=True, read=dots)
     quiet: bool = row(
         "--quiet -q", "", "Print nothing, or the last line where there are several checks.",
         on=ALL, group=OUTPUT, default=False, kind=bool)
@@ -379,7 +372,7 @@ class Options:
     color: bool | None = row(
         "--color/--no-color", "", "Colour, whatever the stream is.  [default: on a terminal]", on=ALL, group=OUTPUT, kind=bool)
     traceback: bool = row(
-        "--traceback", "", "Show Python's traceback with an error.", on=ALL, group=OUTPUT, default=False, kind=bool)
+        "--traceback", "", "Show Python's traceback with an error.", on=ALL, group=OUTPUT, rare=True, default=False, kind=bool)
     # fmt: on
     given: frozenset[str] = frozenset()  # the names of the options that the command line gave
 

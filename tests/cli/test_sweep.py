@@ -292,7 +292,7 @@ def test_the_same_seed_gives_the_same_document(gradcli: Gradcli) -> None:
 
 
 def test_help_names_every_option_and_example(gradcli: Gradcli) -> None:
-    text = gradcli("sweep", "--help").stdout
+    text = gradcli("sweep", "--help-all").stdout
     options = ("--schemes", "--dtype", "--bits", "--each", "--grad", "--h", "--bounds", "--scale", "--budget", "--plot")
     assert all(option in text for option in (*options, "float8_e5m2", "richardson", 'gradcli sweep "sin(x)" x=1'))
 

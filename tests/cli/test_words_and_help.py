@@ -1,10 +1,12 @@
 """What the shell tears apart is one error with the text to paste; help has examples first, and options in groups."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from gradcli.request.options import rows_of
 from tests.rows import for_rows
 
 # fmt: off
@@ -60,10 +62,22 @@ def test_examples_come_before_the_options(gradcli: Callable[..., Any], command: 
 
 
 def test_options_stand_in_groups(gradcli: Callable[..., Any]) -> None:
-    lines = gradcli("check", "--help").stdout.splitlines()
+    lines = gradcli("check", "--help-all").stdout.splitlines()
     heads = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert heads == ["Arguments:", "Point:", "Claim:", "Hard points and repairs:", "Precision and limits:", "Frameworks:", "Several checks:",
                      "Programs:", "Output:", "Other:"]  # fmt: skip
+
+
+def test_help_shows_what_people_use_and_help_all_everything(gradcli: Callable[..., Any]) -> None:
+    short, whole = (gradcli("check", word).stdout for word in ("--help", "--help-all"))
+    named = lambda text: {
+        row.flag
+        for row in rows_of("check")
+        if re.search(rf"(?m)^  (-\w, )?{row.flag.partition('/')[0]}(?![\w-])", text)
+    }
+    assert named(whole) == {row.flag for row in rows_of("check") if not row.hidden}
+    assert len(named(short)) <= 45 and "--shard" not in short and "--grad" in short
+    assert f"{len(named(whole) - named(short))} more, which few people need" in short
 
 
 def test_no_summary_of_a_command_is_cut(gradcli: Callable[..., Any]) -> None:

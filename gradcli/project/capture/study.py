@@ -672,7 +672,7 @@ def report_of(
     Each record comes with the reason why it cannot be checked, which is empty where it can.
     """
     judge = Judge(settings_of(options))
-    clock = _Clock(options.checking_time)
+    clock = _Clock(options.timeout)
     wanted = [(each, reason) for each, reason in recorded if not _is_excluded(each, options.exclude)]
     gradients = [_gradient(each, reason, judge, folder, clock) for each, reason in wanted]
     kept = [k for k, gradient in enumerate(gradients) if gradient.verdict == "pass" or not _is_inverse(wanted[k][0])]
