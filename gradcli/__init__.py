@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gradcli.errors import CannotCompile, GradcliError, NotConfirmed
     from gradcli.project.capture.session import watch
     from gradcli.request.declared import checked
-    from gradcli.studies_api import compare_modes, sweep, trace
+    from gradcli.studies_api import compare_modes, cost, sweep, trace
     from gradcli.targets.expression import Expression
 
 _API = (
@@ -47,13 +47,32 @@ _LAZY = {
     "GradcliError": "gradcli.errors",
     "NotConfirmed": "gradcli.errors",
     **dict.fromkeys(_API, "gradcli.api"),
-    **dict.fromkeys(("compare_modes", "sweep", "trace"), "gradcli.studies_api"),
+    **dict.fromkeys(("compare_modes", "cost", "sweep", "trace"), "gradcli.studies_api"),
 }
 
 __all__ = [
-    "CannotCompile", "Expression", "GradcliError", "NotConfirmed", "__version__", "check", "checked", "checkpoint",
+    "CannotCompile",
+    "Expression",
+    "GradcliError",
+    "NotConfirmed",
+    "__version__",
+    "check",
+    "checked",
+    "checkpoint",
     "compare_modes",
-    "compile", "derive", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive", "sweep", "trace", "value_and_grad", "vjp",
+    "compile",
+    "cost",
+    "derive",
+    "grad",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "primitive",
+    "sweep",
+    "trace",
+    "value_and_grad",
+    "vjp",
     "watch",
 ]  # fmt: skip
 

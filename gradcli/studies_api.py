@@ -9,16 +9,19 @@ from gradcli.checks.claims import Claiming
 from gradcli.checks.request import Request
 from gradcli.modes.mode import Question
 from gradcli.report.compare import CompareReport
+from gradcli.report.cost import CostReport
 from gradcli.report.sweep import SweepReport
 from gradcli.report.trace import TraceReport
+from gradcli.request.option_values import joined
 from gradcli.request.option_values import seed as seed_of
 from gradcli.request.options import Options
 from gradcli.study import compare as comparing
 from gradcli.study import sweep as sweeping
+from gradcli.study.accounting import Training, account
 from gradcli.study.walkthrough import walkthrough
 from gradcli.targets.call import Function
 
-__all__ = ["compare_modes", "sweep", "trace"]
+__all__ = ["compare_modes", "cost", "sweep", "trace"]
 
 
 def sweep(
@@ -43,21 +46,48 @@ def sweep(
 
 
 def compare_modes(
-    f: Function | str, at: Any = None, *, grad: Any = None, wrt: str | None = None, modes: str | None = None, order: int = 1,
+    f: Function | str, at: Any = None, *, grad: Any = None, wrt: str | None = None,
+    modes: str | Sequence[str] | None = None, order: int = 1,
     dtype: str | Sequence[str] = (), seed: int | str = 0, device: str | None = None,
 ) -> CompareReport:  # fmt: skip
     """Return a report that compares all modes, as `gradcli compare-modes` prints it; `print(report)` shows it.
 
+    `modes` is a list of names, or a text such as "certified,reverse".
+
     Raises  GradcliError in all cases where the command line exits with status 2.
 
-    >>> report = compare_modes("sin(x)", {"x": 1.0}, modes="certified,reverse")
+    >>> report = compare_modes("sin(x)", {"x": 1.0}, modes=["certified", "reverse"])
     >>> list(report.modes)
     ['certified', 'reverse']
     """
     formats = (dtype,) if isinstance(dtype, str) else tuple(dtype)
-    options = Options(grad=grad, wrt=wrt, modes=modes, order=order, seed=seed_of("seed=", seed), device=device)
+    options = Options(
+        grad=grad, wrt=wrt, modes=joined("modes=", modes), order=order, seed=seed_of("seed=", seed), device=device
+    )
     request = _request(f, at, options)
     return comparing.compare_modes(request, comparing.Studies(dtypes=formats))
+
+
+def cost(
+    f: Function | str, at: Any = None, *, wrt: str | None = None, dtype: str = "float32", autocast: str | None = None,
+    optimizer: str = "none", master: str | None = None, checkpoint: Sequence[str] = (), memory: int | None = None,
+    seed: int | str = 0,
+) -> CostReport:  # fmt: skip
+    """Return a report of what a gradient costs at this point, as `gradcli cost` prints it; `print(report)` shows it.
+
+    `checkpoint` names functions that are run again in the reverse sweep, and `memory` is the most that checkpoints may hold.
+    Sizes that nothing runs are for the command line.
+
+    Units   `memory` in bytes.
+    Raises  GradcliError in all cases where the command line exits with status 2.
+
+    >>> report = cost("sum(tanh(x)**2)", {"x": [0.1, 0.2]})
+    >>> [(row.name, row.operations) for row in report.passes[:2]]
+    [('f', 5), ('reverse mode', 15)]
+    """
+    request = _request(f, at, Options(wrt=wrt, seed=seed_of("seed=", seed)))
+    how = Training(dtype, autocast, optimizer, master, tuple(checkpoint), memory)
+    return account(lambda _: request, {}, how)
 
 
 def trace(f: Function | str, at: Any = None, *, wrt: str | None = None, seed: int | str = 0) -> TraceReport:

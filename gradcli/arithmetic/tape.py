@@ -252,8 +252,11 @@ def _read_of_two(primitive: Primitive, first: bool, second: bool) -> tuple[bool,
 
 
 @lru_cache(maxsize=1024)
-def read_by_rules(primitive: Primitive, moving: tuple[bool, ...]) -> frozenset[int]:
-    """Return the positions in `(y, *xs)` that are read by the rules of the operands marked in `moving`."""
+def read_by_rules(primitive: Primitive, moving: tuple[bool, ...], kernels: bool = True) -> frozenset[int]:
+    """Return the positions in `(y, *xs)` that are read by the rules of the operands marked in `moving`.
+
+    Without `kernels`, those that the textbook's formulas read: that of tanh reads its value alone.
+    """
     everything = frozenset(range(1 + len(moving)))
     if primitive.kind in ("linear", "bilinear"):
         return everything - {0}
@@ -262,7 +265,7 @@ def read_by_rules(primitive: Primitive, moving: tuple[bool, ...]) -> frozenset[i
     read: set[int] = set()
     for i in (i for i, moves in enumerate(moving) if moves):
         rule = primitive.rule(i)
-        loaded = _loaded(rule.kernel or rule.partial) if isinstance(rule, Partial) else set()
+        loaded = _loaded((kernels and rule.kernel) or rule.partial) if isinstance(rule, Partial) else set()
         if loaded is None or not isinstance(rule, Partial | Factor):
             return everything
         read |= loaded

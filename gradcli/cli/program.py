@@ -10,6 +10,7 @@ from typer.main import get_command
 from gradcli.cli import (
     check,
     compare_modes,
+    cost,
     derive,
     explain,
     find,
@@ -56,6 +57,7 @@ COMMANDS: dict[str, Body] = {
         compare_modes.compare_modes, TARGET, compare_modes.EXAMPLES, "Set all modes side by side: digits and cost.",
     ),
     "sweep": Body(sweep.sweep, TARGET, sweep.EXAMPLES, "Show error against step size; choose a step."),
+    "cost": Body(cost.cost, TARGETS, cost.EXAMPLES, "Count passes, operations and bytes of a gradient."),
     "derive": Body(derive.derive, TARGET, derive.EXAMPLES, "Derive a closed form, with steps and code."),
     "grad": Body(grad.grad, TARGET, grad.EXAMPLES, "Print the gradient alone, to pipe."),
     "trace": Body(trace.trace, TARGET, trace.EXAMPLES, "Walk through backpropagation, line by line."),
@@ -70,7 +72,7 @@ COMMANDS: dict[str, Body] = {
 }  # fmt: skip
 
 
-_OPTIONAL = ("check", "explain", "find", "ops")  # whose argument can be left out
+_OPTIONAL = ("check", "cost", "explain", "find", "ops")  # whose argument can be left out
 
 
 @cache

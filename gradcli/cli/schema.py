@@ -17,6 +17,7 @@ TYPES = {
     "check": ("gradcli.report.check", "CheckReport"),
     "compare-modes": ("gradcli.report.compare", "CompareReport"),
     "sweep": ("gradcli.report.sweep", "SweepReport"),
+    "cost": ("gradcli.report.cost", "CostReport"),
     "derive": ("gradcli.report.derive", "DeriveReport"),
     "grad": ("gradcli.report.grad", "GradReport"),
     "trace": ("gradcli.report.trace", "TraceReport"),

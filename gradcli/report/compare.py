@@ -28,11 +28,10 @@ from gradcli.report.blocks import (
 from gradcli.report.check import error_maps
 from gradcli.report.common import ABSENT, Absent, Finding, Printed, Target, seed_line
 from gradcli.report.encode import Given, Status, Values
-from gradcli.report.growth import Growth
 from gradcli.report.tidy import entries
 from gradcli.words import Derivative, Exit, Kind, ModeStatus, RanOn, Verdict
 
-# The pictures of `compare-modes`: bars of digits and cost, the errors of matrices, and growth.
+# The pictures of `compare-modes`: bars of digits and cost, and the errors of matrices.
 
 
 # What a report of `compare-modes` says of each mode, format, scheme and batch.
@@ -255,12 +254,9 @@ class Compared(Protocol):
     @property
     def precision(self) -> tuple[Precision, ...] | Absent: ...
 
-    @property
-    def growth(self) -> Growth | Absent: ...
-
 
 def pictures(report: Compared) -> tuple[Picture, ...]:
-    """Return bars of digits and cost, the errors of matrices as heat maps, and growth."""
+    """Return bars of digits and cost, and the errors of matrices as heat maps."""
     ok = {mode: row for mode, row in report.modes.items() if row.status == "ok"}
     digits = tuple(
         (mode, row.right_digits.worst) for mode, row in ok.items() if isinstance(row.right_digits, RightDigits)
@@ -277,7 +273,7 @@ def pictures(report: Compared) -> tuple[Picture, ...]:
     if report.precision:
         ulps = tuple((p.dtype, p.ulps_worst) for p in report.precision)
         found.append(Bars("worst error of a gradient in low precision", "ulps of that precision", ulps, log=True))
-    return (*found, *(report.growth.pictures() if report.growth else ()))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -292,7 +288,7 @@ class CompareReport(Printed):
     f_seconds     The time of one evaluation of f, in seconds.
     reference     The mode that the others are compared with; null where none answered.
     modes         What each mode answered and what it cost, by its name; `claim` is the claimed gradient.
-    sweep         A summary of error against step size, one entry for each difference scheme.
+    sweep         A summary of error against step size (--steps), one entry for each difference scheme.
     findings      What is worth knowing of the function and the point.
     exit_status   The exit status of this command.
     environment   The versions of what the result depends on, by name, and the number of threads.
@@ -303,7 +299,6 @@ class CompareReport(Printed):
     precision     The gradient in formats of low precision, one entry for each (--dtype).
     accumulation  Gradients of micro-batches against that of the full batch (--accumulate).
     products      The ways to a product of the Hessian with a vector (--order 2).
-    growth        How costs grow with a size (--sizes).
     derivative    Which derivative was compared.
     outputs       The names of the outputs, for a result that is no scalar.
     no_sweep      Why error against step size is left out, as a sentence.
@@ -330,11 +325,10 @@ class CompareReport(Printed):
     precision: tuple[Precision, ...] | Absent = ABSENT
     accumulation: Accumulation | Absent = ABSENT
     products: tuple[Product, ...] | Absent = ABSENT
-    growth: Growth | Absent = ABSENT
     derivative: Derivative = "gradient"
     outputs: tuple[str, ...] | Absent = ABSENT
     no_sweep: str | Absent = ABSENT  # why there is no error against step size
-    schema: str = "gradcli.compare-modes/3"
+    schema: str = "gradcli.compare-modes/4"
     line: int | Absent = ABSENT
 
     def blocks(self) -> tuple[Block, ...]:
@@ -350,7 +344,7 @@ class CompareReport(Printed):
         return f"{verdict}{cut(self.target.text)}: {len(answered)} modes{said}"
 
     def pictures(self) -> tuple[Picture, ...]:
-        """Return bars of digits and cost, the errors of matrices as heat maps, and growth."""
+        """Return bars of digits and cost, and the errors of matrices as heat maps."""
         return pictures(self)
 
     def page_blocks(self) -> tuple[Block | Figure, ...]:
@@ -393,9 +387,7 @@ def _blocks(report: CompareReport) -> tuple[Block, ...]:
     found += _precision(report.precision or ())
     if report.accumulation:
         found.append(Paragraph(f"{report.accumulation.says()}."))
-    if report.growth:
-        found += report.growth.blocks()
-    elif report.sweep:
+    if report.sweep:
         found += [_steps(report.sweep), Paragraph(_steps_in_words(report.sweep))]
     elif isinstance(report.no_sweep, str):
         found.append(Paragraph(f"Error against step size is not shown: {report.no_sweep} (gradcli sweep shows it)."))

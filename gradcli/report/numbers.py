@@ -163,3 +163,11 @@ def octets(x: float) -> str:
         if x >= size:
             return f"{two(x / size)} {unit}"
     return f"{two(x)} B"
+
+
+def decimal_octets(x: float) -> str:
+    """Return an amount of memory in powers of ten, as data sheets give it, with three digits: 141 GB."""
+    for unit, size in (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if x >= size:
+            return f"{x / size:.3g} {unit}" if x < 999.5 * size else f"{x / size:,.0f} {unit}"
+    return f"{x:,.0f} B"

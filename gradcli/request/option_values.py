@@ -5,6 +5,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from gradcli.errors import BadOption
@@ -24,6 +25,11 @@ _SIDES = (1.0, 40.0)  # inches
 _DOTS = (50, 1200)
 _PARTS = ("value", "grad")
 _UNITS = {"ms": 1e-3, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+_WHOLE = re.compile(r"\d[\d_]{0,30}(\.\d{1,30})?([eE]\+?\d{1,2})?")
+_NEXT_SIZE = re.compile(r"[;,](?=\s*[^\W\d]\w*\s*=)|;")
+_LARGEST = 10**13  # the largest size: its counts are still exact, and nothing of it is allocated
 
 
 def duration(flag: str, text: str) -> float:
@@ -160,17 +166,26 @@ def scales(flag: str, texts: Sequence[str]) -> Mapping[str, float]:
 
 
 def sizes_by_name(flag: str, text: str) -> Mapping[str, tuple[int, ...]]:
-    """Return the sizes of each name in a string such as `n=1,2,31; b=1,2`. Raises BadOption."""
+    """Return the sizes of each name in `n=1,2,31; b=1,2`, or `n=512, d=7e10`. Raises BadOption."""
     found: dict[str, tuple[int, ...]] = {}
-    for part in (part.strip() for part in text.split(";") if part.strip()):
+    for part in (part.strip() for part in _NEXT_SIZE.split(text) if part.strip()):
         name, equals, sizes = part.partition("=")
-        numbers = [word.strip() for word in sizes.split(",") if word.strip()]
-        if not equals or not name.strip().isidentifier() or not numbers or not all(n.isdecimal() for n in numbers):
-            raise BadOption(f"{flag} takes NAME=N,N,...; ..., not '{part}'", do=f'write {flag} "n=1,2,31; b=1,2"')
-        found[name.strip()] = tuple(map(int, numbers))
+        numbers = [_whole(word.strip()) for word in sizes.split(",") if word.strip()]
+        if not equals or not name.strip().isidentifier() or not numbers or None in numbers:
+            says = f"{flag} takes NAME=N,N,...; ..., with whole numbers from 0 to 10^13, not '{part}'"
+            raise BadOption(says, do=f'write {flag} "n=1,2,31; b=1,2"')
+        found[name.strip()] = tuple(n for n in numbers if n is not None)
     if not found:
         raise BadOption(f"{flag} names no size", do=f'write {flag} "n=1,2,31; b=1,2"')
     return found
+
+
+def _whole(word: str) -> int | None:
+    """Return the whole number in a word, such as 70000000000, 70_000_000_000 or 7e10; None for any other word."""
+    if not _WHOLE.fullmatch(word):
+        return None
+    size = Decimal(word.replace("_", ""))
+    return int(size) if size <= _LARGEST and size == size.to_integral_value() else None
 
 
 def _named(flag: str, texts: Sequence[str], example: str) -> Iterator[tuple[str, str]]:

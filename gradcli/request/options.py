@@ -42,6 +42,7 @@ from gradcli.request.option_values import (  # fmt: skip  # fmt: skip
     short,
     sizes_by_name,
     whole_numbers,
+    words_of,
     workers,
 )
 from gradcli.request.pick import PAIR, Pick
@@ -49,13 +50,26 @@ from gradcli.request.pick import PAIR, Pick
 POINT, CLAIM, HARD_POINTS, PRECISION = "Point", "Claim", "Hard points and repairs", "Precision and limits"
 FRAMEWORK, SUITE, PROGRAM, OUTPUT = "Frameworks", "Several checks", "Programs", "Output"
 GROUPS = (POINT, CLAIM, HARD_POINTS, PRECISION, FRAMEWORK, SUITE, PROGRAM, OUTPUT)  # as help shows them
-AT_ONE_POINT = ("compare-modes", "sweep", "grad", "trace")
+AT_ONE_POINT = ("compare-modes", "sweep", "grad", "trace", "cost")
 CLAIMS = ("check", "compare-modes", "sweep")
 WRITES = ("run",)  # whose standard output is the program's
-PRINTS = ("check", "merge", "compare-modes", "sweep", "derive", "grad", "trace", "modes", "ops", "explain", "find")
+PRINTS = (
+    "check",
+    "merge",
+    "compare-modes",
+    "sweep",
+    "cost",
+    "derive",
+    "grad",
+    "trace",
+    "modes",
+    "ops",
+    "explain",
+    "find",
+)
 ALL = (*PRINTS, "init", *WRITES)
-PICTURED = ("compare-modes", "sweep")
-RUNS = ("check", "compare-modes", "sweep", "derive", "grad", "trace", "ops")
+PICTURED = ("compare-modes", "sweep", "cost")
+RUNS = ("check", "compare-modes", "sweep", "cost", "derive", "grad", "trace", "ops")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +128,7 @@ class Options:
         on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of)
     wrt: str | None = row(
         "--wrt", "NAMES", "Inputs to differentiate: x,W; globs allowed.  [default: all]",
-        on=(*CLAIMS, "derive", "grad", "trace"), group=POINT, write=one, take=joined)
+        on=(*CLAIMS, "cost", "derive", "grad", "trace"), group=POINT, write=one, take=joined)
     seed: int = row(
         "--seed", "N|random", "Seed of everything drawn; random draws one, and the report names it.",
         on=("check", *AT_ONE_POINT, "derive", "run"), group=POINT, default=0, read=seed, write=one, take=seed)
@@ -198,10 +212,48 @@ class Options:
         "--columns", "LIST",
         "Columns: digits, median, bound, held, calls, time/f, seconds, ops, adds, mults, fn, memory, sweeps, device.",
         on=("compare-modes",), group=OUTPUT)
-    sizes: str | None = row(
-        "--sizes", "NAME=N,N,...",
-        "Show how cost grows: sizes of a name used in --at or --shapes, or of a parameter (depth).",
-        on=("compare-modes",), group=OUTPUT)
+    sizes: Mapping[str, tuple[int, ...]] | None = row(
+        "--sizes", "SIZES",
+        'Sizes by the names of --at, --shapes and parameters: "L=2,4; d=768, n=512". They can be too large to run.',
+        on=("cost",), group=POINT, read=sizes_by_name)
+    first_sizes: Mapping[str, tuple[int, ...]] | None = row(
+        "--sizes", "SIZES", "Only the first of each is used: gradcli cost --sizes counts how costs grow.",
+        on=("compare-modes",), group=OUTPUT, read=sizes_by_name, hidden=True)
+    steps: bool = row(
+        "--steps", "", "Also show error against step size, in short; gradcli sweep shows all of it.",
+        on=("compare-modes",), group=OUTPUT, default=False, kind=bool)
+    model: str | None = row(
+        "--model", "NAME", "A published model: gpt-3, gpt-2, llama-2-70b, llama-2-7b, bert-base, vit-b-16.",
+        on=("cost",), group=POINT)
+    batch: int = row(
+        "--batch", "N", "With --model: sequences, or images, in a step.", on=("cost",), group=POINT, default=1, kind=int, low=1)
+    seq: int | None = row(
+        "--seq", "N", "With --model: tokens in a sequence.  [default: the longest]", on=("cost",), group=POINT, kind=int, low=1)
+    optimizer: str = row(
+        "--optimizer", "NAME", "What keeps numbers for each parameter: none, sgd, momentum, adam, adafactor.",
+        on=("cost",), group=OUTPUT, default="none")
+    master: str | None = row(
+        "--master", "FORMAT", "The format of a copy of the parameters for the optimiser, and of its numbers: float32.",
+        on=("cost",), group=OUTPUT)
+    checkpoint: tuple[str, ...] = row(
+        "--checkpoint", "NAMES", "Functions of yours that are run again in the reverse sweep: attention.",
+        on=("cost",), group=OUTPUT, default=(), read=lambda flag, text: tuple(words_of(text)))
+    memory: int | None = row(
+        "--memory", "SIZE", "Find the checkpoints that keep at most so much, and repeat the fewest operations: 2GB.",
+        on=("cost",), group=OUTPUT, read=octets)
+    link: int | None = row(
+        "--link", "SPEED", "Show how long it takes to move what is kept away and back: 64GB (a second).",
+        on=("cost",), group=OUTPUT, read=octets)
+    ranks: int | None = row(
+        "--shard", "N", "Divide over so many ranks what --zero names.", on=("cost",), group=OUTPUT, kind=int, low=1)
+    zero: int | None = row(
+        "--zero", "K", "1 divides the optimiser's numbers, 2 gradients too, 3 parameters too.  [default: 1]",
+        on=("cost",), group=OUTPUT, kind=int, low=1, high=3)
+    pass_time: float | None = row(
+        "--pass-time", "TIME", "The time of one pass, to turn passes into time: 0.5s.", on=("cost",), group=OUTPUT, read=duration)
+    time: bool = row(
+        "--time", "", "Also measure f and its gradient here, at small sizes.", on=("cost",), group=OUTPUT, default=False,
+        kind=bool)
     schemes: str | None = row(
         "--schemes", "LIST",
         "Schemes: forward, backward, central, 5-point, 7-point, richardson, complex.  [default: all but backward]",
@@ -280,11 +332,14 @@ class Options:
         "Device that frameworks run on: cpu, cuda, cuda:1, mps; for expressions and numpy functions too, in torch or jax.",
         on=("check", "compare-modes"), group=FRAMEWORK, write=one, take=as_given)
     dtype: str | None = row(
-        "--dtype", "NAME", "The format whose gradient is checked: float32, tf32, bfloat16, float16.  [default: float64]",
-        on=("check",), group=FRAMEWORK, write=one, take=as_given)
+        "--dtype", "NAME",
+        "The format whose gradient is checked: float32, tf32, bfloat16, float16.  [default: float64] Of cost, the format of "
+        "parameters, float8 too.  [default: float32]",
+        on=("check", "cost"), group=FRAMEWORK, write=one, take=as_given)
     autocast: str | None = row(
-        "--autocast", "NAME", "Check the gradient under torch.autocast: bfloat16, or float16, with a GradScaler too.",
-        on=("check",), group=FRAMEWORK, rare=True, write=one, take=as_given)
+        "--autocast", "NAME",
+        "Check the gradient under torch.autocast: bfloat16, or float16, with a GradScaler too. Of cost, the format of values.",
+        on=("check", "cost"), group=FRAMEWORK, rare=True, write=one, take=as_given)
     compile: bool = row(
         "--compile", "", "Check the gradient under torch.compile, jax.jit, ...",
         on=("check",), group=FRAMEWORK, default=False, kind=bool, write=flag_alone, take=as_given)

@@ -51,7 +51,6 @@ from gradcli.study.cost import (
     takes_at_most,
 )
 from gradcli.study.curves import noticed, slope_along, steps, unexplained, unsteady
-from gradcli.study.growth import growth
 from gradcli.study.rays import common_ray
 from gradcli.study.sweep import Study, SweepOptions, calls_of
 from gradcli.targets.derived import Gradient, direction, root_of
@@ -64,10 +63,7 @@ from gradcli.words import Derivative, Exit, Kind, Severity
 
 @dataclass(frozen=True, slots=True)
 class Studies:
-    """Studies that `compare-modes` adds to the comparison on request.
-
-    `sizes` holds the name of a size, its values, and a function that makes the request for one value.
-    """
+    """Studies that `compare-modes` adds to the comparison on request; `steps` is error against step size."""
 
     cost: bool = False
     columns: tuple[str, ...] = ()
@@ -75,7 +71,7 @@ class Studies:
     dtypes: tuple[str, ...] = ()
     loss_scale: int | None = None
     accumulate: int | None = None
-    sizes: tuple[str, tuple[int, ...], Callable[[int], Request]] | None = None
+    steps: bool = False
 
 
 def compare_modes(request: Request, studies: Studies = Studies()) -> CompareReport:
@@ -448,7 +444,7 @@ def _compared(request: Request, studies: Studies) -> CompareReport:
         imaginary = "complex-step" not in outcomes or outcomes["complex-step"].status == "ok"
         steps: tuple[SchemeSummary, ...] = ()
         without: str | Absent = ABSENT
-        if studies.sizes is None:
+        if studies.steps:
             left_out = None if right is not None and smooth else "there is no smooth derivative here to compare with"
             left_out = left_out or left_out_of_summary(q)
             steps, without = ((), left_out) if left_out else (summary(q, outcomes, imaginary), ABSENT)
@@ -468,7 +464,6 @@ def _compared(request: Request, studies: Studies) -> CompareReport:
         function=ABSENT if root_of(q.f) is q.f else q.f.text, columns=columns or ABSENT,
         precision=lows or ABSENT, products=found or ABSENT,
         accumulation=ABSENT if studies.accumulate is None else accumulated(q, studies.accumulate),
-        growth=ABSENT if studies.sizes is None else growth(*studies.sizes, derivative),
         environment=environment(answered(outcomes)),
         derivative=derivative if shape(q.value) else "gradient",
         no_sweep=without,

@@ -43,9 +43,7 @@ RUNS = {
     "cost":            (0, (*EXAMPLE, *QUICK, "--cost")),
     "columns":         (0, (*EXAMPLE, *QUICK, "--columns", "ops,seconds,memory")),
     "all columns":     (0, (*EXAMPLE, *QUICK, "--columns", COLUMNS.partition(": ")[2])),
-    "sizes":           (0, (*LAYER, *QUICK, "--sizes", "n=5,10")),
-    "many sizes":      (0, (*LAYER, *FEW, "--sizes", "n=2,4,8,16,32", "--cost")),
-    "too large sizes": (0, (*LAYER, *FEW, "--sizes", "n=5,10,1000000")),
+    "steps":           (0, (*EXAMPLE, *QUICK, "--steps")),
     "low precision":   (0, ("sum(exp(x))", "x=[1, 12]", *QUICK, "--dtype", "float16,float32")),
     "loss scaling":    (0, ("sum(x*x)*2**-12", "x=[1e-5, 1]", *QUICK, "--dtype", "float16", "--loss-scale", "10")),
     "accumulation":    (0, (*LOSS, *FEW, "--accumulate", "4")),
@@ -153,85 +151,9 @@ def test_the_formula_has_three_sizes(gradcli: Gradcli) -> None:
 # Sizes
 
 
-def test_sizes_name_what_is_drawn(gradcli: Gradcli) -> None:
-    document = gradcli("compare-modes", *LAYER, *FEW, "--sizes", "n=8,4", "--json").json
-    growth = document["growth"]
-    assert (growth["name"], [row["size"] for row in growth["rows"]]) == ("n", [4, 8])
-    assert len(document["at"]["x"]) == 4 and document["at"]["n"] == 4  # the comparison is made at the smallest
-    assert [row["modes"]["forward"]["evaluations"] for row in growth["rows"]] == [4, 8]
-    assert growth["exponents"]["forward"]["evaluations"] == pytest.approx(1)
-
-
-def test_shapes_take_sizes_too(gradcli: Gradcli) -> None:
-    argv = (
-        "compare-modes",
-        "sum(tanh(W@x))",
-        "--shapes",
-        "W: 3 n; x: n",
-        "--wrt",
-        "W",
-        *FEW,
-        "--sizes",
-        "n=2,6",
-        "--json",
-    )
-    assert [row["entries"] for row in gradcli(*argv).json["growth"]["rows"]] == [6, 18]
-
-
-@pytest.mark.slow
-def test_a_size_may_be_a_parameter(process: Gradcli, tmp_path: Path) -> None:
-    """In a process of its own, where memory is that of the function alone."""
-    argv = ("compare-modes", f"{written(tmp_path, NET)}:deep", "--at", "x=linspace(-1, 1, 5000)", "--modes", "reverse")
-    found = process(*argv, "--sizes", "depth=20,80", "--json").json["growth"]
-    assert [row["entries"] for row in found["rows"]] == [5000, 5000]
-    assert found["exponents"]["reverse"]["peak_bytes"] == pytest.approx(1, abs=0.15)
-    assert found["exponents"]["checkpointed"]["peak_bytes"] < 0.65
-
-
-def test_predictions_are_exact_and_estimates_are_marked(gradcli: Gradcli) -> None:
-    text = words(gradcli, *LAYER, *FEW, "--sizes", "n=5,10,1000000", width="120")
-    assert "forward 5 10 1,000,000 n^1.00" in text and "reverse 1 1 1 n^0.00" in text
-    assert "inputs 240 880 8,000,008,000,000" in text and "gradient 40 80 8,000,000" in text
-    assert "~ estimated from the sizes that were run; what was not run is otherwise counted on the program" in text
-    assert (
-        "n=1,000,000 was not run: f and its record take 16,000,056,000,000 bytes; the limit is 1,073,741,824." in text
-    )
-
-
-def test_one_size_that_runs_is_enough_for_counts(gradcli: Gradcli) -> None:
-    text = words(gradcli, *LAYER, *FEW, "--sizes", "n=5,7e10", width="120")
-    assert "forward 5 70,000,000,000 n^1.00" in text and "reverse 1 1 n^0.00" in text
-
-
-@pytest.mark.parametrize("spelling", ["70000000000", "70_000_000_000", "7e10", "7.0E+10"])
-def test_large_sizes_are_counted_in_json(gradcli: Gradcli, valid: Callable[[Any], None], spelling: str) -> None:
-    ran = gradcli("compare-modes", "sum(x**2)", "x=randn(n)", *QUICK, "--sizes", f"n=3,{spelling}", "--json")
-    valid(ran.json)
-    last = ran.json["growth"]["rows"][-1]
-    assert (last["size"], last["run"], last["predicted"], last["input_bytes"]) == (7 * 10**10, False, True, 560 * 10**9)
-    modes = last["modes"]
-    assert {name: (mode["evaluations"], mode["predicted"]) for name, mode in modes.items() if name != "finite-difference"} == {
-        "forward": (7 * 10**10, True), "reverse": (1, True),
-    }  # fmt: skip
-    assert (
-        "evaluations" in modes["finite-difference"]["estimated"] and "evaluations" not in modes["reverse"]["estimated"]
-    )
-    assert modes["reverse"]["peak_bytes"] == modes["reverse"]["held_bytes"] + last["jacobian_bytes"] == 2 * 560 * 10**9
-
-
-def test_a_hessian_is_called_one(gradcli: Gradcli) -> None:
-    text = words(gradcli, "sum(x**3)", "x=randn(n)", *FEW, "--order", "2", "--sizes", "n=2,4", width="120")
-    assert "evaluations of the gradient n=2" in text and "A Hessian takes one reverse sweep for each output (n)" in text
-    assert "Jacobian" not in text and "evaluations of f n=2" not in text
-
-
-@for_rows(
-    ("size", "said"),
-    [("0", "0"), ("2.5", "2.5"), ("1e-3", "1e-3"), ("1e14", "1e14"), ("nan", "nan"), ("1e999999999", "1e999999999")],
-)
-def test_a_size_that_is_none_is_named(gradcli: Gradcli, size: str, said: str) -> None:
-    ran = gradcli("compare-modes", *LAYER, *FEW, "--sizes", f"n=5,{size}")
-    assert ran.exit_status == 2 and f": {said} is not a whole number from 1 to 10^13" in ran.stderr
+def test_sizes_of_before_are_taken_with_a_note(gradcli: Gradcli) -> None:
+    ran = gradcli("compare-modes", *LAYER, *FEW, "--sizes", "n=4,8", "--json")
+    assert len(ran.json["at"]["x"]) == 4 and "gradcli cost --sizes counts how costs grow" in ran.stderr
 
 
 # Bad input
@@ -247,16 +169,8 @@ ERRORS = [
     (("[x, x]", "x=1", "--dtype", "float16"),                  "a loss is scaled, and this result is not a scalar",     "reduce it: sum(...)"),
     ((*EXAMPLE, "--jacobian"),                                 "--jacobian is for a vector result, and this one is a scalar", "for its Hessian: --order 2"),
     ((*LOSS, "--accumulate", "9"),                             "--accumulate 9 does not fit a batch of 8",           "--accumulate 2 to 8"),
-    ((*LAYER, "--sizes", "n=10"),                              "--sizes needs two sizes at least",                   "--sizes n=10,100,1000"),
-    ((*LAYER, "--sizes", "n=10,10"),                           "--sizes needs two sizes at least",                   "--sizes n=10,100,1000"),
-    *(((*LAYER, "--sizes", text),                              f"--sizes takes NAME=SIZE,SIZE,..., not '{text}'",    "--sizes n=10,100,1000")
-      for text in ("n", "n=", "=1,2", "n=0,1", "n=-1,2", "n=1,x", "2n=1,2", "n=1.5,2", "n=1,99999999999999", "10,100")),
-    (("sum(x)", "x=randn(3)", "--sizes", "n=2,4"),             "--sizes varies 'n', which neither the point nor the target uses",             'use it: --at "x=randn(n)"'),
-    (("n*x", "x=randn(n)", "n=3", "--sizes", "n=2,4"),         "'n' has a value in the point, and sizes in --sizes", "leave one out"),
     (("sum(x)", "--shapes", "x: 2.5"),                           "the sizes of x are not whole numbers: 2.5",            "values need numbers: --shapes W:3,4"),
     (("sum(x)", "x=randn(n)"),                                 "unknown value 'n'",                                  "values are numbers"),
-    (("sum(x)", "x=randn(n, m)", "--sizes", "n=2,4"),          "unknown value 'm'",                                  "values are numbers"),
-    ((*LAYER, "--sizes", "n=100000,1000000"),                  "the result would have 10,000,000,000 entries; the limit is 134,217,728", "use smaller arrays"),
     (("x", "2*y", "x=1"),                                      "this command takes one target, not 2",               "run it once for each"),
 ]
 # fmt: on
@@ -312,12 +226,10 @@ def test_pictures_tell_of_low_precision_and_of_modes_without_digits(gradcli: Gra
 
 
 @pytest.mark.slow
-def test_pictures_of_a_jacobian_and_of_growth(gradcli: Gradcli, tmp_path: Path) -> None:
+def test_pictures_of_a_jacobian(gradcli: Gradcli, tmp_path: Path) -> None:
     file = tmp_path / "a.svg"
     assert gradcli("compare-modes", "tanh(x)", "x=[0.1, 0.5]", *QUICK, "--out", str(file)).exit_status == 0
     assert "reverse: relative error of the entries of x" in drawn(file)
-    assert gradcli("compare-modes", *LAYER, *FEW, "--sizes", "n=3,6", "--plot", str(file)).exit_status == 0
-    assert "memory of a gradient" in drawn(file)
 
 
 def test_other_formats_hold_the_same(gradcli: Gradcli) -> None:

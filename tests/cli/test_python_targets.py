@@ -325,7 +325,7 @@ def process(*argv: str) -> Any:
 RUNS = [
     (("check", "--grad", "g", "--modes", "forward,fd", "--json"), "gradcli.check/3"),
     (("grad", "--json"), "gradcli.grad/1"),
-    (("compare-modes", "--modes", "forward,reverse", "--json"), "gradcli.compare-modes/3"),
+    (("compare-modes", "--modes", "forward,reverse", "--json"), "gradcli.compare-modes/4"),
 ]
 
 

@@ -116,7 +116,7 @@ def test_entries_of_a_jacobian_name_output_and_input(gradcli: Gradcli) -> None:
 
 
 def test_where_no_step_has_a_digit_none_is_called_the_best(gradcli: Gradcli) -> None:
-    text = gradcli("compare-modes", "x**2", "x=1e-200", "--modes", "rev,fwd").stdout
+    text = gradcli("compare-modes", "x**2", "x=1e-200", "--modes", "rev,fwd", "--steps").stdout
     assert "No step gives a right digit" in text and "is best" not in text
 
 

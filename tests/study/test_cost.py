@@ -7,16 +7,7 @@ import pytest
 
 from gradcli.modes.mode import Question
 from gradcli.request.point import Point
-from gradcli.study.cost import (
-    counts,
-    measured_bytes,
-    of_forward,
-    of_function,
-    of_reverse,
-    outline,
-    peak_bytes,
-    recomputed,
-)
+from gradcli.study.cost import measured_bytes, of_forward, of_function, of_reverse, peak_bytes, recomputed
 from gradcli.targets.arguments import bound
 from gradcli.targets.derived import checkpoint, keeping
 from gradcli.targets.expression import Expression
@@ -182,16 +173,3 @@ def without_checkpoints(f: Any) -> Any:
             return f(x)
 
     return stored
-
-
-@for_rows(
-    ("f", "evaluations"),
-    [(CHECKPOINTED[0][0], 2), (CHECKPOINTED[2][0], 2), (CHECKPOINTED[3][0], 3), (CHECKPOINTED[4][0], 1)],
-)
-def test_recomputed_evaluations_of_a_report(f: Any, evaluations: int) -> None:
-    q = Question(bound(f, "f", {"x": V})[0], Point({"x": V}), ("x",))
-    takes = counts(outline(q))
-    assert takes.evaluations("reverse") == evaluations
-    assert takes.recomputed == recomputed(q).total
-    assert takes.operations("reverse", None) == of_reverse(q).total
-    assert takes.operations("forward", None) == 3 * of_forward(q).total

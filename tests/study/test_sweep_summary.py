@@ -21,7 +21,7 @@ def _sweep(request: pytest.FixtureRequest, gradcli: Callable[..., Any]) -> dict[
 
 
 def schemes(gradcli: Callable[..., Any], *argv: str) -> dict[str, Any]:
-    document = gradcli("compare-modes", *argv, "--modes", "fwd,rev,cert", "--json").json
+    document = gradcli("compare-modes", *argv, "--modes", "fwd,rev,cert", "--steps", "--json").json
     return {scheme["scheme"]: scheme for scheme in document["sweep"]}
 
 
@@ -75,5 +75,5 @@ def test_the_direction_does_not_cancel_the_slope(gradcli: Callable[..., Any], ar
 
 
 def test_the_text_names_the_best_scheme(gradcli: Callable[..., Any]) -> None:
-    text = gradcli("compare-modes", *SMOOTH[0], "--modes", "fwd,rev").stdout
+    text = gradcli("compare-modes", *SMOOTH[0], "--modes", "fwd,rev", "--steps").stdout
     assert "error against step size" in text and "Complex is best" in text

@@ -1,0 +1,465 @@
+"""The study behind `cost`: what a gradient and a training step take, counted from programs or from a model's formulas."""
+
+import itertools
+import math
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from gradcli.checks.implementation import environment
+from gradcli.checks.request import Request
+from gradcli.errors import BadOption, GradcliError, NotSupported, nearest
+from gradcli.modes.mode import Question
+from gradcli.modes.problem import Effort
+from gradcli.report.common import ABSENT, Absent, Target
+from gradcli.report.cost import (
+    Activation,
+    AtSizes,
+    Checkpointing,
+    CostReport,
+    Formula,
+    Held,
+    Instant,
+    JacobianChain,
+    Pass,
+    Rank,
+)
+from gradcli.report.numbers import decimal_octets
+from gradcli.study.cost import one_run, seconds_of
+from gradcli.study.outline import (
+    Checkpoints,
+    Counts,
+    Kept,
+    Outline,
+    Plan,
+    Step,
+    chain,
+    counts,
+    entries,
+    kept_values,
+    memory,
+    operations,
+    outline,
+    products_in_order,
+)
+from gradcli.study.sizes import NotPolynomial, Polynomial, Programs, Sizes
+from gradcli.targets.derived import root_of
+
+WIDTHS = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}  # bytes of a number
+OPTIMIZERS = ("none", "sgd", "momentum", "adam", "adafactor")
+_INSTANTS = 400  # of the picture of memory over a step
+_COUNTED = (
+    "operations of f", "operations of f with its gradient", "operations of f with a tangent",
+    "operations of a Hessian times a vector", "parameters", "numbers kept", "bytes of masks kept",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """How a training step computes, and what it divides and moves.
+
+    `checkpoint` names functions of the user's that are run again, `budget` is the most bytes of kept values, `link` bytes a
+    second, `pass_time` the seconds of one pass.
+
+    Raises  BadOption for an unknown format or optimiser.
+    """
+
+    dtype: str = "float32"
+    autocast: str | None = None
+    optimizer: str = "none"
+    master: str | None = None
+    checkpoint: tuple[str, ...] = ()
+    budget: int | None = None
+    link: int | None = None
+    ranks: int | None = None
+    stage: int = 1
+    pass_time: float | None = None
+    time: bool = False
+
+    def __post_init__(self) -> None:
+        for flag, name in {"--dtype": self.dtype, "--autocast": self.autocast, "--master": self.master}.items():
+            if name is not None and name not in WIDTHS:
+                raise BadOption(f"{flag} takes a format, not '{name}'", do=f"formats: {', '.join(WIDTHS)}")
+        if self.optimizer not in OPTIMIZERS:
+            raise BadOption(f"there is no optimizer '{self.optimizer}'", do=f"optimizers: {', '.join(OPTIMIZERS)}")
+
+    @property
+    def width(self) -> int:
+        """The bytes of a parameter."""
+        return WIDTHS[self.dtype]
+
+    @property
+    def kept_in(self) -> str:
+        """The format of values that are kept for the reverse sweep."""
+        return self.autocast or self.dtype
+
+
+# The memory of a training step.
+
+
+def _states(shapes: Sequence[tuple[int, int, int]], optimizer: str) -> int:
+    """Return how many numbers an optimiser keeps of parameters, each `(how many, rows, columns)`.
+
+    Source  Kingma and Ba (2015) for adam; Shazeer and Stern (2018) for adafactor, which keeps rows and columns of a matrix.
+    """
+    total = sum(count * rows * columns for count, rows, columns in shapes)
+    if optimizer == "adafactor":
+        return sum(
+            count * (rows + columns if rows > 1 and columns > 1 else rows * columns) for count, rows, columns in shapes
+        )
+    return {"none": 0, "sgd": 0, "momentum": total, "adam": 2 * total}[optimizer]
+
+
+def _step_memory(
+    shapes: Sequence[tuple[int, int, int]], how: Training, values: Held
+) -> tuple[tuple[Held, ...], Rank | None]:
+    """Return what a training step holds beside its `values`, with these, and what each rank does."""
+    count = sum(number * rows * columns for number, rows, columns in shapes)
+    states = _states(shapes, how.optimizer)
+    state_format = how.master or how.dtype
+    rows = [
+        Held("parameters", count, count * how.width, how.dtype),
+        Held("gradients", count, count * how.width, how.dtype),
+    ]
+    copy = 0
+    if how.master is not None:
+        copy = count * WIDTHS[how.master]
+        rows.append(Held("copy of the parameters", count, copy, f"{how.master}, for the optimiser"))
+    if states:
+        what = {"momentum": "one a parameter", "adam": "m and v of each parameter", "adafactor": "rows and columns"}
+        says = f"{state_format}, {what[how.optimizer]}"
+        rows.append(Held(how.optimizer, states, states * WIDTHS[state_format], says))
+    kept = sum(row.bytes for row in rows)
+    rows += [values, Held("together", None, kept + values.bytes, "")]
+    if how.ranks is None:
+        return tuple(rows), None
+    optimiser = copy + states * WIDTHS[state_format]
+    whole = (count * how.width, count * how.width, optimiser)
+    divided = [-(-x // how.ranks) if how.stage >= s else x for x, s in zip(whole, (3, 2, 1), strict=True)]
+    times = 3 if how.stage == 3 else 2  # parameters gathered (twice at stage 3), gradients scattered
+    moved = times * count * how.width * (how.ranks - 1) // how.ranks
+    return tuple(rows), Rank(how.ranks, how.stage, sum(divided), moved)
+
+
+# What a function costs.
+
+
+def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]], how: Training) -> CostReport:
+    """Return the costs of a function; `make` returns the request at some sizes, and the last of each are looked at closely.
+
+    Raises  NotSupported for a function that cannot be recorded, and for sizes at which it can neither be run nor counted
+            from smaller ones; any error of `make`.
+    """
+    last = {name: values[-1] for name, values in sizes.items()}
+    programs = Programs(
+        lambda at: outline(_question(make(at))),
+        tuple(sizes),
+        lambda made: len(made.function),
+        lambda made: sum(entries(step.result) for step in made.function) + operations(made.function),
+    )
+    try:
+        made: Outline = programs.at(last)
+    except NotPolynomial:
+        raise NotSupported(
+            "the lengths of its arrays are no polynomials of the sizes, and the sizes are too large to run it",
+            do="sizes of at most 2,000 each are run and counted",
+        ) from None
+
+    def count(at: Sizes) -> tuple[int, ...]:
+        return _counts(_question(make(at)))
+
+    formulas = _formulas(programs, count, last)
+    every = [dict(zip(sizes, at, strict=True)) for at in itertools.product(*sizes.values())]
+    at = tuple(_at_sizes(formulas, one, how) for one in every) if len(every) > 1 and formulas else ()
+    request = make(_small(last))
+    taken = Counts(*(formula.at(last) for formula in formulas[:4])) if formulas else None
+    if taken is None and programs.recorded_at(last):
+        taken = Counts(*count(last)[:4])
+    width = WIDTHS[how.kept_in]
+    moments = list(memory(made.function, width))
+    peak = max((m.values + m.adjoints for m in moments), default=0)
+    values = Held("values and adjoints", None, peak, f"{how.kept_in}, at the peak")
+    rows, rank = _step_memory([_matrix(x) for x in made.parameters], how, values)
+    checkpoints = Checkpoints(made.function, width)
+    kept = kept_values(made.function)
+    whole = checkpoints.everything_kept().bytes
+    passes = _passes(made, taken, how)
+    return CostReport(
+        target=Target(root_of(request.f).kind, root_of(request.f).text), sizes=last, dtype=how.dtype, kept_in=how.kept_in,
+        parameters=sum(map(entries, made.parameters)), outputs=entries(made.output),
+        lines=sum(step.operation is not None for step in made.function), passes=passes, memory=rows,
+        kept=_activations(made.function, kept, width),
+        checkpoints=_plans(checkpoints, how, 0 if taken is None else taken.gradient),
+        formulas=tuple(
+            Formula(name, str(formula), formula.at(last))
+            for name, formula in zip(_COUNTED, formulas, strict=bool(formulas))
+            if formula.terms and formula.at(last) > 0
+        ),
+        at=at, chain=_longest_chain(made, request), ranks=rank,
+        offload=None if how.link is None else 2 * whole / how.link, measured=_timed(request) if how.time else None,
+        timeline=_instants(moments), notes=tuple(_notes(made, programs, last, passes)), environment=environment(()),
+    )  # fmt: skip
+
+
+def _small(sizes: Sizes) -> Sizes:
+    """Return sizes at which the function is run, for its name and its inputs."""
+    return {name: n % 12 + 12 if n > 96 else n for name, n in sizes.items()}
+
+
+def _question(request: Request) -> Question:
+    return request.question(request.points[0], request.budget.at_least(Effort.ALL))
+
+
+def _matrix(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Return a shape as matrices: how many, their rows and columns."""
+    if len(shape) < 2:
+        return 1, entries(shape), 1
+    return math.prod(shape[:-2]), shape[-2], shape[-1]
+
+
+def _counts(q: Question) -> tuple[int, ...]:
+    """Return what `_COUNTED` names."""
+    made = outline(q)
+    kept = kept_values(made.function)
+    return (
+        *counts(q), sum(map(entries, made.parameters)),
+        sum(value.entries for value in kept if not value.mask), sum(value.entries for value in kept if value.mask),
+    )  # fmt: skip
+
+
+def _formulas(programs: Programs, count: Callable[[Sizes], Sequence[int]], sizes: Sizes) -> list[Polynomial]:
+    """Return the polynomials of what `_COUNTED` names; none without sizes, and where they follow none."""
+    try:
+        return programs.polynomials(count, sizes) if sizes else []
+    except (NotPolynomial, GradcliError, ValueError):
+        return []
+
+
+def _at_sizes(formulas: Sequence[Polynomial], sizes: Sizes, how: Training) -> AtSizes:
+    function, gradient, _, _, parameters, numbers, masks = (formula.at(sizes) for formula in formulas)
+    return AtSizes(dict(sizes), function, gradient, parameters, numbers * WIDTHS[how.kept_in] + masks)
+
+
+def _passes(made: Outline, taken: Counts | None, how: Training) -> tuple[Pass, ...]:
+    """Return the ways to the derivative: differences, forward and reverse mode, and of a scalar the Hessian."""
+    f = operations(made.function)
+    n, m = sum(map(entries, made.parameters)), entries(made.output)
+    scalar = made.output == ()
+    rows: list[tuple[str, int, int, int | None]] = [
+        ("f", 1, 0, f),
+        ("reverse mode" if scalar else "reverse mode, by rows", 1, m, taken and f + m * (taken.gradient - f)),
+        ("forward mode" if scalar else "forward mode, by columns", n, 0, taken and n * taken.tangent),
+        ("forward differences", n + 1, 0, (n + 1) * f),
+        ("central differences", 2 * n, 0, 2 * n * f),
+    ]
+    if scalar and taken is not None and taken.product >= 0:
+        rows += [("Hessian times a vector", 1, 1, taken.product), ("whole Hessian", n, n, n * taken.product)]
+    return tuple(
+        Pass(name, forward, backward, ops, ops / f if ops is not None and f else None, _time(forward + backward, how))
+        for name, forward, backward, ops in rows
+    )
+
+
+def _time(passes: int, how: Training) -> float | Absent:
+    return ABSENT if how.pass_time is None else passes * how.pass_time
+
+
+def _activations(steps: Sequence[Step], kept: Sequence[Kept], width: int) -> tuple[Activation, ...]:
+    """Return what is kept, values of one place, operation and shape together, the most bytes first."""
+    groups: dict[tuple[Any, ...], list[Kept]] = {}
+    for value in kept:
+        step = steps[value.line]
+        operation = step.operation.name if step.operation is not None else "input"
+        name = "constant" if value.constant else operation
+        shape = (value.entries,) if value.mask or value.constant else step.result
+        readers = tuple(dict.fromkeys(reader.name for k in value.readers if (reader := steps[k].operation) is not None))
+        groups.setdefault((name, step.place, step.function, shape, readers, value.mask), []).append(value)
+    rows = [
+        Activation(
+            name, place, function, shape, len(values), sum(v.entries for v in values),
+            sum(v.entries for v in values) * (1 if mask else width), readers, mask,
+        )
+        for (name, place, function, shape, readers, mask), values in groups.items()
+    ]  # fmt: skip
+    return tuple(sorted(rows, key=lambda row: -row.bytes))
+
+
+def _plans(checkpoints: Checkpoints, how: Training, gradient: int) -> tuple[Checkpointing, ...]:
+    """Return choices of checkpoints, and what they cost.
+
+    Raises  BadOption for a name of no function of the program, and for a budget that no choice meets.
+    """
+    count = len(checkpoints.steps) - checkpoints.first
+    root = math.isqrt(count)
+    found: list[tuple[str, Plan]] = [("everything kept", checkpoints.everything_kept())]
+    if root > 1 and found[0][1].bytes:
+        found.append((f"{root} equal segments, sqrt({count})", checkpoints.uniform(root)))
+    if how.checkpoint:
+        known = {step.function for step in checkpoints.steps} - {""}
+        for name in how.checkpoint:
+            if name not in known:
+                says = f"no operation of the program stands in a function '{name}'"
+                raise BadOption(
+                    says, do=f"functions: {', '.join(sorted(known))}" if known else "name a Python function"
+                )
+        found.append((f"{', '.join(how.checkpoint)} run again", checkpoints.functions(how.checkpoint)))
+    if count > 1 and found[0][1].bytes:
+        least = checkpoints.least()
+        if how.budget is not None:
+            best = checkpoints.best(how.budget)
+            if best is None:
+                raise BadOption(
+                    f"no checkpoints hold at most {how.budget:,} bytes", do=f"the least is {least.bytes:,} bytes"
+                )
+            found.append((f"at most {decimal_octets(how.budget)}", best))
+        found.append(("fewest bytes", least))
+    return tuple(
+        Checkpointing(
+            name, sum(s.again for s in plan.segments), plan.bytes, plan.operations,
+            100 * plan.operations / gradient if gradient else 0.0,
+        )
+        for name, plan in found
+    )  # fmt: skip
+
+
+def _longest_chain(made: Outline, request: Request) -> JacobianChain | None:
+    """Return the chain of at least four Jacobians from the input that has the longest one; None without."""
+    chains = [(name, chain(made.function, k)) for k, name in enumerate(request.wrt)]
+    name, sizes = max(chains, key=lambda pair: len(pair[1]), default=("", []))
+    if len(sizes) < 5:
+        return None
+    forward, reverse, best = products_in_order(sizes)
+    pairs = [b * a for a, b in itertools.pairwise(sizes)]
+    return JacobianChain(name, tuple(sizes), max(pairs), forward, reverse, best, sizes[-1] * sum(pairs))
+
+
+def _instants(moments: Sequence[Any]) -> tuple[Instant, ...]:
+    step = -(-len(moments) // _INSTANTS) or 1
+    chosen = [max(moments[k : k + step], key=lambda m: m.values + m.adjoints) for k in range(0, len(moments), step)]
+    return tuple(Instant(m.line, m.backward, m.values + m.adjoints) for m in chosen)
+
+
+def _timed(request: Request) -> tuple[float, float]:
+    q = _question(request)
+    f, gradient = one_run(q, "finite-difference"), one_run(q, "reverse")
+    assert f is not None and gradient is not None
+    return seconds_of(f), seconds_of(gradient)
+
+
+def _notes(made: Outline, programs: Programs, sizes: Sizes, passes: Sequence[Pass]) -> list[str]:
+    found = []
+    rows, columns = passes[1], passes[2]
+    if made.output != () and rows.operations is not None and columns.operations is not None:
+        if rows.operations != columns.operations:
+            fewer = "rows (reverse mode)" if rows.operations < columns.operations else "columns (forward mode)"
+            found.append(f"The Jacobian takes fewer operations by {fewer}.")
+    elif rows.ratio is not None:
+        found.append(f"f with its gradient takes {rows.ratio:.3g} times the operations of f.")
+    found.append(
+        "Counted on the recorded program; a product and a sum are one operation each, a function such as exp is one, and moving "
+        "entries is none."
+    )
+    if any(n > programs.largest.get(name, n) for name, n in sizes.items()):
+        largest = ", ".join(f"{name}={n:,}" for name, n in programs.largest.items())
+        found.append(
+            f"These sizes were not run: the program was recorded at several, up to {largest}, and its shapes follow those "
+            "exactly."
+        )
+    return found
+
+
+# What a published model costs, by formulas.
+
+
+def models() -> Mapping[str, Mapping[str, Any]]:
+    """Return the published sizes by the name of the model."""
+    return _read("presets")
+
+
+@cache
+def _read(name: str) -> Mapping[str, Any]:
+    return tomllib.loads((files("gradcli.study") / "models" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def account_model(name: str, batch: int, length: int | None, how: Training) -> CostReport:
+    """Return the costs of training a published model on `batch` sequences of `length` tokens.
+
+    Raises  BadOption for an unknown model, and for more tokens than it has positions.
+    """
+    presets = models()
+    if name not in presets:
+        near = nearest(name, list(presets))
+        raise BadOption(
+            f"there is no model '{name}'", do=f"did you mean '{near}'?" if near else f"models: {', '.join(presets)}"
+        )
+    preset, formulas = presets[name], _read(presets[name]["of"])
+    sizes = {**preset["sizes"], "b": batch}
+    if length is not None:
+        if "c" in sizes:
+            raise BadOption("--seq is for text, and this model reads images", do="leave it out")
+        if length > sizes.get("s", length):
+            raise BadOption(
+                f"{name} has {sizes['s']:,} positions, and --seq asks for {length:,}", do=f"--seq {sizes['s']}"
+            )
+        sizes["n"] = length
+
+    def value(text: str) -> int:
+        return Polynomial.read(text, tuple(sizes)).at(sizes)
+
+    shapes = [(value(a), value(b), value(c)) for a, b, c in formulas["parameters"].values()]
+    kept = [
+        Activation(what, "", "", (), 1, value(text), value(text) * width, (), mask, text)
+        for table, width, mask in (("activations", WIDTHS[how.kept_in], False), ("masks", 1, True))
+        for what, text in formulas[table].items()
+    ]  # fmt: skip
+    everything = sum(row.bytes for row in kept)
+    rows, rank = _step_memory(shapes, how, Held("values kept", None, everything, f"{how.kept_in}, as listed"))
+    count = rows[0].numbers or 0
+    f = sum(value(text) for text in formulas["operations"].values())
+    passes = tuple(
+        Pass(what, forward, backward, ops, ops / f, _time(forward + backward, how))
+        for what, forward, backward, ops in (
+            ("f", 1, 0, f), ("reverse mode", 1, 1, 3 * f), ("forward mode", count, 0, 2 * count * f),
+            ("forward differences", count + 1, 0, (count + 1) * f), ("central differences", 2 * count, 0, 2 * count * f),
+        )
+    )  # fmt: skip
+    width, layers = WIDTHS[how.kept_in], sizes["L"]
+    block = value(formulas["block"]["activations"]) * width + value(formulas["block"]["masks"])
+    inside, rest = value(formulas["block"]["input"]) * width, everything - layers * block
+    root = math.isqrt(layers - 1) + 1
+    plans = [
+        ("everything kept", 0, everything, 0),
+        ("every block run again", layers, rest + layers * inside + block, f),
+    ]
+    if root < layers:
+        groups = -(-layers // root)
+        held = rest + groups * inside + root * block
+        plans.append((f"groups of {root} blocks run again: sqrt({layers})", groups, held, f))
+    return CostReport(
+        model=name, sizes=sizes, dtype=how.dtype, kept_in=how.kept_in, parameters=count, outputs=1, lines=None,
+        passes=passes, memory=rows, kept=tuple(sorted(kept, key=lambda row: -row.bytes)),
+        checkpoints=tuple(Checkpointing(what, n, held, again, 100 * again / (3 * f)) for what, n, held, again in plans),
+        formulas=tuple(_model_formulas(formulas, sizes)), at=(), chain=None, ranks=rank,
+        offload=None if how.link is None else 2 * everything / how.link, measured=None, timeline=(),
+        notes=(
+            f"Sizes: {preset['source']}.",
+            "A reverse sweep is counted as twice the operations of f, which holds for products of matrices; other operations are "
+            "not counted. Attention weights are kept, as they are without a kernel that forms them block by block.",
+        ),
+        environment=environment(()),
+    )  # fmt: skip
+
+
+def _model_formulas(formulas: Mapping[str, Any], sizes: Sizes) -> list[Formula]:
+    found = []
+    for what, parts in formulas["parameters"].items():
+        factors = [part for part in parts if part != "1"]
+        product = " ".join(f"({part})" if " + " in part and len(factors) > 1 else part for part in factors)
+        value = math.prod(Polynomial.read(part, tuple(sizes)).at(sizes) for part in parts)
+        found.append(Formula(f"parameters, {what}", product, value))
+    for what, text in formulas["operations"].items():
+        found.append(Formula(f"operations of f, {what}", text, Polynomial.read(text, tuple(sizes)).at(sizes)))
+    return found

@@ -1,0 +1,505 @@
+"""A function's program without numbers, as lines of shapes: what its reverse sweep keeps, and what checkpoints change."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradcli.arithmetic.dual import jvp
+from gradcli.arithmetic.program import record, vjp
+from gradcli.arithmetic.tape import CONSTANT, Line, read_by_rules
+from gradcli.errors import GradcliError, NotSupported, Place
+from gradcli.modes.mode import Question
+from gradcli.study.cost import counted, flat, gradient_of, tangent_of
+from gradcli.targets.derived import keeping
+from gradcli.tracing.cost import MOVE
+from gradcli.tracing.primitive import Primitive
+from gradcli.tracing.provenance import place
+from gradcli.tracing.shapes import Forgotten, shape, size
+from gradcli.tracing.tracer import plain
+
+MOST_LINES = 200_000  # of a program whose cost is counted
+_COUNTED = ("n", "subscripts")  # parameters on which the number of operations depends
+_LIMITS = ("maximum", "minimum")  # which with a number show in their result where it is the limit
+_MASKS = (*_LIMITS, "relu", "absolute", "max")  # whose rules need to know which entries, and no values
+
+Shape = tuple[int, ...]
+
+
+class Step(NamedTuple):
+    """One line of a program.
+
+    `views` is the number of the operand whose memory the result shares, or -1. `constants` are the operands that are arrays
+    which the program holds itself, each with its shape, where it is first used. `function` and `place` say in which
+    function, and where, the line was recorded.
+    """
+
+    operation: Primitive | None
+    slots: tuple[int, ...]
+    operands: tuple[Shape, ...]
+    result: Shape
+    params: tuple[tuple[str, Any], ...]
+    views: int
+    constants: tuple[tuple[int, Shape], ...]
+    function: str
+    place: str
+
+    @property
+    def line(self) -> Line:
+        """The step as a line of the tape whose values hold only their shapes."""
+        xs = tuple(map(Forgotten, self.operands))
+        return self.operation, self.slots, xs, Forgotten(self.result), dict(self.params), None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the line allocates a new array."""
+        return self.operation is not None and self.views < 0
+
+
+class Outline(NamedTuple):
+    """The program of a function at one size, with the shapes of what it is differentiated by and of its result."""
+
+    parameters: tuple[Shape, ...]
+    output: Shape
+    function: tuple[Step, ...]
+
+
+def outline(q: Question) -> Outline:
+    """Return the program of a question, in which checkpointed functions are recorded line by line.
+
+    Raises  NotSupported for a function that cannot be recorded, or that is too long.
+    """
+    q.refuse_untraced()
+    if len(q.lines) > MOST_LINES:
+        raise NotSupported(
+            f"the program has more than {MOST_LINES:,} lines", do="a smaller problem, or larger operations"
+        )
+    arrays = [x for x in q.point.values.values() if isinstance(x, np.ndarray)]
+    return Outline(tuple(map(shape, q.xs)), shape(plain(q.recording.y)), _steps(q.lines, arrays))
+
+
+class Counts(NamedTuple):
+    """Scalar operations of f, of f with one reverse sweep, of f with one tangent, and of a Hessian times a vector.
+
+    `product` is -1 where f is no scalar, or has an operation whose rule cannot be differentiated.
+    """
+
+    function: int
+    gradient: int
+    tangent: int
+    product: int
+
+
+def counts(q: Question) -> Counts:
+    """Return the operations of f and its derivatives, counted by recording these."""
+    scalar = shape(plain(q.recording.y)) == ()
+    with keeping(), np.errstate(all="ignore"):
+        gradient, tangent = (counted(record(*made)[2].lines).total for made in (gradient_of(q), tangent_of(q)))
+        try:
+            product = counted(record(*_product_of(q))[2].lines).total if scalar else -1
+        except GradcliError:  # a rule has no rule of its own
+            product = -1
+    return Counts(counted(q.lines).total, gradient, tangent, product)
+
+
+def _product_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
+    """Return a Hessian product, the gradient of a tangent, as a function, and the arguments to record it at."""
+    count = len(q.xs)
+
+    def product(*at: Any) -> Any:
+        return flat(vjp(lambda *xs: jvp(q.g, xs, at[count:])[1], at[:count])[1](np.float64(1)))
+
+    return product, [*q.xs, *(np.ones(shape(x))[()] for x in q.xs)]
+
+
+def _steps(lines: Sequence[Line], inputs: Sequence[Any]) -> tuple[Step, ...]:
+    seen: set[int] = set()
+    found = []
+    for primitive, slots, xs, y, params, position in lines:
+        constants = []
+        for k, (slot, x) in enumerate(zip(slots, xs, strict=True)):
+            if slot == CONSTANT and type(x) is np.ndarray and id(x) not in seen:
+                seen.add(id(x))
+                if not any(x is given or np.array_equal(x, given) for given in inputs):
+                    constants.append((k, x.shape))
+        views = next((k for k, x in enumerate(xs) if _shares(x, y)), -1)
+        needed = tuple((name, params[name]) for name in _COUNTED if name in params) if params else ()
+        shapes = tuple(map(shape, xs))
+        found.append(Step(primitive, slots, shapes, shape(y), needed, views, tuple(constants), *_where(position)))
+    return tuple(found)
+
+
+def _where(position: Any) -> tuple[str, str]:
+    """Return in which function a line was recorded, and where: `file.py:12`, or the text of an expression."""
+    if position is None:
+        return "", ""
+    at = place(position)
+    function = position[0].co_name if isinstance(position, tuple) and hasattr(position[0], "co_name") else ""
+    if isinstance(at, Place):
+        return function, f"{at.file.rpartition('/')[2]}:{at.line}"
+    return function, "" if at is None else at.source
+
+
+def _shares(x: Any, y: Any) -> bool:
+    return type(x) is np.ndarray and type(y) is np.ndarray and np.may_share_memory(x, y)
+
+
+def entries(x: Shape) -> int:
+    """Return the number of entries of an array of some shape."""
+    return size(Forgotten(x))
+
+
+def operations(steps: Sequence[Step]) -> int:
+    """Return the number of scalar operations of lines: a product and a sum are two, moving entries is none."""
+    return counted(step.line for step in steps).total
+
+
+# What a reverse sweep keeps of a program.
+
+
+class Kept(NamedTuple):
+    """A value that is kept for the reverse sweep: which line made it, how many entries it has, and which lines read it.
+
+    A mask has one byte an entry, whatever the format is. `constant` is an array that the program holds itself.
+    """
+
+    line: int
+    entries: int
+    readers: tuple[int, ...]
+    mask: bool = False
+    constant: bool = False
+
+
+def kept_values(steps: Sequence[Step]) -> tuple[Kept, ...]:
+    """Return what a reverse sweep over a program reads beside its inputs.
+
+    A sum keeps nothing, a product the operands whose partners are differentiated, tanh and exp their values alone, and what
+    chooses between values keeps a mask, unless its kept result shows it. Values that share memory are one, and so are a
+    value and one with its entries in other places, which is made again without an operation.
+    """
+    owners = owners_of(steps)
+    readers: dict[int, list[int]] = {}
+    others, choices = [], []
+    for k, step in enumerate(steps):
+        if step.operation is None:
+            continue
+        if step.operation.name in _MASKS:
+            choices.append((k, step.operation.name))
+            continue
+        read = _read(step)
+        for p in read:
+            slot = (k, *step.slots)[p]
+            source = CONSTANT if slot == CONSTANT else _before_moves(steps, owners, slot)
+            if source != CONSTANT and steps[source].is_new:
+                readers.setdefault(source, []).append(k)
+        mask = step.operation.name == "where"
+        held = [(p, x) for p, x in step.constants if (mask and p == 0) or p + 1 in read]
+        others += [Kept(k, entries(x), (k,), mask and p == 0, constant=True) for p, x in held]
+    for k, name in choices:
+        shown = name == "relu" or (name in _LIMITS and () in steps[k].operands)
+        if shown and owners[k] in readers:
+            readers[owners[k]].append(k)  # which entries are at the limit is seen in the result
+        else:
+            others.append(Kept(k, max(map(entries, (steps[k].result, *steps[k].operands))), (k,), mask=True))
+    values = [Kept(line, entries(steps[line].result), tuple(by)) for line, by in readers.items()]
+    return tuple(sorted((*values, *others)))
+
+
+def _before_moves(steps: Sequence[Step], owners: Sequence[int], slot: int) -> int:
+    """Return the line of the value whose entries a value has, moved or repeated, of which there are no more."""
+    line = owners[slot]
+    while True:
+        step = steps[line]
+        moves = step.operation is not None and step.operation.cost is MOVE and len(step.slots) == 1
+        if not moves or entries(step.operands[0]) > entries(step.result):
+            return line
+        line = owners[step.slots[0]]
+
+
+def _read(step: Step) -> frozenset[int]:
+    """Return what the rules of a line read: 0 is its result, 1, 2, ... are its operands. Shapes alone are not read."""
+    operation = step.operation
+    assert operation is not None
+    moving = tuple(slot != CONSTANT for slot in step.slots)
+    if operation.kind == "linear":
+        return frozenset()
+    if operation.kind == "bilinear":
+        return frozenset(k + 1 for k in range(len(moving)) if any(m for i, m in enumerate(moving) if i != k))
+    return read_by_rules(operation, moving, kernels=False)
+
+
+def owners_of(steps: Sequence[Step]) -> list[int]:
+    """Return, for each line, the number of the line that owns the memory of its result."""
+    owners: list[int] = []
+    for k, step in enumerate(steps):
+        slot = step.slots[step.views] if step.views >= 0 else CONSTANT
+        owners.append(k if slot == CONSTANT else owners[slot])
+    return owners
+
+
+class Moment(NamedTuple):
+    """What is held after one line of the forward run, or of the reverse sweep: bytes of values, and of adjoints."""
+
+    line: int
+    backward: bool
+    values: int
+    adjoints: int
+
+
+def memory(steps: Sequence[Step], width: int) -> Iterator[Moment]:
+    """Yield what is held line by line: in the forward run, then in the reverse sweep, besides inputs.
+
+    A value is freed after its last use, an adjoint after its line is swept; gradients of inputs are not counted. `width` is
+    the number of bytes of an entry.
+    """
+    owners = owners_of(steps)
+    until_read: dict[int, int] = {}
+    extra: dict[int, int] = {}  # bytes of masks and constants, by the line that keeps them
+    for value in kept_values(steps):
+        if value.mask or value.constant:
+            extra[value.line] = extra.get(value.line, 0) + value.entries * (1 if value.mask else width)
+        else:
+            until_read[value.line] = min(value.readers)
+    size_of = [entries(step.result) * width if step.is_new else 0 for step in steps]
+    last = {k: k for k in range(len(steps))}
+    for k, step in enumerate(steps):
+        for slot in (k, *step.slots):
+            if slot != CONSTANT:
+                last[owners[slot]] = k
+    if steps:
+        last[owners[len(steps) - 1]] = len(steps)  # the result
+    ends: dict[int, list[int]] = {}
+    for owner, k in last.items():
+        if owner not in until_read:
+            ends.setdefault(k, []).append(owner)
+    held = 0
+    for k in range(len(steps)):
+        held += size_of[k] + extra.get(k, 0)
+        yield Moment(k, False, held, 0)
+        held -= sum(size_of[owner] for owner in ends.get(k, ()))
+    freed: dict[int, list[int]] = {}
+    for owner, k in until_read.items():
+        freed.setdefault(k, []).append(owner)
+    adjoints = {len(steps) - 1: entries(steps[-1].result) * width} if steps else {}
+    for k in range(len(steps) - 1, -1, -1):
+        step = steps[k]
+        if step.operation is None or k not in adjoints:
+            continue
+        for slot in step.slots:
+            if slot != CONSTANT and steps[slot].operation is not None:
+                adjoints.setdefault(slot, entries(steps[slot].result) * width)
+        yield Moment(k, True, held, sum(adjoints.values()))
+        del adjoints[k]
+        held -= extra.get(k, 0) + sum(size_of[owner] for owner in freed.get(k, ()))
+
+
+# Checkpoints: which parts of a program are run again in the reverse sweep instead of being kept.
+
+
+class Segment(NamedTuple):
+    """Lines `start` to `stop` of a program, which are run again, or whose values are kept."""
+
+    start: int
+    stop: int
+    again: bool
+
+
+class Plan(NamedTuple):
+    """What checkpoints cost: the most bytes of kept values at any time, and the operations that are repeated."""
+
+    segments: tuple[Segment, ...]
+    bytes: int
+    operations: int
+
+
+Label = tuple[
+    int, int, tuple[Segment, ...]
+]  # bytes held before a place, operations repeated, and the segments before it
+
+
+class Checkpoints:
+    """The costs of running parts of a program again.
+
+    Of a segment that is run again, only those values are held that later lines use; when the sweep reaches it, the values
+    that its own rules read are there as well, and all that belongs to later segments is gone.
+    """
+
+    _CUTS = 64  # places where a program may be cut by the best plan, those where the fewest bytes cross
+
+    def __init__(self, steps: Sequence[Step], width: int) -> None:
+        self.steps = steps
+        owners = owners_of(steps)
+        self.first = next((k for k, step in enumerate(steps) if step.operation is not None), len(steps))
+        used = [-1] * len(steps)  # the last line that uses a value
+        for k, step in enumerate(steps):
+            for slot in step.slots:
+                if slot != CONSTANT:
+                    used[owners[slot]] = k
+        self.values: dict[int, tuple[int, int, tuple[int, ...]]] = {  # by line: bytes, last use, readers
+            k: (entries(step.result) * width, used[k], ()) for k, step in enumerate(steps) if step.is_new
+        }
+        self.own = [0] * len(steps)  # bytes of masks and constants of each line
+        for value in kept_values(steps):
+            if value.mask or value.constant:
+                self.own[value.line] += value.entries * (1 if value.mask else width)
+            else:
+                held, last, _ = self.values[value.line]
+                self.values[value.line] = (held, max(last, *value.readers), value.readers)
+        self.costs = [operations([step]) if step.operation is not None else 0 for step in steps]
+
+    def _sizes(self, segment: Segment) -> tuple[int, int, int]:
+        """Return the bytes that a segment holds until the sweep reaches it, those its own sweep needs, and its operations."""
+        start, stop, again = segment
+        own = sum(self.own[start:stop])
+        crossing = kept = both = 0
+        for k in range(start, stop):
+            if k in self.values:
+                held, last, readers = self.values[k]
+                crosses, reads = last >= stop, any(start <= r < stop for r in readers)
+                crossing += held * crosses
+                kept += held * reads
+                both += held * (crosses or reads)
+        return (crossing, kept + own, sum(self.costs[start:stop])) if again else (both + own, 0, 0)
+
+    def plan(self, segments: Iterable[Segment]) -> Plan:
+        """Return what some segments cost, which follow each other and cover the program."""
+        found, held, peak, again = [], 0, 0, 0
+        for segment in segments:
+            holds, needs, repeats = self._sizes(segment)
+            found.append(segment)
+            peak = max(peak, held + needs)
+            held, again = held + holds, again + repeats
+        return Plan(tuple(found), max(peak, held), again)
+
+    def everything_kept(self) -> Plan:
+        """Return the plan without checkpoints."""
+        return self.plan([Segment(self.first, len(self.steps), False)])
+
+    def uniform(self, count: int) -> Plan:
+        """Return the plan of `count` segments of as many lines, of which all but the last are run again."""
+        total = len(self.steps) - self.first
+        edges = [self.first + total * k // count for k in range(count + 1)]
+        return self.plan(Segment(a, b, b != edges[-1]) for a, b in itertools.pairwise(edges) if a != b)
+
+    def functions(self, names: Iterable[str]) -> Plan:
+        """Return the plan in which each run of lines of some functions of the user's is run again, and the rest is kept."""
+        wanted = frozenset(names)
+        segments: list[Segment] = []
+        for k in range(self.first, len(self.steps)):
+            again = self.steps[k].function in wanted
+            if segments and segments[-1].again == again:
+                segments[-1] = segments[-1]._replace(stop=k + 1)
+            else:
+                segments.append(Segment(k, k + 1, again))
+        return self.plan(segments)
+
+    def _places(self) -> list[int]:
+        """Return where the best plan may cut the program: everywhere in a short one, else where the fewest bytes cross."""
+        inner = list(range(self.first + 1, len(self.steps)))
+        if len(inner) > self._CUTS:
+            change = [0] * (len(self.steps) + 1)
+            for k, (held, last, _) in self.values.items():
+                change[k + 1] += held
+                change[max(k, last) + 1] -= held
+            crossing = list(itertools.accumulate(change))
+            most = sorted(crossing[k] for k in inner)[self._CUTS - 1]
+            few = [k for k in inner if crossing[k] < most]
+            as_many = [k for k in inner if crossing[k] == most]
+            spread = -(-len(as_many) // (self._CUTS - len(few)))
+            inner = sorted((*few, *as_many[::spread]))
+        return [self.first, *inner, len(self.steps)]
+
+    def best(self, budget: int) -> Plan | None:
+        """Return the plan with the fewest repeated operations that holds at most `budget` bytes; None if none does.
+
+        Source  dynamic programming over (place, bytes held): what comes before a place matters by what it holds alone.
+        """
+        return self._best(*self._table(), budget)
+
+    def least(self) -> Plan:
+        """Return the plan that holds the fewest bytes, with the fewest repeated operations among those."""
+        places, table = self._table()
+        best = self.everything_kept()
+        low, high = 0, best.bytes
+        while low < high:
+            middle = (low + high) // 2
+            found = self._best(places, table, middle)
+            best = best if found is None else found
+            low, high = (middle + 1, high) if found is None else (low, found.bytes)
+        return self._best(places, table, high) or best
+
+    def _table(self) -> tuple[list[int], dict[Segment, tuple[int, int, int]]]:
+        """Return where the program may be cut, and the sizes of all segments between."""
+        places = self._places()
+        segments = [Segment(a, b, again) for a, b in itertools.combinations(places, 2) for again in (False, True)]
+        return places, {segment: self._sizes(segment) for segment in segments}
+
+    def _best(self, places: Sequence[int], table: dict[Segment, tuple[int, int, int]], budget: int) -> Plan | None:
+        fronts: dict[int, list[Label]] = {places[0]: [(0, 0, ())]}
+        for j, stop in enumerate(places[1:], 1):
+            labels: list[Label] = []
+            for start in places[:j]:
+                for segment in (Segment(start, stop, False), Segment(start, stop, True)):
+                    holds, needs, repeats = table[segment]
+                    for held, done, before in fronts[start]:
+                        if held + max(needs, holds) <= budget:
+                            labels.append((held + holds, done + repeats, (*before, segment)))
+            fronts[stop] = _undominated(labels)
+        found = min(fronts[places[-1]], key=lambda label: label[1], default=None)
+        return None if found is None else self.plan(found[2])
+
+
+def _undominated(labels: Sequence[Label]) -> list[Label]:
+    found: list[Label] = []
+    for label in sorted(labels, key=lambda label: label[:2]):
+        if not found or label[1] < found[-1][1]:
+            found.append(label)
+    return found
+
+
+# The chain of Jacobians from an input to the result.
+
+
+def chain(steps: Sequence[Step], start: int) -> list[int]:
+    """Return the sizes of the values through which every path from line `start` to the result goes.
+
+    Consecutive values with a diagonal Jacobian between them, or one that only moves entries, count once.
+    """
+    far = {start: start}  # by line that depends on the input: the last line that uses it
+    for k in range(start + 1, len(steps)):
+        used = [slot for slot in steps[k].slots if slot in far]
+        far |= dict.fromkeys(used, k)
+        if used:
+            far[k] = k
+    if len(steps) - 1 not in far:
+        return []
+    sizes, edge, is_diagonal = [entries(steps[start].result)], far[start], True
+    for k in list(far)[1:]:
+        step = steps[k]
+        by_entry = step.views >= 0 or (step.operation is not None and step.operation.kind == "elementwise")
+        is_diagonal &= by_entry and entries(step.result) == sizes[-1]
+        if edge <= k:  # no value from before is used later
+            if not is_diagonal:
+                sizes.append(entries(step.result))
+            is_diagonal = True
+        edge = max(edge, far[k])
+    return sizes
+
+
+def products_in_order(sizes: Sequence[int]) -> tuple[int, int, int]:
+    """Return the multiplications of a chain of Jacobians: from the input on, from the result back, in the best order.
+
+    Shapes  Jacobian i is (sizes[i + 1], sizes[i]).
+    Source  dynamic programming over intervals (Cormen et al., Introduction to Algorithms, chapter 15).
+    """
+    count = len(sizes) - 1
+    forward = sum(sizes[i + 1] * sizes[i] * sizes[0] for i in range(1, count))
+    reverse = sum(sizes[-1] * sizes[i + 1] * sizes[i] for i in range(count - 1))
+    best = {(i, i): 0 for i in range(count)}
+    for length in range(2, count + 1):
+        for i in range(count - length + 1):
+            j = i + length - 1
+            costs = (best[i, k] + best[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j))
+            best[i, j] = min(costs)
+    return forward, reverse, best[0, count - 1]
