@@ -105,6 +105,7 @@ class DiagnosisKind(StrEnum):
     FACTOR = "factor"
     SCALED = "scaled"
     SQUARED = "squared"
+    CLIPPED = "clipped"
     DETACHED = "detached"
     CONSTANT = "constant"
     ENTRY = "entry"

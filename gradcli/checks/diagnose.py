@@ -13,6 +13,7 @@ from gradcli.checks.gradient_slips import (
     as_a_whole,
     by_a_constant,
     by_unnamed_factor,
+    clipped,
     exchanged,
     in_entries,
     in_one_entry,
@@ -447,7 +448,7 @@ def _rank_one(error: Any) -> bool:
 
 
 _SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
-    as_a_whole, exchanged, in_entries, without_incoming, squared_first, lower_precision, by_differences, slightly_off,
+    as_a_whole, clipped, exchanged, in_entries, without_incoming, squared_first, lower_precision, by_differences, slightly_off,
     on_tape, by_parameter, by_unnamed_factor,
     by_a_constant, by_law, by_share, of_another_point, in_one_entry, nearly,
 )  # fmt: skip

@@ -283,6 +283,38 @@ def _scaled(wrong: Wrong) -> Diagnosis | None:
     return wrong.says(kind, says)
 
 
+_ROUND = 1e-5  # relative: torch divides by the norm plus 1e-6
+
+
+def clipped(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis if the claim is the right gradient clipped: by its norm, or entry by entry."""
+    claims = [np.ravel(wrong.claimed[name]) for name in wrong.claimed]
+    rights = [np.ravel(wrong.right[name]) for name in wrong.claimed]
+    claimed, right = np.concatenate(claims), np.concatenate(rights)
+    if claimed.size < 2 or not (np.all(np.isfinite(claimed)) and np.all(np.isfinite(right))):
+        return None
+    norm, whole = float(np.linalg.norm(claimed)), float(np.linalg.norm(right))
+    if norm and whole and _is_round(norm):
+        share = norm / whole
+        if wrong.explained({name: share * wrong.right[name] for name in wrong.claimed}):
+            says = (
+                f"the claim is clipped by norm, or divided by it: its norm is {float(f'{norm:.2g}'):g}, that of the right "
+                f"gradient {whole:.6g}, and their direction is the same"
+            )
+            return wrong.says(DiagnosisKind.CLIPPED, says)
+    most = float(np.max(np.abs(claimed)))
+    limited = {name: np.clip(wrong.right[name], -most, most) for name in wrong.claimed}
+    if most > 0 and (wrong.count > 1 or _is_round(most)) and wrong.explained(limited):
+        says = f"the claim is clipped by value, to {most:.6g}: the direction is another one than that of the gradient"
+        return wrong.says(DiagnosisKind.CLIPPED, says)
+    return None
+
+
+def _is_round(x: float) -> bool:
+    """Whether a number is one that people write: of at most two digits."""
+    return abs(float(f"{x:.2g}") / x - 1) < _ROUND
+
+
 def _off(claimed: Gradient, right: Gradient, wrong: Wrong) -> str:
     name = wrong.names[0]
     a, b = float(claimed[name][0]), float(right[name][0])

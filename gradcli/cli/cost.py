@@ -72,7 +72,7 @@ def _training(options: Options) -> "Training":
         raise BadOption("--zero divides over ranks, and their number is not given", do="--shard 8 --zero 3")
     return Training(
         options.dtype or "float32", options.autocast, options.optimizer, options.master, options.checkpoint, options.memory,
-        options.link, options.ranks, options.zero or 1, options.pass_time, options.time,
+        options.link, options.ranks, options.zero or 1, options.pass_time, options.time, options.norms,
     )  # fmt: skip
 
 

@@ -162,6 +162,26 @@ class AtSizes:
 
 
 @dataclass(frozen=True, slots=True)
+class AdjointNorms:
+    """How the adjoints of one operation in a loop, or in several layers, grow or vanish towards the inputs.
+
+    name     The operation.
+    place    Where it stands.
+    turns    How often it runs.
+    first    The norm of the adjoint of the first value, which is the furthest from the result.
+    last     The norm of the adjoint of the last value.
+    by_turn  By what one turn further from the result multiplies it, the geometric mean; null where a norm is 0.
+    """
+
+    name: str
+    place: str
+    turns: int
+    first: float
+    last: float
+    by_turn: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Instant:
     """What is held at one time of a training step, besides parameters and inputs.
 
@@ -195,6 +215,7 @@ class CostReport(Printed):
     ranks          What each of several ranks holds (--shard).
     offload        Seconds to move what is kept over a link and back (--link); null where none is given.
     measured       Seconds of one f and of one gradient here (--time); null where they are not asked for.
+    norms          The norms of adjoints by operation (--norms).
     timeline       What is held over the step, at the lines where it changes most.
     notes          What is assumed, and what the figures say, as sentences.
     environment    The versions of what the result depends on, by name, and the number of threads.
@@ -220,6 +241,7 @@ class CostReport(Printed):
     ranks: Rank | None
     offload: float | None
     measured: tuple[float, float] | None
+    norms: tuple[AdjointNorms, ...]
     timeline: tuple[Instant, ...]
     notes: tuple[str, ...]
     environment: dict[str, str | int]
@@ -249,6 +271,7 @@ class CostReport(Printed):
             found.append(Paragraph(_of_ranks(self.ranks)))
         if self.offload is not None:
             found.append(Paragraph(f"Over the link, what is kept takes {numbers.seconds(self.offload)} out and back."))
+        found += [self._norms()] if self.norms else []
         found += [self._at_sizes()] if self.at else []
         if self.formulas:
             found.append(Heading("Formulas"))
@@ -305,6 +328,16 @@ class CostReport(Printed):
             for row in self.checkpoints
         ]
         return Table(("checkpoints", "bytes", "run again", "of a gradient"), tuple(rows), frozenset({1, 2, 3}))
+
+    def _norms(self) -> Table:
+        rows = [
+            (row.name, row.place, f"{row.turns:,}", f"{row.first:.3g}", f"{row.last:.3g}",
+             "" if row.by_turn is None else f"{row.by_turn:.3g}")
+            for row in self.norms
+        ]  # fmt: skip
+        return Table(
+            ("adjoints", "at", "turns", "norm, first", "last", "a turn back"), tuple(rows), frozenset(range(2, 6))
+        )
 
     def _at_sizes(self) -> Table:
         names = list(self.sizes)

@@ -251,6 +251,9 @@ class Options:
         on=("cost",), group=OUTPUT, kind=int, low=1, high=3)
     pass_time: float | None = row(
         "--pass-time", "TIME", "The time of one pass, to turn passes into time: 0.5s.", on=("cost",), group=OUTPUT, read=duration)
+    norms: bool = row(
+        "--norms", "", "Show how the norms of adjoints grow or vanish from turn to turn of a loop, at sizes that run.",
+        on=("cost",), group=OUTPUT, default=False, kind=bool)
     time: bool = row(
         "--time", "", "Also measure f and its gradient here, at small sizes.", on=("cost",), group=OUTPUT, default=False,
         kind=bool)

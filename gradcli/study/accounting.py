@@ -9,6 +9,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
+
 from gradcli.checks.implementation import environment
 from gradcli.checks.request import Request
 from gradcli.errors import BadOption, GradcliError, NotSupported, nearest
@@ -17,6 +19,7 @@ from gradcli.modes.problem import Effort
 from gradcli.report.common import ABSENT, Absent, Target
 from gradcli.report.cost import (
     Activation,
+    AdjointNorms,
     AtSizes,
     Checkpointing,
     CostReport,
@@ -47,6 +50,7 @@ from gradcli.study.outline import (
 )
 from gradcli.study.sizes import NotPolynomial, Polynomial, Programs, Sizes
 from gradcli.targets.derived import root_of
+from gradcli.tracing.shapes import Forgotten
 
 WIDTHS = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}  # bytes of a number
 OPTIMIZERS = ("none", "sgd", "momentum", "adam", "adafactor")
@@ -78,6 +82,7 @@ class Training:
     stage: int = 1
     pass_time: float | None = None
     time: bool = False
+    norms: bool = False
 
     def __post_init__(self) -> None:
         for flag, name in {"--dtype": self.dtype, "--autocast": self.autocast, "--master": self.master}.items():
@@ -200,7 +205,8 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
         ),
         at=at, chain=_longest_chain(made, request), ranks=rank,
         offload=None if how.link is None else 2 * whole / how.link, measured=_timed(request) if how.time else None,
-        timeline=_instants(moments), notes=tuple(_notes(made, programs, last, passes)), environment=environment(()),
+        norms=_norms(request, last, programs) if how.norms else (), timeline=_instants(moments),
+        notes=tuple(_notes(made, programs, last, passes)), environment=environment(()),
     )  # fmt: skip
 
 
@@ -342,6 +348,25 @@ def _instants(moments: Sequence[Any]) -> tuple[Instant, ...]:
     return tuple(Instant(m.line, m.backward, m.values + m.adjoints) for m in chosen)
 
 
+def _norms(request: Request, sizes: Sizes, programs: Programs) -> tuple[AdjointNorms, ...]:
+    """Return the norms of adjoints of what runs several times at one place. Raises BadOption at sizes that were not run."""
+    if not programs.recorded_at(sizes):
+        raise BadOption("--norms needs values, and these sizes are too large to be run", do="--sizes of at most 96")
+    q = _question(request)
+    found: dict[tuple[str, str], list[float]] = {}
+    for line, step, bar in zip(q.lines, outline(q).function, q.bars, strict=True):
+        if line[0] is not None and step.views < 0 and not isinstance(bar, Forgotten):
+            norm = 0.0 if bar is None else float(np.linalg.norm(bar))
+            found.setdefault((line[0].name, step.place), []).append(norm)
+    return tuple(
+        AdjointNorms(
+            name, at, len(ns), ns[0], ns[-1], (ns[0] / ns[-1]) ** (1 / (len(ns) - 1)) if ns[0] and ns[-1] else None
+        )
+        for (name, at), ns in found.items()
+        if len(ns) > 1
+    )
+
+
 def _timed(request: Request) -> tuple[float, float]:
     q = _question(request)
     f, gradient = one_run(q, "finite-difference"), one_run(q, "reverse")
@@ -443,7 +468,7 @@ def account_model(name: str, batch: int, length: int | None, how: Training) -> C
         passes=passes, memory=rows, kept=tuple(sorted(kept, key=lambda row: -row.bytes)),
         checkpoints=tuple(Checkpointing(what, n, held, again, 100 * again / (3 * f)) for what, n, held, again in plans),
         formulas=tuple(_model_formulas(formulas, sizes)), at=(), chain=None, ranks=rank,
-        offload=None if how.link is None else 2 * everything / how.link, measured=None, timeline=(),
+        offload=None if how.link is None else 2 * everything / how.link, measured=None, norms=(), timeline=(),
         notes=(
             f"Sizes: {preset['source']}.",
             "A reverse sweep is counted as twice the operations of f, which holds for products of matrices; other operations are "

@@ -127,6 +127,24 @@ def _scales(rng: Any, n: int) -> Any:
     return found
 
 
+def he(rng: Any, *sizes: Any) -> Any:
+    """Return normal draws with variance 2/n, n the last size: weights before a relu keep the norm of what `W @ x` gets.
+
+    Source  He et al. (2015), Delving deep into rectifiers.
+    """
+    shape = filled(*sizes)
+    return rng.standard_normal(shape) * np.sqrt(2 / shape[-1])
+
+
+def xavier(rng: Any, *sizes: Any) -> Any:
+    """Return normal draws with variance 2/(m + n), of the first and the last size: weights before a tanh.
+
+    Source  Glorot and Bengio (2010), Understanding the difficulty of training deep feedforward neural networks.
+    """
+    shape = filled(*sizes)
+    return rng.standard_normal(shape) * np.sqrt(2 / (shape[0] + shape[-1]))
+
+
 def zipf(rng: Any, k: Any, *sizes: Any) -> Any:
     """Return integers below k by Zipf's law, as words of a text: i has the chance 1/(i + 1), relative to that of 0."""
     shape, classes = filled(*sizes), whole(k)
@@ -171,6 +189,8 @@ BY_SIZE: Mapping[str, BySize] = MappingProxyType({
     "student":  BySize("student(df, 3, 4)",        lambda df, *sizes: _count(*sizes), student),
     "outliers": BySize("outliers(3, 4)",           _count, outliers),
     "trained":  BySize("trained(3, 4)",            _count, trained),
+    "he":       BySize("he(3, 4)",                 _count, he),
+    "xavier":   BySize("xavier(3, 4)",             _count, xavier),
     "zipf":     BySize("zipf(k, 3, 4)",            lambda k, *sizes: _count(*sizes), zipf),
     "onehots":  BySize("onehots(rows, n)",         lambda rows, n: _count(rows, n), onehots),
     "ragged":   BySize("ragged(rows, n)",          lambda rows, n: _count(rows, n), ragged),

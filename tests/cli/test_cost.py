@@ -108,6 +108,29 @@ def test_checkpoints_by_name_and_within_a_budget(gradcli: Gradcli, net: str) -> 
     assert 0 < within["operations"] <= least["operations"] and within["percent"] < 40
 
 
+@for_rows(("draw", "f", "low", "high"), [
+    ("he(64, 64)", "maximum(W@x, 0)", 0.85, 1.15), ("xavier(64, 64)", "tanh(W@x)", 0.6, 1.1), ("randn(64, 64)", "sigmoid(W@x/64)", 0, 0.25),
+])  # fmt: skip
+def test_adjoints_keep_their_norm_by_he_and_xavier_and_vanish_behind_sigmoids(
+    gradcli: Gradcli, tmp_path: Path, draw: str, f: str, low: float, high: float
+) -> None:
+    body = (
+        f.replace("maximum", "np.maximum")
+        .replace("tanh", "np.tanh")
+        .replace("sigmoid(W@x/64)", "1 / (1 + np.exp(-W[k] @ x / 64))")
+    )
+    file = tmp_path / f"{draw[:2]}.py"
+    file.write_text(
+        "import numpy as np\n\ndef f(x, W, depth=12):\n    for k in range(depth):\n        x = "
+        + body.replace("W@x", "W[k] @ x")
+        + "\n    return np.sum(x)\n"
+    )
+    weights = ", ".join([draw] * 12)
+    document = cost(gradcli, f"{file}:f", "--at", f"x=randn(64), W=[{weights}]", "--wrt", "x", "--norms")
+    row = next(row for row in document["norms"] if row["name"] == "matmul")
+    assert row["turns"] == 12 and low <= row["by_turn"] <= high
+
+
 def test_time_is_passes_times_that_of_one(gradcli: Gradcli) -> None:
     argv = ("sum(w**2)", "--shapes", "w: N", "--sizes", "N=7e10", "--pass-time", "0.5s")
     document = cost(gradcli, *argv)

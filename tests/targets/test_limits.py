@@ -297,7 +297,7 @@ def test_products_count_the_entries_they_make(text, monkeypatch):
         ("zeros((3, 4))", 12), ("ones(9)", 9), ("randn(3, 4)", 12), ("randn((3, 4))", 12), ("rand(12)", 12), ("spd(3)", 9),
         ("uniform(0, 1, 3, 4)", 12), ("eye(3)", 9), ("onehot(n=5, k=2)", 5), ("linspace(num=9, start=0, stop=1)", 9), ("arange(8)", 8),
         ("[zeros(5), zeros(5)]", 10), ("zeros((3, 1)) + zeros((1, 4))", 12), ("[1, 2, 3, 4]*[[1], [2], [3]]", 12),
-        ("uniform(zeros((3, 1)), 1, 3, 4)", 12), ("student(5, 3, 4)", 12), ("outliers(3, 4)", 12), ("trained((3, 4))", 12),
+        ("uniform(zeros((3, 1)), 1, 3, 4)", 12), ("student(5, 3, 4)", 12), ("outliers(3, 4)", 12), ("trained((3, 4))", 12), ("he(3, 4)", 12), ("xavier(3, 4)", 12),
         ("zipf(99, 12)", 12), ("onehots(3, 4)", 12), ("ragged(3, 4)", 12), ("causal(3)", 9), ("spd(n=3)", 9),
     ],
 )  # fmt: skip

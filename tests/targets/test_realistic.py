@@ -17,6 +17,8 @@ MADE = [  # the text, its shape, and whether it is integers
     ("outliers(4)",         (4,),      False),
     ("outliers(2, 3, 4)",   (2, 3, 4), False),
     ("trained(3, 4)",       (3, 4),    False),
+    ("he(3, 4)",            (3, 4),    False),
+    ("xavier(3, 4)",        (3, 4),    False),
     ("trained((3, 4))",     (3, 4),    False),
     ("0.02*trained(1, 1)",  (1, 1),    False),
     ("zipf(5, 3)",          (3,),      True),
