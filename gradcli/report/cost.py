@@ -81,14 +81,14 @@ class Checkpointing:
     segments    The number of segments that are run again.
     bytes       The most bytes of kept values at any time.
     operations  The number of operations that are repeated.
-    percent     The same number, in percent of a gradient without checkpoints.
+    percent     The same number, in percent of a gradient without checkpoints; null where that is not counted.
     """
 
     name: str
     segments: int
     bytes: int
     operations: int
-    percent: float
+    percent: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +324,12 @@ class CostReport(Printed):
 
     def _checkpoints(self) -> Table:
         rows = [
-            (row.name, numbers.decimal_octets(row.bytes), _count(row.operations), f"{row.percent:.3g} %")
+            (
+                row.name,
+                numbers.decimal_octets(row.bytes),
+                _count(row.operations),
+                "" if row.percent is None else f"{row.percent:.3g} %",
+            )
             for row in self.checkpoints
         ]
         return Table(("checkpoints", "bytes", "run again", "of a gradient"), tuple(rows), frozenset({1, 2, 3}))
@@ -382,6 +387,10 @@ _SHOWN = 12  # rows of kept values in the text; --json has all
 
 def _count(x: int) -> str:
     return f"{x:,}" if x < 10**9 else f"{x:.3g}".replace("e+0", "e").replace("e+", "e")
+
+
+def _percent(x: float | None) -> str:
+    return "" if x is None else f"{x:.3g} %"
 
 
 def _shape(shape: Sequence[int]) -> str:

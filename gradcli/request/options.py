@@ -255,7 +255,7 @@ class Options:
         "--norms", "", "Show how the norms of adjoints grow or vanish from turn to turn of a loop, at sizes that run.",
         on=("cost",), group=OUTPUT, default=False, kind=bool)
     time: bool = row(
-        "--time", "", "Also measure f and its gradient here, at small sizes.", on=("cost",), group=OUTPUT, default=False,
+        "--time", "", "Also measure f and its gradient here, at sizes that run.", on=("cost",), group=OUTPUT, default=False,
         kind=bool)
     schemes: str | None = row(
         "--schemes", "LIST",

@@ -176,10 +176,10 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
     def count(at: Sizes) -> tuple[int, ...]:
         return _counts(_question(make(at)))
 
-    formulas = _formulas(programs, count, last)
+    formulas = _formulas(programs, count, last, made)
     every = [dict(zip(sizes, at, strict=True)) for at in itertools.product(*sizes.values())]
     at = tuple(_at_sizes(formulas, one, how) for one in every) if len(every) > 1 and formulas else ()
-    request = make(_small(last))
+    request = make(programs.recorded_first)
     taken = Counts(*(formula.at(last) for formula in formulas[:4])) if formulas else None
     if taken is None and programs.recorded_at(last):
         taken = Counts(*count(last)[:4])
@@ -204,15 +204,11 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
             if formula.terms and formula.at(last) > 0
         ),
         at=at, chain=_longest_chain(made, request), ranks=rank,
-        offload=None if how.link is None else 2 * whole / how.link, measured=_timed(request) if how.time else None,
+        offload=None if how.link is None else 2 * whole / how.link,
+        measured=_timed(request, last, programs) if how.time else None,
         norms=_norms(request, last, programs) if how.norms else (), timeline=_instants(moments),
         notes=tuple(_notes(made, programs, last, passes)), environment=environment(()),
     )  # fmt: skip
-
-
-def _small(sizes: Sizes) -> Sizes:
-    """Return sizes at which the function is run, for its name and its inputs."""
-    return {name: n % 12 + 12 if n > 96 else n for name, n in sizes.items()}
 
 
 def _question(request: Request) -> Question:
@@ -228,20 +224,26 @@ def _matrix(shape: tuple[int, ...]) -> tuple[int, int, int]:
 
 def _counts(q: Question) -> tuple[int, ...]:
     """Return what `_COUNTED` names."""
-    made = outline(q)
+    return (*counts(q), *_held(outline(q)))
+
+
+def _held(made: Outline) -> tuple[int, int, int]:
+    """Return the numbers of parameters, of values kept, and of bytes of masks kept."""
     kept = kept_values(made.function)
-    return (
-        *counts(q), sum(map(entries, made.parameters)),
-        sum(value.entries for value in kept if not value.mask), sum(value.entries for value in kept if value.mask),
-    )  # fmt: skip
+    masks = sum(value.entries for value in kept if value.mask)
+    return sum(map(entries, made.parameters)), sum(value.entries for value in kept) - masks, masks
 
 
-def _formulas(programs: Programs, count: Callable[[Sizes], Sequence[int]], sizes: Sizes) -> list[Polynomial]:
-    """Return the polynomials of what `_COUNTED` names; none without sizes, and where they follow none."""
+def _formulas(
+    programs: Programs, count: Callable[[Sizes], Sequence[int]], sizes: Sizes, made: Outline
+) -> list[Polynomial]:
+    """Return the polynomials of what `_COUNTED` names; none without sizes, and where they are not those of the program."""
     try:
-        return programs.polynomials(count, sizes) if sizes else []
+        found = programs.polynomials(count, sizes) if sizes else []
     except (NotPolynomial, GradcliError, ValueError):
         return []
+    values = [formula.at(sizes) for formula in found]
+    return found if [*values[:1], *values[4:]] == [operations(made.function), *_held(made)] else []
 
 
 def _at_sizes(formulas: Sequence[Polynomial], sizes: Sizes, how: Training) -> AtSizes:
@@ -325,7 +327,7 @@ def _plans(checkpoints: Checkpoints, how: Training, gradient: int) -> tuple[Chec
     return tuple(
         Checkpointing(
             name, sum(s.again for s in plan.segments), plan.bytes, plan.operations,
-            100 * plan.operations / gradient if gradient else 0.0,
+            100 * plan.operations / gradient if gradient else None,
         )
         for name, plan in found
     )  # fmt: skip
@@ -367,7 +369,9 @@ def _norms(request: Request, sizes: Sizes, programs: Programs) -> tuple[AdjointN
     )
 
 
-def _timed(request: Request) -> tuple[float, float]:
+def _timed(request: Request, sizes: Sizes, programs: Programs) -> tuple[float, float]:
+    if not programs.recorded_at(sizes):
+        raise BadOption("--time measures, and these sizes are too large to be run", do="--sizes of at most 96")
     q = _question(request)
     f, gradient = one_run(q, "finite-difference"), one_run(q, "reverse")
     assert f is not None and gradient is not None

@@ -163,6 +163,11 @@ class Programs:
             self.largest = {name: max(n, self.largest.get(name, 0)) for name, n in sizes.items()}
         return self._known[key]
 
+    @property
+    def recorded_first(self) -> Sizes:
+        """The sizes at which the program was recorded first."""
+        return dict(zip(self.names, next(iter(self._known)), strict=True))
+
     def recorded_at(self, sizes: Sizes) -> bool:
         """Whether the program was recorded at some sizes, and not carried there."""
         return tuple(sizes[name] for name in self.names) in self._known
