@@ -46,6 +46,9 @@ def cost(world: World, target: list[str] | None, options: Options) -> int:
     if options.model is not None:
         if target:
             raise BadOption("--model is a target of its own", do="leave the other one out")
+        for name in ("at", "shapes", "sizes", "wrt", "checkpoint", "memory", "time", "norms"):
+            if name in options.given:
+                raise BadOption(f"--{name} is for a function, and --model counts by formulas", do="leave it out")
         emit(account_model(options.model, options.batch, options.seq, how), to, world)
         return 0
     if not target:

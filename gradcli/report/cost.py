@@ -376,10 +376,15 @@ class CostReport(Printed):
         return (*self.blocks(), Heading("Charts"), *self.pictures())
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-        """Return what a training step holds, and what is kept, as rows."""
-        rows: list[tuple[object, ...]] = [("memory", row.name, row.numbers, row.bytes, row.says) for row in self.memory]
-        rows += [("kept", row.name, row.entries, row.bytes, row.place or row.formula) for row in self.kept]
-        return ("table", "name", "numbers", "bytes", "what"), rows
+        """Return the rows of all tables."""
+        rows: list[tuple[object, ...]] = [
+            ("passes", r.name, r.forward + r.backward, r.operations, None, "") for r in self.passes
+        ]
+        rows += [("memory", r.name, r.numbers, None, r.bytes, r.says) for r in self.memory]
+        rows += [("kept", r.name, r.entries, None, r.bytes, r.place or r.formula) for r in self.kept]
+        rows += [("checkpoints", r.name, r.segments, r.operations, r.bytes, "") for r in self.checkpoints]
+        rows += [("formulas", r.name, r.value, None, None, r.formula) for r in self.formulas]
+        return ("table", "name", "number", "operations", "bytes", "what"), rows
 
 
 _SHOWN = 12  # rows of kept values in the text; --json has all
@@ -400,12 +405,14 @@ def _shape(shape: Sequence[int]) -> str:
 def _in_words(chain: JacobianChain) -> str:
     sizes = " -> ".join(f"{n:,}" for n in chain.sizes) if len(chain.sizes) <= 8 else f"{len(chain.sizes) - 1} Jacobians"
     rows = chain.sizes[-1]
-    row = "one row" if rows == 1 else f"{rows:,} rows"
+    back = (
+        "" if rows == 1 else f", from the result back {_count(chain.reverse)}, in the best order {_count(chain.best)}"
+    )
+    row = "one row" if rows == 1 else f"each of {rows:,} rows"
     return (
-        f"From {chain.input} to the result ({sizes}): multiplied out from {chain.input} on {_count(chain.forward)} "
-        f"multiplications, from the result back {_count(chain.reverse)}, in the best order {_count(chain.best)}; as "
-        f"products of {row} with each Jacobian in turn {_count(chain.products)}. The largest Jacobian has "
-        f"{_count(chain.entries)} entries."
+        f"A chain of Jacobians leads from {chain.input} to the result ({sizes}). To multiply them out from {chain.input} on "
+        f"takes {_count(chain.forward)} multiplications{back}; to multiply {row} by them, one Jacobian after the other, takes "
+        f"{_count(chain.products)}. The largest has {_count(chain.entries)} entries."
     )
 
 

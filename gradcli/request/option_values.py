@@ -100,6 +100,14 @@ def octets(flag: str, text: str) -> int:
     return int(float(match[1]) * _BYTES[match[2].lower()])
 
 
+def decimal_octets(flag: str, text: str) -> int:
+    """Return the number of bytes in `4GB`, 4e9 as data sheets have it; `4GiB` is 2^32. Raises BadOption."""
+    binary = re.sub(r"(?i)(?<=[kmg])ib$", "B", text.strip())
+    found = octets(flag, binary)
+    power = "kmg".find(text.strip()[-2:-1].lower()) + 1 if text.strip()[-1:].lower() == "b" else 0
+    return found if binary != text.strip() else round(found * (1000 / 1024) ** power)
+
+
 def share(flag: str, text: str) -> tuple[int, int]:
     """Return which part, and of how many, in `2/3`. Raises BadOption."""
     match = _SHARE.fullmatch(text)
@@ -174,6 +182,8 @@ def sizes_by_name(flag: str, text: str) -> Mapping[str, tuple[int, ...]]:
         if not equals or not name.strip().isidentifier() or not numbers or None in numbers:
             says = f"{flag} takes NAME=N,N,...; ..., with whole numbers from 0 to 10^13, not '{part}'"
             raise BadOption(says, do=f'write {flag} "n=1,2,31; b=1,2"')
+        if name.strip() in found:
+            raise BadOption(f"{flag} names '{name.strip()}' twice", do=f"write {flag} {name.strip()}=1,2")
         found[name.strip()] = tuple(n for n in numbers if n is not None)
     if not found:
         raise BadOption(f"{flag} names no size", do=f'write {flag} "n=1,2,31; b=1,2"')

@@ -19,6 +19,7 @@ from gradcli.request.option_values import (  # fmt: skip  # fmt: skip
     as_given,
     as_texts,
     as_tuple,
+    decimal_octets,
     dots,
     duration,
     edges,
@@ -240,12 +241,12 @@ class Options:
         on=("cost",), group=OUTPUT, default=(), read=lambda flag, text: tuple(words_of(text)))
     memory: int | None = row(
         "--memory", "SIZE", "Find the checkpoints that keep at most so much, and repeat the fewest operations: 2GB.",
-        on=("cost",), group=OUTPUT, read=octets)
+        on=("cost",), group=OUTPUT, read=decimal_octets)
     link: int | None = row(
         "--link", "SPEED", "Show how long it takes to move what is kept away and back: 64GB (a second).",
-        on=("cost",), group=OUTPUT, read=octets)
+        on=("cost",), group=OUTPUT, read=decimal_octets)
     ranks: int | None = row(
-        "--shard", "N", "Divide over so many ranks what --zero names.", on=("cost",), group=OUTPUT, kind=int, low=1)
+        "--shard", "N", "Divide over so many ranks what --zero names.", on=("cost",), group=OUTPUT, kind=int, low=2)
     zero: int | None = row(
         "--zero", "K", "1 divides the optimiser's numbers, 2 gradients too, 3 parameters too.  [default: 1]",
         on=("cost",), group=OUTPUT, kind=int, low=1, high=3)

@@ -39,6 +39,7 @@ from gradcli.study.outline import (
     Outline,
     Plan,
     Step,
+    calls_of,
     chain,
     counts,
     entries,
@@ -197,7 +198,9 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
         parameters=sum(map(entries, made.parameters)), outputs=entries(made.output),
         lines=sum(step.operation is not None for step in made.function), passes=passes, memory=rows,
         kept=_activations(made.function, kept, width),
-        checkpoints=_plans(checkpoints, how, 0 if taken is None else taken.gradient),
+        checkpoints=_plans(
+            checkpoints, how, 0 if taken is None else taken.gradient, _question(make(programs.recorded_like(made)))
+        ),
         formulas=tuple(
             Formula(name, str(formula), formula.at(last))
             for name, formula in zip(_COUNTED, formulas, strict=bool(formulas))
@@ -207,7 +210,7 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
         offload=None if how.link is None else 2 * whole / how.link,
         measured=_timed(request, last, programs) if how.time else None,
         norms=_norms(request, last, programs) if how.norms else (), timeline=_instants(moments),
-        notes=tuple(_notes(made, programs, last, passes)), environment=environment(()),
+        notes=tuple(_notes(made, programs, last, passes, formulas, request.layer is not None)), environment=environment(()),
     )  # fmt: skip
 
 
@@ -295,7 +298,7 @@ def _activations(steps: Sequence[Step], kept: Sequence[Kept], width: int) -> tup
     return tuple(sorted(rows, key=lambda row: -row.bytes))
 
 
-def _plans(checkpoints: Checkpoints, how: Training, gradient: int) -> tuple[Checkpointing, ...]:
+def _plans(checkpoints: Checkpoints, how: Training, gradient: int, q: Question) -> tuple[Checkpointing, ...]:
     """Return choices of checkpoints, and what they cost.
 
     Raises  BadOption for a name of no function of the program, and for a budget that no choice meets.
@@ -306,14 +309,12 @@ def _plans(checkpoints: Checkpoints, how: Training, gradient: int) -> tuple[Chec
     if root > 1 and found[0][1].bytes:
         found.append((f"{root} equal segments, sqrt({count})", checkpoints.uniform(root)))
     if how.checkpoint:
-        known = {step.function for step in checkpoints.steps} - {""}
+        spans, known = calls_of(q, how.checkpoint)
         for name in how.checkpoint:
             if name not in known:
-                says = f"no operation of the program stands in a function '{name}'"
-                raise BadOption(
-                    says, do=f"functions: {', '.join(sorted(known))}" if known else "name a Python function"
-                )
-        found.append((f"{', '.join(how.checkpoint)} run again", checkpoints.functions(how.checkpoint)))
+                names = f"functions: {', '.join(sorted(known))}" if known else "name a Python function"
+                raise BadOption(f"the program calls no function '{name}'", do=names)
+        found.append((f"{', '.join(how.checkpoint)} run again", checkpoints.calls(spans)))
     if count > 1 and found[0][1].bytes:
         least = checkpoints.least()
         if how.budget is not None:
@@ -323,7 +324,8 @@ def _plans(checkpoints: Checkpoints, how: Training, gradient: int) -> tuple[Chec
                     f"no checkpoints hold at most {how.budget:,} bytes", do=f"the least is {least.bytes:,} bytes"
                 )
             found.append((f"at most {decimal_octets(how.budget)}", best))
-        found.append(("fewest bytes", least))
+        name = "fewest bytes" if checkpoints.is_cut_everywhere else "fewest bytes found"
+        found.append((name, min((least, *(plan for _, plan in found)), key=lambda plan: plan[1:])))
     return tuple(
         Checkpointing(
             name, sum(s.again for s in plan.segments), plan.bytes, plan.operations,
@@ -378,7 +380,9 @@ def _timed(request: Request, sizes: Sizes, programs: Programs) -> tuple[float, f
     return seconds_of(f), seconds_of(gradient)
 
 
-def _notes(made: Outline, programs: Programs, sizes: Sizes, passes: Sequence[Pass]) -> list[str]:
+def _notes(
+    made: Outline, programs: Programs, sizes: Sizes, passes: Sequence[Pass], formulas: Sequence[Polynomial], layer: bool
+) -> list[str]:
     found = []
     rows, columns = passes[1], passes[2]
     if made.output != () and rows.operations is not None and columns.operations is not None:
@@ -391,6 +395,12 @@ def _notes(made: Outline, programs: Programs, sizes: Sizes, passes: Sequence[Pas
         "Counted on the recorded program; a product and a sum are one operation each, a function such as exp is one, and moving "
         "entries is none."
     )
+    if layer:
+        found.append("A layer's result is multiplied by a constant and summed, for its backward pass gets a gradient.")
+    if sizes and not formulas:
+        found.append(
+            "No formulas are shown: counts at small sizes follow no polynomial that holds at these sizes, too."
+        )
     if any(n > programs.largest.get(name, n) for name, n in sizes.items()):
         largest = ", ".join(f"{name}={n:,}" for name, n in programs.largest.items())
         found.append(
@@ -459,18 +469,19 @@ def account_model(name: str, batch: int, length: int | None, how: Training) -> C
     block = value(formulas["block"]["activations"]) * width + value(formulas["block"]["masks"])
     inside, rest = value(formulas["block"]["input"]) * width, everything - layers * block
     root = math.isqrt(layers - 1) + 1
+    again = sum(value(formulas["operations"][what]) for what in formulas["block"]["operations"])
     plans = [
         ("everything kept", 0, everything, 0),
-        ("every block run again", layers, rest + layers * inside + block, f),
+        ("every block run again", layers, rest + layers * inside + block, again),
     ]
     if root < layers:
         groups = -(-layers // root)
         held = rest + groups * inside + root * block
-        plans.append((f"groups of {root} blocks run again: sqrt({layers})", groups, held, f))
+        plans.append((f"groups of {root} blocks run again: sqrt({layers})", groups, held, again))
     return CostReport(
         model=name, sizes=sizes, dtype=how.dtype, kept_in=how.kept_in, parameters=count, outputs=1, lines=None,
         passes=passes, memory=rows, kept=tuple(sorted(kept, key=lambda row: -row.bytes)),
-        checkpoints=tuple(Checkpointing(what, n, held, again, 100 * again / (3 * f)) for what, n, held, again in plans),
+        checkpoints=tuple(Checkpointing(what, n, held, ops, 100 * ops / (3 * f)) for what, n, held, ops in plans),
         formulas=tuple(_model_formulas(formulas, sizes)), at=(), chain=None, ranks=rank,
         offload=None if how.link is None else 2 * everything / how.link, measured=None, norms=(), timeline=(),
         notes=(

@@ -1,6 +1,8 @@
 """A function's program without numbers, as lines of shapes: what its reverse sweep keeps, and what checkpoints change."""
 
 import itertools
+import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +17,7 @@ from gradcli.study.cost import counted, flat, gradient_of, tangent_of
 from gradcli.targets.derived import keeping
 from gradcli.tracing.cost import MOVE
 from gradcli.tracing.primitive import Primitive
-from gradcli.tracing.provenance import place
+from gradcli.tracing.provenance import is_users, place
 from gradcli.tracing.shapes import Forgotten, shape, size
 from gradcli.tracing.tracer import plain
 
@@ -111,6 +113,41 @@ def _product_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
         return flat(vjp(lambda *xs: jvp(q.g, xs, at[count:])[1], at[:count])[1](np.float64(1)))
 
     return product, [*q.xs, *(np.ones(shape(x))[()] for x in q.xs)]
+
+
+def calls_of(q: Question, names: Iterable[str]) -> tuple[list[tuple[int, int]], set[str]]:
+    """Return the lines of each call of some functions of the user's, the outermost alone, and the names of all that are called.
+
+    A method is known by its own name, that of its class, and both.
+    """
+    wanted, known = frozenset(names), set[str]()
+    spans: list[tuple[int, int]] = []
+    lines: list[Line] = []
+    within: list[Any] = []  # the frame of the call that is running
+
+    def watch(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and is_users(frame.f_code.co_filename):
+            own = {frame.f_code.co_name, frame.f_code.co_qualname, frame.f_code.co_qualname.rpartition(".")[0]}
+            known.update(own)
+            if not within and own & wanted:
+                within.append((frame, len(lines)))
+        elif event == "return" and within and within[0][0] is frame:
+            start = within.pop()[1]
+            spans.extend([(start, len(lines))] if start < len(lines) else [])
+
+    def f(*xs: Any) -> Any:
+        nonlocal lines
+        lines = xs[0].tape.lines
+        before = sys.getprofile()
+        sys.setprofile(watch)
+        try:
+            return q.g(*xs)
+        finally:
+            sys.setprofile(before)
+
+    with keeping(), np.errstate(all="ignore"):
+        record(f, q.xs)
+    return spans, {name for name in known if name and "<" not in name}
 
 
 def _steps(lines: Sequence[Line], inputs: Sequence[Any]) -> tuple[Step, ...]:
@@ -325,42 +362,47 @@ class Checkpoints:
     that its own rules read are there as well, and all that belongs to later segments is gone.
     """
 
-    _CUTS = 64  # places where a program may be cut by the best plan, those where the fewest bytes cross
+    _CUTS = (8, 64)  # places where a program may be cut by the best plan, those where the fewest bytes cross
+    _WORK = 4 * 10**6  # lines that are looked at, of all segments between these places
 
     def __init__(self, steps: Sequence[Step], width: int) -> None:
         self.steps = steps
-        owners = owners_of(steps)
+        owners = self.owners = owners_of(steps)
         self.first = next((k for k, step in enumerate(steps) if step.operation is not None), len(steps))
-        used = [-1] * len(steps)  # the last line that uses a value
+        count = len(steps)
+        self.held = np.array([entries(step.result) * width if step.is_new else 0 for step in steps], dtype=object)
+        self.last = np.full(count, -1)  # the last line that uses a value
+        self.first_reader = np.full(count, count)  # the first line whose rule reads it
         for k, step in enumerate(steps):
             for slot in step.slots:
                 if slot != CONSTANT:
-                    used[owners[slot]] = k
-        self.values: dict[int, tuple[int, int, tuple[int, ...]]] = {  # by line: bytes, last use, readers
-            k: (entries(step.result) * width, used[k], ()) for k, step in enumerate(steps) if step.is_new
-        }
-        self.own = [0] * len(steps)  # bytes of masks and constants of each line
+                    self.last[owners[slot]] = k
+        self.own = np.zeros(count, dtype=object)  # bytes of masks and constants of each line
         for value in kept_values(steps):
             if value.mask or value.constant:
                 self.own[value.line] += value.entries * (1 if value.mask else width)
             else:
-                held, last, _ = self.values[value.line]
-                self.values[value.line] = (held, max(last, *value.readers), value.readers)
+                self.last[value.line] = max(self.last[value.line], *value.readers)
+                self.first_reader[value.line] = min(value.readers)
         self.costs = [operations([step]) if step.operation is not None else 0 for step in steps]
 
     def _sizes(self, segment: Segment) -> tuple[int, int, int]:
         """Return the bytes that a segment holds until the sweep reaches it, those its own sweep needs, and its operations."""
         start, stop, again = segment
-        own = sum(self.own[start:stop])
-        crossing = kept = both = 0
-        for k in range(start, stop):
-            if k in self.values:
-                held, last, readers = self.values[k]
-                crosses, reads = last >= stop, any(start <= r < stop for r in readers)
-                crossing += held * crosses
-                kept += held * reads
-                both += held * (crosses or reads)
-        return (crossing, kept + own, sum(self.costs[start:stop])) if again else (both + own, 0, 0)
+        held, own = self.held[start:stop], int(self.own[start:stop].sum())
+        crosses, read = self.last[start:stop] >= stop, self.first_reader[start:stop] < stop
+        if not again:
+            return int(held[crosses | read].sum()) + own, 0, 0
+        return int(held[crosses].sum()), int(held[read].sum()) + own, self._repeated(start, stop)
+
+    def _repeated(self, start: int, stop: int) -> int:
+        """Return the operations by which the values are made again that the rules of a segment read, from those held."""
+        needed, total = set(), 0
+        for k in range(stop - 1, start - 1, -1):
+            if self.own[k] or (self.last[k] < stop and (k in needed or self.first_reader[k] < stop)):
+                total += self.costs[k]
+                needed |= {self.owners[slot] for slot in self.steps[k].slots if slot != CONSTANT}
+        return total
 
     def plan(self, segments: Iterable[Segment]) -> Plan:
         """Return what some segments cost, which follow each other and cover the program."""
@@ -382,32 +424,36 @@ class Checkpoints:
         edges = [self.first + total * k // count for k in range(count + 1)]
         return self.plan(Segment(a, b, b != edges[-1]) for a, b in itertools.pairwise(edges) if a != b)
 
-    def functions(self, names: Iterable[str]) -> Plan:
-        """Return the plan in which each run of lines of some functions of the user's is run again, and the rest is kept."""
-        wanted = frozenset(names)
-        segments: list[Segment] = []
-        for k in range(self.first, len(self.steps)):
-            again = self.steps[k].function in wanted
-            if segments and segments[-1].again == again:
-                segments[-1] = segments[-1]._replace(stop=k + 1)
-            else:
-                segments.append(Segment(k, k + 1, again))
-        return self.plan(segments)
+    def calls(self, spans: Iterable[tuple[int, int]]) -> Plan:
+        """Return the plan in which the lines of some calls are run again, each call by itself, and the rest is kept."""
+        segments, at = [], self.first
+        for start, stop in spans:
+            segments += [Segment(at, start, False)] if at < start else []
+            segments.append(Segment(start, stop, True))
+            at = stop
+        return self.plan([*segments, *([Segment(at, len(self.steps), False)] if at < len(self.steps) else [])])
+
+    @property
+    def is_cut_everywhere(self) -> bool:
+        """Whether the best plan may cut the program after each of its lines, so that no plan is better."""
+        return len(self._places()) == len(self.steps) - self.first + 1
 
     def _places(self) -> list[int]:
         """Return where the best plan may cut the program: everywhere in a short one, else where the fewest bytes cross."""
         inner = list(range(self.first + 1, len(self.steps)))
-        if len(inner) > self._CUTS:
+        few, many = self._CUTS
+        cuts = min(many, max(few, math.isqrt(self._WORK // max(1, len(inner)))))
+        if len(inner) > cuts:
             change = [0] * (len(self.steps) + 1)
-            for k, (held, last, _) in self.values.items():
+            for k, (held, last) in enumerate(zip(self.held, self.last, strict=True)):
                 change[k + 1] += held
                 change[max(k, last) + 1] -= held
             crossing = list(itertools.accumulate(change))
-            most = sorted(crossing[k] for k in inner)[self._CUTS - 1]
-            few = [k for k in inner if crossing[k] < most]
+            most = sorted(crossing[k] for k in inner)[cuts - 1]
+            below = [k for k in inner if crossing[k] < most]
             as_many = [k for k in inner if crossing[k] == most]
-            spread = -(-len(as_many) // (self._CUTS - len(few)))
-            inner = sorted((*few, *as_many[::spread]))
+            spread = -(-len(as_many) // (cuts - len(below)))
+            inner = sorted((*below, *as_many[::spread]))
         return [self.first, *inner, len(self.steps)]
 
     def best(self, budget: int) -> Plan | None:

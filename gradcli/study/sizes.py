@@ -22,6 +22,7 @@ _POINTS = 4  # along each size: enough for a polynomial of degree 2, and one mor
 _DEGREE = 4  # the highest degree of a count in one size
 _LEAST = 3  # the smallest size that is recorded to carry a program: at 1, axes vanish and views appear
 _WORK = 2 * 10**7  # operations of a program that is recorded to confirm what is carried
+_HELD = 64  # a size of at most this may keep its value, such as a number of heads by which a width is divided
 _RECORDED = 96  # a program is recorded as it is where all sizes are at most this
 _RUN = 2_000  # and at most this where it cannot be carried; the limits of any check hold there
 
@@ -168,6 +169,11 @@ class Programs:
         """The sizes at which the program was recorded first."""
         return dict(zip(self.names, next(iter(self._known)), strict=True))
 
+    def recorded_like(self, made: Any) -> Sizes:
+        """The sizes at which a program with as many lines was recorded."""
+        found = next(at for at, program in self._known.items() if self.length(program) == self.length(made))
+        return dict(zip(self.names, found, strict=True))
+
     def recorded_at(self, sizes: Sizes) -> bool:
         """Whether the program was recorded at some sizes, and not carried there."""
         return tuple(sizes[name] for name in self.names) in self._known
@@ -208,16 +214,19 @@ class Programs:
             at = {**at, name: first + (at[name] - first) // (2 * spacing) * spacing}
 
     def _ways(self, sizes: Sizes) -> Iterator[Mapping[str, Sequence[int]]]:
-        """Yield small sizes to record at, by name: the smallest, then those of one size further apart, then of all.
+        """Yield small sizes to record at, by name: the smallest, then one size further apart, then also all.
 
         A size that is divided, as a width by a number of heads, has to be as far apart as what it is divided by.
         """
         small = {name: [_LEAST + k + i for i in range(_POINTS)] for k, name in enumerate(self.names)}
         yield small
+        kept = {name: [n] * _POINTS for name, n in sizes.items() if n <= _HELD}
         for spacing in _SPACINGS:
             wide = {name: [n % spacing + spacing * k for k in range(2, 2 + _POINTS)] for name, n in sizes.items()}
             yield from ({**small, name: wide[name]} for name in self.names)
-            yield wide
+            yield from ({**small, **kept, name: wide[name]} for name in self.names if kept and name not in kept)
+            if math.prod(xs[1] for xs in wide.values()) <= _WORK:
+                yield wide
 
     def _changes_lines(self, sizes: Sizes, tried: Mapping[str, Sequence[int]]) -> frozenset[str]:
         """Return the sizes that change how many lines the program has, such as a number of layers, and those that are small."""
@@ -336,6 +345,8 @@ def _fitted(
 
 def _degree(counted: Callable[[Sizes], Sequence[int]], name: str, start: Sizes, step: int) -> int:
     """Return the highest degree of the counts in one size. Raises NotPolynomial where it is above 4."""
+    if not step:  # it keeps its value
+        return 0
     xs, columns = [start[name]], [counted(start)]
     for k in range(1, _DEGREE + 2):
         xs.append(start[name] + k * step)

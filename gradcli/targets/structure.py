@@ -419,5 +419,5 @@ def _listed(x: Any) -> Any:
         return x  # the user's own container
     members = {key: _listed(part) for key, part in x.items()}
     if members and sorted(map(str, members)) == sorted(map(str, range(len(members)))):
-        return [members[k] for k in range(len(members))]
+        return [part for _, part in sorted(members.items(), key=lambda pair: int(pair[0]))]
     return members

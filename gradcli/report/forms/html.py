@@ -31,7 +31,7 @@ from gradcli.report.blocks import (
     in_markup,
     visible,
 )
-from gradcli.report.common import Absent, SourceLine
+from gradcli.report.common import Absent, SourceLine, Target
 from gradcli.report.drawing import chart
 from gradcli.report.drawing.chart import coarse, ends, levels
 from gradcli.report.drawing.graph import Drawing, brief, draw, shaped
@@ -59,7 +59,7 @@ _HEAD = """<!doctype html>
 def render(report: Any, page: Page) -> str:
     """Return the report as an HTML page, whose title is what was looked at."""
     target = getattr(report, "target", None)
-    title = "gradcli" if target is None else target.text.strip()
+    title = target.text.strip() if isinstance(target, Target) else "gradcli"
     blocks = report.page_blocks() if hasattr(report, "page_blocks") else report.blocks()
     first = [] if any(isinstance(b, Heading) and b.level == 1 for b in blocks) else [Heading(title, 1)]
     body = "\n".join(filter(None, (_part(block, page) for block in (*first, *blocks))))
