@@ -92,7 +92,7 @@ class Checkpointing:
 
 
 @dataclass(frozen=True, slots=True)
-class Formula:
+class CostFormula:
     """A count as an exact polynomial of the sizes.
 
     name     What is counted.
@@ -235,7 +235,7 @@ class CostReport(Printed):
     memory: tuple[Held, ...]
     kept: tuple[Activation, ...]
     checkpoints: tuple[Checkpointing, ...]
-    formulas: tuple[Formula, ...]
+    formulas: tuple[CostFormula, ...]
     at: tuple[AtSizes, ...]
     chain: JacobianChain | None
     ranks: Rank | None

@@ -22,8 +22,8 @@ from gradcli.report.cost import (
     AdjointNorms,
     AtSizes,
     Checkpointing,
+    CostFormula,
     CostReport,
-    Formula,
     Held,
     Instant,
     JacobianChain,
@@ -33,12 +33,12 @@ from gradcli.report.cost import (
 from gradcli.report.numbers import decimal_octets
 from gradcli.study.cost import one_run, seconds_of
 from gradcli.study.outline import (
+    CheckpointPlan,
     Checkpoints,
-    Counts,
-    Kept,
+    KeptValue,
     Outline,
-    Plan,
-    Step,
+    PassCounts,
+    ProgramLine,
     calls_of,
     chain,
     counts,
@@ -49,7 +49,7 @@ from gradcli.study.outline import (
     outline,
     products_in_order,
 )
-from gradcli.study.sizes import NotPolynomial, Polynomial, Programs, Sizes
+from gradcli.study.sizes import NotPolynomial, Programs, SizePolynomial, Sizes
 from gradcli.targets.derived import root_of
 from gradcli.tracing.shapes import Forgotten
 
@@ -181,9 +181,9 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
     every = [dict(zip(sizes, at, strict=True)) for at in itertools.product(*sizes.values())]
     at = tuple(_at_sizes(formulas, one, how) for one in every) if len(every) > 1 and formulas else ()
     request = make(programs.recorded_first)
-    taken = Counts(*(formula.at(last) for formula in formulas[:4])) if formulas else None
+    taken = PassCounts(*(formula.at(last) for formula in formulas[:4])) if formulas else None
     if taken is None and programs.recorded_at(last):
-        taken = Counts(*count(last)[:4])
+        taken = PassCounts(*count(last)[:4])
     width = WIDTHS[how.kept_in]
     moments = list(memory(made.function, width))
     peak = max((m.values + m.adjoints for m in moments), default=0)
@@ -202,7 +202,7 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
             checkpoints, how, 0 if taken is None else taken.gradient, _question(make(programs.recorded_like(made)))
         ),
         formulas=tuple(
-            Formula(name, str(formula), formula.at(last))
+            CostFormula(name, str(formula), formula.at(last))
             for name, formula in zip(_COUNTED, formulas, strict=bool(formulas))
             if formula.terms and formula.at(last) > 0
         ),
@@ -239,7 +239,7 @@ def _held(made: Outline) -> tuple[int, int, int]:
 
 def _formulas(
     programs: Programs, count: Callable[[Sizes], Sequence[int]], sizes: Sizes, made: Outline
-) -> list[Polynomial]:
+) -> list[SizePolynomial]:
     """Return the polynomials of what `_COUNTED` names; none without sizes, and where they are not those of the program."""
     try:
         found = programs.polynomials(count, sizes) if sizes else []
@@ -249,12 +249,12 @@ def _formulas(
     return found if [*values[:1], *values[4:]] == [operations(made.function), *_held(made)] else []
 
 
-def _at_sizes(formulas: Sequence[Polynomial], sizes: Sizes, how: Training) -> AtSizes:
+def _at_sizes(formulas: Sequence[SizePolynomial], sizes: Sizes, how: Training) -> AtSizes:
     function, gradient, _, _, parameters, numbers, masks = (formula.at(sizes) for formula in formulas)
     return AtSizes(dict(sizes), function, gradient, parameters, numbers * WIDTHS[how.kept_in] + masks)
 
 
-def _passes(made: Outline, taken: Counts | None, how: Training) -> tuple[Pass, ...]:
+def _passes(made: Outline, taken: PassCounts | None, how: Training) -> tuple[Pass, ...]:
     """Return the ways to the derivative: differences, forward and reverse mode, and of a scalar the Hessian."""
     f = operations(made.function)
     n, m = sum(map(entries, made.parameters)), entries(made.output)
@@ -278,9 +278,9 @@ def _time(passes: int, how: Training) -> float | Absent:
     return ABSENT if how.pass_time is None else passes * how.pass_time
 
 
-def _activations(steps: Sequence[Step], kept: Sequence[Kept], width: int) -> tuple[Activation, ...]:
+def _activations(steps: Sequence[ProgramLine], kept: Sequence[KeptValue], width: int) -> tuple[Activation, ...]:
     """Return what is kept, values of one place, operation and shape together, the most bytes first."""
-    groups: dict[tuple[Any, ...], list[Kept]] = {}
+    groups: dict[tuple[Any, ...], list[KeptValue]] = {}
     for value in kept:
         step = steps[value.line]
         operation = step.operation.name if step.operation is not None else "input"
@@ -305,7 +305,7 @@ def _plans(checkpoints: Checkpoints, how: Training, gradient: int, q: Question) 
     """
     count = len(checkpoints.steps) - checkpoints.first
     root = math.isqrt(count)
-    found: list[tuple[str, Plan]] = [("everything kept", checkpoints.everything_kept())]
+    found: list[tuple[str, CheckpointPlan]] = [("everything kept", checkpoints.everything_kept())]
     if root > 1 and found[0][1].bytes:
         found.append((f"{root} equal segments, sqrt({count})", checkpoints.uniform(root)))
     if how.checkpoint:
@@ -381,7 +381,12 @@ def _timed(request: Request, sizes: Sizes, programs: Programs) -> tuple[float, f
 
 
 def _notes(
-    made: Outline, programs: Programs, sizes: Sizes, passes: Sequence[Pass], formulas: Sequence[Polynomial], layer: bool
+    made: Outline,
+    programs: Programs,
+    sizes: Sizes,
+    passes: Sequence[Pass],
+    formulas: Sequence[SizePolynomial],
+    layer: bool,
 ) -> list[str]:
     found = []
     rows, columns = passes[1], passes[2]
@@ -446,7 +451,7 @@ def account_model(name: str, batch: int, length: int | None, how: Training) -> C
         sizes["n"] = length
 
     def value(text: str) -> int:
-        return Polynomial.read(text, tuple(sizes)).at(sizes)
+        return SizePolynomial.read(text, tuple(sizes)).at(sizes)
 
     shapes = [(value(a), value(b), value(c)) for a, b, c in formulas["parameters"].values()]
     kept = [
@@ -493,13 +498,13 @@ def account_model(name: str, batch: int, length: int | None, how: Training) -> C
     )  # fmt: skip
 
 
-def _model_formulas(formulas: Mapping[str, Any], sizes: Sizes) -> list[Formula]:
+def _model_formulas(formulas: Mapping[str, Any], sizes: Sizes) -> list[CostFormula]:
     found = []
     for what, parts in formulas["parameters"].items():
         factors = [part for part in parts if part != "1"]
         product = " ".join(f"({part})" if " + " in part and len(factors) > 1 else part for part in factors)
-        value = math.prod(Polynomial.read(part, tuple(sizes)).at(sizes) for part in parts)
-        found.append(Formula(f"parameters, {what}", product, value))
+        value = math.prod(SizePolynomial.read(part, tuple(sizes)).at(sizes) for part in parts)
+        found.append(CostFormula(f"parameters, {what}", product, value))
     for what, text in formulas["operations"].items():
-        found.append(Formula(f"operations of f, {what}", text, Polynomial.read(text, tuple(sizes)).at(sizes)))
+        found.append(CostFormula(f"operations of f, {what}", text, SizePolynomial.read(text, tuple(sizes)).at(sizes)))
     return found

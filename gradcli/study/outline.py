@@ -29,7 +29,7 @@ _MASKS = (*_LIMITS, "relu", "absolute", "max")  # whose rules need to know which
 Shape = tuple[int, ...]
 
 
-class Step(NamedTuple):
+class ProgramLine(NamedTuple):
     """One line of a program.
 
     `views` is the number of the operand whose memory the result shares, or -1. `constants` are the operands that are arrays
@@ -64,7 +64,7 @@ class Outline(NamedTuple):
 
     parameters: tuple[Shape, ...]
     output: Shape
-    function: tuple[Step, ...]
+    function: tuple[ProgramLine, ...]
 
 
 def outline(q: Question) -> Outline:
@@ -81,7 +81,7 @@ def outline(q: Question) -> Outline:
     return Outline(tuple(map(shape, q.xs)), shape(plain(q.recording.y)), _steps(q.lines, arrays))
 
 
-class Counts(NamedTuple):
+class PassCounts(NamedTuple):
     """Scalar operations of f, of f with one reverse sweep, of f with one tangent, and of a Hessian times a vector.
 
     `product` is -1 where f is no scalar, or has an operation whose rule cannot be differentiated.
@@ -93,7 +93,7 @@ class Counts(NamedTuple):
     product: int
 
 
-def counts(q: Question) -> Counts:
+def counts(q: Question) -> PassCounts:
     """Return the operations of f and its derivatives, counted by recording these."""
     scalar = shape(plain(q.recording.y)) == ()
     with keeping(), np.errstate(all="ignore"):
@@ -102,7 +102,7 @@ def counts(q: Question) -> Counts:
             product = counted(record(*_product_of(q))[2].lines).total if scalar else -1
         except GradcliError:  # a rule has no rule of its own
             product = -1
-    return Counts(counted(q.lines).total, gradient, tangent, product)
+    return PassCounts(counted(q.lines).total, gradient, tangent, product)
 
 
 def _product_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
@@ -150,7 +150,7 @@ def calls_of(q: Question, names: Iterable[str]) -> tuple[list[tuple[int, int]], 
     return spans, {name for name in known if name and "<" not in name}
 
 
-def _steps(lines: Sequence[Line], inputs: Sequence[Any]) -> tuple[Step, ...]:
+def _steps(lines: Sequence[Line], inputs: Sequence[Any]) -> tuple[ProgramLine, ...]:
     seen: set[int] = set()
     found = []
     for primitive, slots, xs, y, params, position in lines:
@@ -163,7 +163,9 @@ def _steps(lines: Sequence[Line], inputs: Sequence[Any]) -> tuple[Step, ...]:
         views = next((k for k, x in enumerate(xs) if _shares(x, y)), -1)
         needed = tuple((name, params[name]) for name in _COUNTED if name in params) if params else ()
         shapes = tuple(map(shape, xs))
-        found.append(Step(primitive, slots, shapes, shape(y), needed, views, tuple(constants), *_where(position)))
+        found.append(
+            ProgramLine(primitive, slots, shapes, shape(y), needed, views, tuple(constants), *_where(position))
+        )
     return tuple(found)
 
 
@@ -187,7 +189,7 @@ def entries(x: Shape) -> int:
     return size(Forgotten(x))
 
 
-def operations(steps: Sequence[Step]) -> int:
+def operations(steps: Sequence[ProgramLine]) -> int:
     """Return the number of scalar operations of lines: a product and a sum are two, moving entries is none."""
     return counted(step.line for step in steps).total
 
@@ -195,7 +197,7 @@ def operations(steps: Sequence[Step]) -> int:
 # What a reverse sweep keeps of a program.
 
 
-class Kept(NamedTuple):
+class KeptValue(NamedTuple):
     """A value that is kept for the reverse sweep: which line made it, how many entries it has, and which lines read it.
 
     A mask has one byte an entry, whatever the format is. `constant` is an array that the program holds itself.
@@ -208,7 +210,7 @@ class Kept(NamedTuple):
     constant: bool = False
 
 
-def kept_values(steps: Sequence[Step]) -> tuple[Kept, ...]:
+def kept_values(steps: Sequence[ProgramLine]) -> tuple[KeptValue, ...]:
     """Return what a reverse sweep over a program reads beside its inputs.
 
     A sum keeps nothing, a product the operands whose partners are differentiated, tanh and exp their values alone, and what
@@ -232,18 +234,18 @@ def kept_values(steps: Sequence[Step]) -> tuple[Kept, ...]:
                 readers.setdefault(source, []).append(k)
         mask = step.operation.name == "where"
         held = [(p, x) for p, x in step.constants if (mask and p == 0) or p + 1 in read]
-        others += [Kept(k, entries(x), (k,), mask and p == 0, constant=True) for p, x in held]
+        others += [KeptValue(k, entries(x), (k,), mask and p == 0, constant=True) for p, x in held]
     for k, name in choices:
         shown = name == "relu" or (name in _LIMITS and () in steps[k].operands)
         if shown and owners[k] in readers:
             readers[owners[k]].append(k)  # which entries are at the limit is seen in the result
         else:
-            others.append(Kept(k, max(map(entries, (steps[k].result, *steps[k].operands))), (k,), mask=True))
-    values = [Kept(line, entries(steps[line].result), tuple(by)) for line, by in readers.items()]
+            others.append(KeptValue(k, max(map(entries, (steps[k].result, *steps[k].operands))), (k,), mask=True))
+    values = [KeptValue(line, entries(steps[line].result), tuple(by)) for line, by in readers.items()]
     return tuple(sorted((*values, *others)))
 
 
-def _before_moves(steps: Sequence[Step], owners: Sequence[int], slot: int) -> int:
+def _before_moves(steps: Sequence[ProgramLine], owners: Sequence[int], slot: int) -> int:
     """Return the line of the value whose entries a value has, moved or repeated, of which there are no more."""
     line = owners[slot]
     while True:
@@ -254,7 +256,7 @@ def _before_moves(steps: Sequence[Step], owners: Sequence[int], slot: int) -> in
         line = owners[step.slots[0]]
 
 
-def _read(step: Step) -> frozenset[int]:
+def _read(step: ProgramLine) -> frozenset[int]:
     """Return what the rules of a line read: 0 is its result, 1, 2, ... are its operands. Shapes alone are not read."""
     operation = step.operation
     assert operation is not None
@@ -266,7 +268,7 @@ def _read(step: Step) -> frozenset[int]:
     return read_by_rules(operation, moving, kernels=False)
 
 
-def owners_of(steps: Sequence[Step]) -> list[int]:
+def owners_of(steps: Sequence[ProgramLine]) -> list[int]:
     """Return, for each line, the number of the line that owns the memory of its result."""
     owners: list[int] = []
     for k, step in enumerate(steps):
@@ -284,7 +286,7 @@ class Moment(NamedTuple):
     adjoints: int
 
 
-def memory(steps: Sequence[Step], width: int) -> Iterator[Moment]:
+def memory(steps: Sequence[ProgramLine], width: int) -> Iterator[Moment]:
     """Yield what is held line by line: in the forward run, then in the reverse sweep, besides inputs.
 
     A value is freed after its last use, an adjoint after its line is swept; gradients of inputs are not counted. `width` is
@@ -342,7 +344,7 @@ class Segment(NamedTuple):
     again: bool
 
 
-class Plan(NamedTuple):
+class CheckpointPlan(NamedTuple):
     """What checkpoints cost: the most bytes of kept values at any time, and the operations that are repeated."""
 
     segments: tuple[Segment, ...]
@@ -365,7 +367,7 @@ class Checkpoints:
     _CUTS = (8, 64)  # places where a program may be cut by the best plan, those where the fewest bytes cross
     _WORK = 4 * 10**6  # lines that are looked at, of all segments between these places
 
-    def __init__(self, steps: Sequence[Step], width: int) -> None:
+    def __init__(self, steps: Sequence[ProgramLine], width: int) -> None:
         self.steps = steps
         owners = self.owners = owners_of(steps)
         self.first = next((k for k, step in enumerate(steps) if step.operation is not None), len(steps))
@@ -404,7 +406,7 @@ class Checkpoints:
                 needed |= {self.owners[slot] for slot in self.steps[k].slots if slot != CONSTANT}
         return total
 
-    def plan(self, segments: Iterable[Segment]) -> Plan:
+    def plan(self, segments: Iterable[Segment]) -> CheckpointPlan:
         """Return what some segments cost, which follow each other and cover the program."""
         found, held, peak, again = [], 0, 0, 0
         for segment in segments:
@@ -412,19 +414,19 @@ class Checkpoints:
             found.append(segment)
             peak = max(peak, held + needs)
             held, again = held + holds, again + repeats
-        return Plan(tuple(found), max(peak, held), again)
+        return CheckpointPlan(tuple(found), max(peak, held), again)
 
-    def everything_kept(self) -> Plan:
+    def everything_kept(self) -> CheckpointPlan:
         """Return the plan without checkpoints."""
         return self.plan([Segment(self.first, len(self.steps), False)])
 
-    def uniform(self, count: int) -> Plan:
+    def uniform(self, count: int) -> CheckpointPlan:
         """Return the plan of `count` segments of as many lines, of which all but the last are run again."""
         total = len(self.steps) - self.first
         edges = [self.first + total * k // count for k in range(count + 1)]
         return self.plan(Segment(a, b, b != edges[-1]) for a, b in itertools.pairwise(edges) if a != b)
 
-    def calls(self, spans: Iterable[tuple[int, int]]) -> Plan:
+    def calls(self, spans: Iterable[tuple[int, int]]) -> CheckpointPlan:
         """Return the plan in which the lines of some calls are run again, each call by itself, and the rest is kept."""
         segments, at = [], self.first
         for start, stop in spans:
@@ -456,14 +458,14 @@ class Checkpoints:
             inner = sorted((*below, *as_many[::spread]))
         return [self.first, *inner, len(self.steps)]
 
-    def best(self, budget: int) -> Plan | None:
+    def best(self, budget: int) -> CheckpointPlan | None:
         """Return the plan with the fewest repeated operations that holds at most `budget` bytes; None if none does.
 
         Source  dynamic programming over (place, bytes held): what comes before a place matters by what it holds alone.
         """
         return self._best(*self._table(), budget)
 
-    def least(self) -> Plan:
+    def least(self) -> CheckpointPlan:
         """Return the plan that holds the fewest bytes, with the fewest repeated operations among those."""
         places, table = self._table()
         best = self.everything_kept()
@@ -481,7 +483,9 @@ class Checkpoints:
         segments = [Segment(a, b, again) for a, b in itertools.combinations(places, 2) for again in (False, True)]
         return places, {segment: self._sizes(segment) for segment in segments}
 
-    def _best(self, places: Sequence[int], table: dict[Segment, tuple[int, int, int]], budget: int) -> Plan | None:
+    def _best(
+        self, places: Sequence[int], table: dict[Segment, tuple[int, int, int]], budget: int
+    ) -> CheckpointPlan | None:
         fronts: dict[int, list[Label]] = {places[0]: [(0, 0, ())]}
         for j, stop in enumerate(places[1:], 1):
             labels: list[Label] = []
@@ -507,7 +511,7 @@ def _undominated(labels: Sequence[Label]) -> list[Label]:
 # The chain of Jacobians from an input to the result.
 
 
-def chain(steps: Sequence[Step], start: int) -> list[int]:
+def chain(steps: Sequence[ProgramLine], start: int) -> list[int]:
     """Return the sizes of the values through which every path from line `start` to the result goes.
 
     Consecutive values with a diagonal Jacobian between them, or one that only moves entries, count once.

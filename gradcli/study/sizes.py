@@ -32,7 +32,7 @@ class NotPolynomial(Exception):
 
 
 @dataclass(frozen=True)
-class Polynomial:
+class SizePolynomial:
     """A polynomial in named sizes: the coefficient of each product of powers, by the powers in the order of the names."""
 
     names: tuple[str, ...]
@@ -241,7 +241,7 @@ class Programs:
             self._fixed = frozenset(found)
         return self._fixed
 
-    def polynomials(self, count: Callable[[Sizes], Sequence[int]], sizes: Sizes) -> list[Polynomial]:
+    def polynomials(self, count: Callable[[Sizes], Sequence[int]], sizes: Sizes) -> list[SizePolynomial]:
         """Return the polynomials of what `count` counts at small sizes.
 
         Raises  NotPolynomial where they follow none; what `record` and `count` raise.
@@ -323,7 +323,7 @@ def _carried_integer(ys: Sequence[int], points: Sequence[Sizes], free: Sequence[
 
 def _fitted(
     counted: Callable[[Sizes], Sequence[int]], names: Sequence[str], start: Sizes, steps: Sizes
-) -> list[Polynomial]:
+) -> list[SizePolynomial]:
     """Return the polynomials of counts, from as many points as their degrees ask for, and two more that confirm them."""
     degrees = {name: _degree(counted, name, start, steps[name]) for name in names}
     axes = [[start[name] + k * steps[name] for k in range(degrees[name] + 1)] for name in names]
@@ -336,7 +336,7 @@ def _fitted(
             grid = np.moveaxis(grid, axis, -1)
             fibres = [_coefficients(xs, list(ys)) for ys in grid.reshape(-1, len(xs))]
             grid = np.moveaxis(np.array(fibres, dtype=object).reshape(grid.shape), -1, axis)
-        found.append(Polynomial(tuple(names), {at: c for at, c in np.ndenumerate(grid) if c}))
+        found.append(SizePolynomial(tuple(names), {at: c for at, c in np.ndenumerate(grid) if c}))
     for point in _further(names, start, steps, degrees):
         if any(p.at(point) != y for p, y in zip(found, counted(point), strict=True)):
             raise NotPolynomial

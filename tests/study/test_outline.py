@@ -11,8 +11,8 @@ from gradcli.modes.mode import Question
 from gradcli.request.point import Point
 from gradcli.study.outline import (
     Checkpoints,
+    ProgramLine,
     Segment,
-    Step,
     calls_of,
     chain,
     counts,
@@ -32,7 +32,7 @@ MASK = np.tri(4, 3)
 SUM = ("matmul",)
 
 
-def steps_of(f: Callable[..., Any], **at: Any) -> tuple[Step, ...]:
+def steps_of(f: Callable[..., Any], **at: Any) -> tuple[ProgramLine, ...]:
     return outline(question(f, **at)).function
 
 
@@ -105,7 +105,7 @@ OPERATIONS: list[Callable[[Any, Any], Any]] = [
 ]  # fmt: skip
 
 
-def random_program(rng: np.random.Generator) -> tuple[Step, ...]:
+def random_program(rng: np.random.Generator) -> tuple[ProgramLine, ...]:
     """A program of at most eight lines after its input, on values of several sizes, some used late."""
     choices = [(int(rng.integers(0, 6)), int(rng.integers(0, 100))) for _ in range(rng.integers(1, 5))]
 
@@ -128,7 +128,7 @@ def every_plan(first: int, stop: int) -> Iterator[list[Segment]]:
                 yield [Segment(a, b, x) for (a, b), x in zip(pairs, again, strict=True)]
 
 
-def simulated(steps: tuple[Step, ...], segments: list[Segment], width: int) -> tuple[int, int]:
+def simulated(steps: tuple[ProgramLine, ...], segments: list[Segment], width: int) -> tuple[int, int]:
     """Return the most bytes that are held, and the operations that are repeated, by doing what a plan says, value by value."""
     owners = owners_of(steps)
     kept = kept_values(steps)

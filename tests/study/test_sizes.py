@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradcli.errors import NotSupported
-from gradcli.study.sizes import NotPolynomial, Polynomial, Programs, polynomial_at
+from gradcli.study.sizes import NotPolynomial, Programs, SizePolynomial, polynomial_at
 from tests.rows import for_rows
 
 TRIED = (16, 28, 40, 52)
@@ -100,7 +100,7 @@ TERMS = st.dictionaries(
 
 @given(TERMS)
 def test_a_formula_that_is_written_is_read_back(terms: dict[tuple[int, int], Fraction]) -> None:
-    formula = Polynomial(("L", "d"), terms)
-    read = Polynomial.read(str(formula), ("L", "d"))
+    formula = SizePolynomial(("L", "d"), terms)
+    read = SizePolynomial.read(str(formula), ("L", "d"))
     assert {p: c for p, c in read.terms.items() if c} == {p: c for p, c in terms.items() if c}
     assert str(read) == str(formula)
