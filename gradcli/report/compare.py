@@ -188,6 +188,8 @@ class Accumulation:
     mean_differs  The largest difference of the mean, relative to the largest entry of the full gradient.
     sum_differs   The largest difference of the sum, relative to the same entry.
     uneven        Whether the micro-batches have different numbers of rows, by which the mean is weighted then.
+    spread        How far the gradient of one micro-batch is from that of the full batch, root mean square, in its norms; null
+                  where the mean of them is not that of the full batch.
     """
 
     count: int
@@ -197,6 +199,7 @@ class Accumulation:
     mean_differs: float
     sum_differs: float
     uneven: bool
+    spread: float | None = None
 
     def says(self) -> str:
         """Return the finding in a sentence."""
@@ -214,7 +217,10 @@ class Accumulation:
         off = self.sum_differs if self.how == "mean" else self.mean_differs
         which = weighted if self.how == "mean" else "sum"
         right = f"the {which} of their gradients is that of the full batch to {differs:.1e} (rounding)"
-        return f"{whole}: {right}; {other} is off by {off:.2g} {'times' if off >= 1 else 'of'} the largest entry"
+        said = f"{whole}: {right}; {other} is off by {off:.2g} {'times' if off >= 1 else 'of'} the largest entry"
+        if self.spread is None:
+            return said
+        return f"{said}. One of them alone is off by {self.spread:.2g} of its norm, root mean square"
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,9 +111,14 @@ def accumulated(q: Question, count: int) -> Accumulation:
     total = [sum((part[k] for part in parts), 0.0) for k in range(len(full))]
     apart: dict[Literal["mean", "sum"], float] = {"mean": _apart(mean, full), "sum": _apart(total, full)}
     how = min(apart, key=lambda name: apart[name])
+    spread = None
+    if apart["mean"] <= _ROUNDING:
+        norm = np.sqrt(sum(float(np.sum(x**2)) for x in full))
+        off = [sum(float(np.sum((a - b) ** 2)) for a, b in zip(part, full, strict=True)) for part in parts]
+        spread = float(np.sqrt(np.average(off, weights=shares)) / norm) if norm else None
     return Accumulation(
         count, tuple(batch), rows, how if apart[how] <= _ROUNDING else None, apart["mean"], apart["sum"],
-        len(set(sizes)) > 1,
+        len(set(sizes)) > 1, spread,
     )  # fmt: skip
 
 

@@ -55,6 +55,17 @@ def test_how_micro_batches_add_up(text: str, how: str | None, count: int) -> Non
     assert sorted(found.inputs) == (["X", "y"] if "y" in Expression(text).inputs else ["X"])
 
 
+def test_the_spread_of_micro_batches_falls_as_one_over_the_root_of_their_rows() -> None:
+    rows, w = 1200, np.array([0.3, -0.2, 0.9])
+    at = {"X": RNG.normal(size=(rows, 3)), "y": RNG.normal(size=rows), "w": w}
+    q = Question(Expression("mean((X@w - y)**2)", frozenset(at)), Point(at), ("w",))
+    each = 2 * (at["X"] @ w - at["y"])[:, None] * at["X"]  # the gradient of each row
+    alone = np.sqrt(np.mean(np.sum((each - each.mean(0)) ** 2, 1))) / np.linalg.norm(each.mean(0))
+    assert accumulated(q, rows).spread == pytest.approx(alone)
+    assert accumulated(q, rows // 4).spread == pytest.approx(alone / 2, rel=0.1)
+    assert split("sum((X@w - y)**2)", 4).spread is None
+
+
 @for_rows("count", [5, 7, 11])
 @for_rows(("text", "how"), LOSSES)
 def test_uneven_batches_are_weighted_by_their_rows(text: str, how: str | None, count: int) -> None:
