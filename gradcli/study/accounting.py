@@ -358,10 +358,10 @@ def _norms(request: Request, sizes: Sizes, programs: Programs) -> tuple[AdjointN
         raise BadOption("--norms needs values, and these sizes are too large to be run", do="--sizes of at most 96")
     q = _question(request)
     found: dict[tuple[str, str], list[float]] = {}
-    for line, step, bar in zip(q.lines, outline(q).function, q.bars, strict=True):
-        if line[0] is not None and step.views < 0 and not isinstance(bar, Forgotten):
+    for (operation, *_), step, bar in zip(q.lines, outline(q).function, q.bars, strict=True):
+        if operation is not None and step.views < 0 and not isinstance(bar, Forgotten):
             norm = 0.0 if bar is None else float(np.linalg.norm(bar))
-            found.setdefault((line[0].name, step.place), []).append(norm)
+            found.setdefault((operation.name, step.place), []).append(norm)
     return tuple(
         AdjointNorms(
             name, at, len(ns), ns[0], ns[-1], (ns[0] / ns[-1]) ** (1 / (len(ns) - 1)) if ns[0] and ns[-1] else None

@@ -220,7 +220,7 @@ def test_checkpoints_of_a_hundred_layers_save_a_factor_of_five_for_a_forward_pas
     equal = next(row for name, row in rows.items() if "equal segments" in name)
     one = 200 * 4
     assert rows["everything kept"]["bytes"] == 100 * one
-    assert rows["fewest bytes"]["bytes"] == 14 * one  # segments that become shorter: sqrt(2 L), a factor of 7
+    assert rows["fewest bytes found"]["bytes"] <= 15 * one  # segments that become shorter: 14 = sqrt(2 L)
     assert 3.5 < rows["everything kept"]["bytes"] / equal["bytes"] < 6
     f = passes(document)["f"]["operations"]
     assert 0.7 * f < equal["operations"] < f
