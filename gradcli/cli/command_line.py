@@ -211,7 +211,7 @@ _STEP = "write --h for a fixed step; without it gradcli chooses steps itself"
 def arranged(argv: list[str], commands: Collection[str]) -> list[str]:
     """Return the arguments in order: one of the commands, its options, `--`, and all other words in their original order.
 
-    A word that begins with one `-` and is no flags_of option is an argument, such as `-x**2`. Short options cannot be
+    A word that begins with one `-` and is no option is an argument, such as `-x**2`. Short options cannot be
     combined into one word.
 
     Raises  BadOption for an unknown command or option, with the nearest known name, and for a missing value.

@@ -216,7 +216,7 @@ class CostReport(Printed):
     offload        Seconds to move what is kept over a link and back (--link); null where none is given.
     measured       Seconds of one f and of one gradient here (--time); null where they are not asked for.
     norms          The norms of adjoints by operation (--norms).
-    timeline       What is held over the step, at the lines where it changes most.
+    timeline       What is held over the step, the most of each stretch of lines where there are many.
     notes          What is assumed, and what the figures say, as sentences.
     environment    The versions of what the result depends on, by name, and the number of threads.
     exit_status    The exit status of this command.
@@ -417,8 +417,9 @@ def _in_words(chain: JacobianChain) -> str:
 
 
 def _of_ranks(rank: Rank) -> str:
-    what = {1: "the optimiser's numbers", 2: "the optimiser's numbers and gradients", 3: "all of them"}[rank.stage]
+    divided = ("the optimiser's numbers", "gradients", "parameters")[: rank.stage]
     return (
-        f"On {rank.ranks:,} ranks, with {what} divided (ZeRO {rank.stage}): {numbers.decimal_octets(rank.bytes)} a rank of "
-        f"parameters, gradients and the optimiser's numbers; each sends {numbers.decimal_octets(rank.moved)} a step."
+        f"On {rank.ranks:,} ranks (ZeRO {rank.stage} divides {', '.join(divided)}) each holds "
+        f"{numbers.decimal_octets(rank.bytes)} of parameters, gradients and the optimiser's numbers, and sends "
+        f"{numbers.decimal_octets(rank.moved)} a step."
     )

@@ -40,11 +40,11 @@ from gradcli.study.outline import (
     PassCounts,
     ProgramLine,
     calls_of,
-    chain,
-    counts,
+    chain_of_sizes,
+    count_operations,
     entries,
     kept_values,
-    memory,
+    memory_by_line,
     operations,
     outline,
     products_in_order,
@@ -185,7 +185,7 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
     if taken is None and programs.recorded_at(last):
         taken = PassCounts(*count(last)[:4])
     width = WIDTHS[how.kept_in]
-    moments = list(memory(made.function, width))
+    moments = list(memory_by_line(made.function, width))
     peak = max((m.values + m.adjoints for m in moments), default=0)
     values = Held("values and adjoints", None, peak, f"{how.kept_in}, at the peak")
     rows, rank = _step_memory([_matrix(x) for x in made.parameters], how, values)
@@ -227,7 +227,7 @@ def _matrix(shape: tuple[int, ...]) -> tuple[int, int, int]:
 
 def _counts(q: Question) -> tuple[int, ...]:
     """Return what `_COUNTED` names."""
-    return (*counts(q), *_held(outline(q)))
+    return (*count_operations(q), *_held(outline(q)))
 
 
 def _held(made: Outline) -> tuple[int, int, int]:
@@ -337,7 +337,7 @@ def _plans(checkpoints: Checkpoints, how: Training, gradient: int, q: Question) 
 
 def _longest_chain(made: Outline, request: Request) -> JacobianChain | None:
     """Return the chain of at least four Jacobians from the input that has the longest one; None without."""
-    chains = [(name, chain(made.function, k)) for k, name in enumerate(request.wrt)]
+    chains = [(name, chain_of_sizes(made.function, k)) for k, name in enumerate(request.wrt)]
     name, sizes = max(chains, key=lambda pair: len(pair[1]), default=("", []))
     if len(sizes) < 5:
         return None

@@ -70,7 +70,7 @@ def gradient_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
 
     def gradient(*xs: Any) -> Any:
         *primals, ybar = xs
-        return flat(vjp(q.g, primals)[1](ybar))
+        return as_one_vector(vjp(q.g, primals)[1](ybar))
 
     return gradient, [*q.xs, np.ones(shape(q.value))[()]]
 
@@ -79,10 +79,10 @@ def tangent_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
     """Return f with one tangent as a function, and the arguments to record it at."""
     count = len(q.xs)
     vs = [np.ones(shape(x))[()] for x in q.xs]
-    return lambda *at: flat([jvp(q.g, at[:count], at[count:])[1]]), [*q.xs, *vs]
+    return lambda *at: as_one_vector([jvp(q.g, at[:count], at[count:])[1]]), [*q.xs, *vs]
 
 
-def flat(parts: list[Any]) -> Any:
+def as_one_vector(parts: list[Any]) -> Any:
     """Return the entries of all parts as one vector."""
     return np.concatenate([np.zeros(0), *(np.reshape(part, (-1,)) for part in parts)])
 

@@ -13,7 +13,7 @@ from gradcli.arithmetic.program import record, vjp
 from gradcli.arithmetic.tape import CONSTANT, Line, read_by_rules
 from gradcli.errors import GradcliError, NotSupported, Place
 from gradcli.modes.mode import Question
-from gradcli.study.cost import counted, flat, gradient_of, tangent_of
+from gradcli.study.cost import as_one_vector, counted, gradient_of, tangent_of
 from gradcli.targets.derived import keeping
 from gradcli.tracing.cost import MOVE
 from gradcli.tracing.primitive import Primitive
@@ -93,7 +93,7 @@ class PassCounts(NamedTuple):
     product: int
 
 
-def counts(q: Question) -> PassCounts:
+def count_operations(q: Question) -> PassCounts:
     """Return the operations of f and its derivatives, counted by recording these."""
     scalar = shape(plain(q.recording.y)) == ()
     with keeping(), np.errstate(all="ignore"):
@@ -110,7 +110,7 @@ def _product_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
     count = len(q.xs)
 
     def product(*at: Any) -> Any:
-        return flat(vjp(lambda *xs: jvp(q.g, xs, at[count:])[1], at[:count])[1](np.float64(1)))
+        return as_one_vector(vjp(lambda *xs: jvp(q.g, xs, at[count:])[1], at[:count])[1](np.float64(1)))
 
     return product, [*q.xs, *(np.ones(shape(x))[()] for x in q.xs)]
 
@@ -286,7 +286,7 @@ class Moment(NamedTuple):
     adjoints: int
 
 
-def memory(steps: Sequence[ProgramLine], width: int) -> Iterator[Moment]:
+def memory_by_line(steps: Sequence[ProgramLine], width: int) -> Iterator[Moment]:
     """Yield what is held line by line: in the forward run, then in the reverse sweep, besides inputs.
 
     A value is freed after its last use, an adjoint after its line is swept; gradients of inputs are not counted. `width` is
@@ -511,7 +511,7 @@ def _undominated(labels: Sequence[Label]) -> list[Label]:
 # The chain of Jacobians from an input to the result.
 
 
-def chain(steps: Sequence[ProgramLine], start: int) -> list[int]:
+def chain_of_sizes(steps: Sequence[ProgramLine], start: int) -> list[int]:
     """Return the sizes of the values through which every path from line `start` to the result goes.
 
     Consecutive values with a diagonal Jacobian between them, or one that only moves entries, count once.

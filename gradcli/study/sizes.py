@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from gradcli.errors import GradcliError
+from gradcli.errors import GradcliError, NotSupported
 
 Sizes = Mapping[str, int]
 _SPACINGS = (12, 60, 64)  # between recorded sizes, so that size // 2, size // 3, size // 4, ... are polynomials, too
@@ -143,7 +143,8 @@ class Programs:
     def at(self, sizes: Sizes) -> Any:
         """Return the program at some sizes.
 
-        Raises  NotPolynomial where its lengths follow no polynomial; what `record` raises at every spacing of small sizes.
+        Raises  NotPolynomial where its lengths follow no polynomial; NotSupported at once; what else `record` raises at all
+                small sizes.
         """
         if all(n <= _RECORDED for n in sizes.values()):
             return self._recorded(sizes)
@@ -151,6 +152,8 @@ class Programs:
         for tried in self._ways(sizes):
             try:
                 return self._carried(sizes, tried)
+            except NotSupported:  # other sizes change nothing, and may take long
+                raise
             except (NotPolynomial, GradcliError, ValueError) as error:
                 last = error
         if all(n <= _RUN for n in sizes.values()):
@@ -214,7 +217,7 @@ class Programs:
             at = {**at, name: first + (at[name] - first) // (2 * spacing) * spacing}
 
     def _ways(self, sizes: Sizes) -> Iterator[Mapping[str, Sequence[int]]]:
-        """Yield small sizes to record at, by name: the smallest, then one size further apart, then also all.
+        """Yield small sizes to record at, by name: the smallest, then one size further apart, then all.
 
         A size that is divided, as a width by a number of heads, has to be as far apart as what it is divided by.
         """
@@ -229,7 +232,7 @@ class Programs:
                 yield wide
 
     def _changes_lines(self, sizes: Sizes, tried: Mapping[str, Sequence[int]]) -> frozenset[str]:
-        """Return the sizes that change how many lines the program has, such as a number of layers, and those that are small."""
+        """Return the sizes that change how many lines the program has, such as a number of layers."""
         if self._fixed is None:
             base = {name: xs[0] for name, xs in tried.items()}
             found: set[str] = set()
@@ -261,6 +264,8 @@ class Programs:
                 begin = {name: 1 if name in fixed else xs[0] for name, xs in tried.items()}
                 steps = {name: 1 if name in fixed else xs[1] - xs[0] for name, xs in tried.items()}
                 return _fitted(counted, self.names, begin, steps)
+            except NotSupported:  # other sizes change nothing, and may take long
+                raise
             except (NotPolynomial, GradcliError, ValueError) as error:
                 last = error
         raise last

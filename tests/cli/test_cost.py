@@ -143,7 +143,7 @@ def test_other_formats_hold_the_same(gradcli: Gradcli, net: str, tmp_path: Path)
     argv = (net, *SHAPES, "--sizes", "b=4, d=8", "--optimizer", "adam", "--shard", "8", "--link", "64GB", "--time")
     text = " ".join(gradcli("cost", *argv, environ={"COLUMNS": "100"}).stdout.split())
     assert "adam 128 512 B float32, m and v of each parameter" in text and "measured here: f" in text
-    assert "On 8 ranks, with the optimiser's numbers divided (ZeRO 1): 576 B a rank" in text
+    assert "On 8 ranks (ZeRO 1 divides the optimiser's numbers) each holds 576 B" in text
     rows = list(csv.DictReader(io.StringIO(gradcli("cost", *argv, "--format", "csv").stdout)))
     assert {row["name"] for row in rows if row["table"] == "memory"} >= {"parameters", "adam", "together"}
     page = tmp_path / "cost.html"

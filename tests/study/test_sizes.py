@@ -53,7 +53,7 @@ class Line(NamedTuple):
 def program(sizes: Mapping[str, int]) -> tuple[Line, ...]:
     """A program with L groups of lines, whose width is divided by 12."""
     if sizes["d"] % 12:
-        raise NotSupported("12 heads do not divide the width")
+        raise ValueError("12 heads do not divide the width")
     return tuple(Line(f"line {k}", (length(**sizes), 1)) for _ in range(sizes["L"]) for k, length in enumerate(LENGTHS))
 
 
@@ -77,6 +77,18 @@ def test_lengths_that_follow_no_polynomial_are_refused(odd: Callable[[int], int]
     programs = Programs(lambda sizes: (Line("x", (odd(sizes["n"]),)),), ("n",), len, work)
     with pytest.raises(NotPolynomial):
         programs.at({"n": 10**6})
+
+
+def test_a_program_that_is_too_long_is_refused_at_once() -> None:
+    asked: list[Mapping[str, int]] = []
+
+    def record(sizes: Mapping[str, int]) -> Any:
+        asked.append(sizes)
+        raise NotSupported("too long")
+
+    with pytest.raises(NotSupported):
+        Programs(record, ("n",), len, work).at({"n": 10**6})
+    assert len(asked) == 1
 
 
 def test_counts_become_formulas() -> None:
