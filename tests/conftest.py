@@ -92,9 +92,11 @@ def _refuse(constant: str) -> None:
 
 
 def gradcli(*argv: str, stdin: str = "", environ: dict[str, str] | None = None) -> Ran:
-    """Run the program in this process."""
+    """Run the program in this process; sympy's process stays for the next run."""
     world = World(io.StringIO(stdin), io.StringIO(), io.StringIO(), environ or {})
-    status = run(argv, world)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gradcli.cli.main.stop_workers", lambda: None)
+        status = run(argv, world)
     return Ran(int(status), world.stdout.getvalue(), world.stderr.getvalue())
 
 

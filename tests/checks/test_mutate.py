@@ -6,19 +6,12 @@ from typing import Any
 
 import pytest
 
-from gradcli.process.workers import WORKERS
 from tests.rows import for_rows
 
 QUICK = ("--modes", "reverse,fd")
 RELATIVE, PART = "one entry off by a relative error", "one entry off by a part of the largest"
 ONCE = ("the sign of one entry flipped", "one entry zero", "one entry doubled", "the entries shifted by one")
 KEYS = ["mistake", "planted", "caught", "smallest_in_every", "smallest_in_any"]
-
-
-@pytest.fixture(autouse=True)
-def _no_process_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no command start sympy's process ahead of need."""
-    monkeypatch.setattr(WORKERS, "start", lambda: None)
 
 
 def mutated(gradcli: Callable[..., Any], *argv: str, modes: tuple[str, ...] = QUICK) -> Any:

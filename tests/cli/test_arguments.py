@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from gradcli.process.workers import WORKERS
 from tests.rows import for_rows
 
 QUICK = ("--modes", "forward,fd")
@@ -30,12 +29,6 @@ TARGETS = [
     (("µ*2", "μ=3"),                                "µ*2",       {"μ": 3.0}),
 ]
 # fmt: on
-
-
-@pytest.fixture(autouse=True)
-def _no_process_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no command start sympy's process ahead of need: most of these end in an error."""
-    monkeypatch.setattr(WORKERS, "start", lambda: None)
 
 
 @for_rows(("words", "text", "at"), TARGETS)

@@ -10,7 +10,6 @@ from typing import Any
 import mpmath
 import pytest
 
-from gradcli.process.workers import WORKERS
 from tests.rows import for_rows
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
@@ -38,12 +37,6 @@ STATUSES = [
     (3, "inconclusive", ("abs(x)", "x=1", "x=0")),
 ]
 # fmt: on
-
-
-@pytest.fixture(autouse=True)
-def _no_process_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no command start sympy's process ahead of need: most of these end in an error."""
-    monkeypatch.setattr(WORKERS, "start", lambda: None)
 
 
 @for_rows(("status", "verdict", "argv"), STATUSES)

@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 import pytest
 from jsonschema import Draft202012Validator
 
-from gradcli.process.workers import WORKERS
 from tests.rows import for_rows
 from tests.targets.test_loading import written
 
@@ -29,12 +28,6 @@ NET = """
             x = np.tanh(x)
         return np.sum(x)
 """
-
-
-@pytest.fixture(autouse=True)
-def _no_process_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no command start sympy's process ahead of need."""
-    monkeypatch.setattr(WORKERS, "start", lambda: None)
 
 
 # fmt: off

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.process.workers import WORKERS
 from tests.targets.test_loading import written
 
 QUICK = ("--modes", "reverse,fd")
@@ -24,12 +23,6 @@ CODE = """
     def net(params, x): return np.sum(np.tanh(params["W"] @ x + params["b"]))
     def point(): return {"params": {"W": np.arange(6.0).reshape(2, 3)/7, "b": np.ones(2)}, "x": np.array([0.1, 0.2, 0.3])}
 """
-
-
-@pytest.fixture(autouse=True)
-def _no_process_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no command start sympy's process ahead of need: most of these end in an error."""
-    monkeypatch.setattr(WORKERS, "start", lambda: None)
 
 
 def without_times(point: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import pytest
 from gradcli.checks.build import settings_of
 from gradcli.errors import BadOption
 from gradcli.modes.problem import Stepping
-from gradcli.process.workers import WORKERS
 from gradcli.request.option_values import edges
 from gradcli.request.options import Options, rows_of
 from tests.rows import for_rows
@@ -17,12 +16,6 @@ from tests.targets.test_loading import written
 
 QUICK = ("--modes", "reverse,fd")
 INF = float("inf")
-
-
-@pytest.fixture(autouse=True)
-def _no_process_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no command start sympy's process ahead of need: most of these end in an error."""
-    monkeypatch.setattr(WORKERS, "start", lambda: None)
 
 
 # fmt: off

@@ -13,7 +13,6 @@ import pytest
 
 from gradcli.cli.main import run
 from gradcli.cli.world import World
-from gradcli.process.workers import WORKERS
 from gradcli.study import gradient
 from tests.rows import for_rows
 
@@ -42,12 +41,6 @@ LINES = [
 ]
 # fmt: on
 STDIN = "\n".join(line for line, _, _ in LINES) + "\n"
-
-
-@pytest.fixture(autouse=True)
-def _no_process_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no command start sympy's process ahead of need: most of these end in an error."""
-    monkeypatch.setattr(WORKERS, "start", lambda: None)
 
 
 @pytest.fixture(name="batch", scope="module")

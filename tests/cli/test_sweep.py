@@ -10,19 +10,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from gradcli.process.workers import WORKERS
 from tests.rows import for_rows
 
 Gradcli = Callable[..., Any]
 LIST = "schemes: forward, backward, central, 5-point, 7-point, richardson, complex"
 DTYPES = "dtypes: float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, longdouble"
 SINE = ("sin(x)", "x=1")
-
-
-@pytest.fixture(autouse=True)
-def _no_process_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no command start sympy's process ahead of need."""
-    monkeypatch.setattr(WORKERS, "start", lambda: None)
 
 
 # fmt: off

@@ -12,7 +12,6 @@ from gradcli.cli import output
 from gradcli.cli.main import run
 from gradcli.cli.world import World
 from gradcli.errors import BadExpression, Span
-from gradcli.process.workers import WORKERS
 from gradcli.report.blocks import Table
 from gradcli.report.common import detail_of
 from gradcli.report.forms import Page, rendered
@@ -45,12 +44,6 @@ REPORTS = {
 }
 # fmt: on
 WORDS = {"pass": "PASS", "fail": "FAIL", "many wrong": "FAIL", "wrong shape": "FAIL", "kink": "INCONCLUSIVE"}
-
-
-@pytest.fixture(autouse=True)
-def _no_process_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no command start sympy's process ahead of need: most of these end in an error."""
-    monkeypatch.setattr(WORKERS, "start", lambda: None)
 
 
 def report_of(gradcli: Callable[..., Any], case: str) -> Any:
