@@ -242,12 +242,12 @@ def solver_tolerances(factor: float) -> Iterator[dict[str, None]]:
 
 
 def _replace_solvers() -> None:
-    """Replace the solvers of scipy in installed packages and in the user's modules."""
+    """Replace the solvers of scipy; modules of installed packages are looked at once, the user's modules each time."""
     table = _solvers()
     if not table:
         return
-    mine = (place for m in users_modules() for place in _solvers_in(m, len(vars(m)), len(table)))
-    for names, key, original in (*_packages_places(len(sys.modules), len(table)), *mine):
+    modules = users_modules()
+    for names, key, original in (*_packages_places(len(sys.modules), len(table)), *_places_of(modules, table)):
         if names.get(key) is original:
             names[key] = table[id(original)][3]
             _SOLVERS_REPLACED.append((names, key, original))
@@ -259,20 +259,19 @@ def _packages_places(modules: int, solvers: int) -> list[tuple[dict[str, Any], s
     table, mine = _solvers(), users_modules()
     own = {row[0].__name__ for row in table.values()}
     others = [m for m in list(sys.modules.values()) if isinstance(m, ModuleType) and m not in mine]
-    looked_at = [m for m in others if m.__name__ in own or not m.__name__.startswith(("scipy.", "gradcli."))]
+    return _places_of(
+        [m for m in others if m.__name__ in own or not m.__name__.startswith(("scipy.", "gradcli."))], table
+    )
+
+
+def _places_of(modules: Iterable[ModuleType], table: Mapping[int, _Row]) -> list[tuple[dict[str, Any], str, Any]]:
+    """Return where modules hold an original of a table: the namespace, the name, and the original."""
     found = []
-    for names in map(vars, looked_at):
+    for module in modules:
+        names = vars(module)
         if not table.keys().isdisjoint(map(id, list(names.values()))):
             found += [(names, key, x) for key, x in list(names.items()) if id(x) in table and table[id(x)][2] is x]
     return found
-
-
-@functools.lru_cache(maxsize=1024)
-def _solvers_in(module: ModuleType, length: int, solvers: int) -> list[tuple[dict[str, Any], str, Any]]:
-    """Return where a module of the user's holds solvers; the numbers of its names and of solvers key the cache."""
-    names, table = vars(module), _solvers()
-    known = [(alias, _row_of(x, table)) for alias, x in list(names.items())]
-    return [(names, alias, row[2]) for alias, row in known if row is not None]
 
 
 class stand_ins:
@@ -393,14 +392,14 @@ def _own_places(count: int) -> list[_Place]:
 @functools.lru_cache(maxsize=1024)
 def _places_in(module: ModuleType, length: int, count: int) -> _Place | None:
     """Return the entries to replace in a module of the user's, under any alias; the numbers of names key the cache."""
-    known = [(alias, _row_of(x, _TABLE)) for alias, x in list(vars(module).items())]
+    known = [(alias, _row_of(x)) for alias, x in list(vars(module).items())]
     there = [(alias, row) for alias, row in known if row is not None]
     return (vars(module), {a: row[2] for a, row in there}, {a: row[3] for a, row in there}) if there else None
 
 
-def _row_of(x: Any, table: Mapping[int, _Row]) -> _Row | None:
-    """Return a table's row for an original, or for what stands in its place meanwhile."""
-    row = table.get(id(x)) or table.get(id(getattr(x, "__wrapped__", None) if callable(x) else None))
+def _row_of(x: Any) -> _Row | None:
+    """Return the row of the table for an original, or for what stands in its place meanwhile."""
+    row = _TABLE.get(id(x)) or _TABLE.get(id(getattr(x, "__wrapped__", None) if callable(x) else None))
     return row if row is not None and (row[2] is x or row[3] is x) else None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.optimize
 from numpy import zeros
 
 from gradcli.arithmetic.ball import Ball
@@ -17,7 +18,7 @@ from gradcli.modes.registry import MODES
 from gradcli.request.point import Point
 from gradcli.targets.arguments import bound
 from gradcli.targets.python import PythonFunction
-from gradcli.targets.replacement_scope import stand_ins
+from gradcli.targets.replacement_scope import solver_tolerances, stand_ins
 from tests.rows import for_rows
 
 
@@ -172,3 +173,12 @@ def test_only_the_users_code_sees_the_stand_ins() -> None:
         theirs = np.cov(made_before)  # numpy's own code allocates too
     assert type(mine) is Ball
     assert type(theirs) is np.ndarray
+
+
+def test_a_name_that_is_given_another_solver_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell of a notebook that is edited and run again gives a name another value, and no name is added."""
+    for solver in (scipy.optimize.newton, scipy.optimize.brentq):
+        monkeypatch.setitem(globals(), "solve", solver)
+        with solver_tolerances(0.1):
+            replaced = globals()["solve"]
+        assert replaced.__wrapped__ is solver and globals()["solve"] is solver
