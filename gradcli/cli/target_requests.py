@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from gradcli.cli.output import page, written
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, BadPoint, GradcliError
+from gradcli.report.blocks import Paragraph
 from gradcli.request.options import Options, claim_of
-from gradcli.request.target_text import ASSIGNMENT, folded, is_python
+from gradcli.request.target_text import ASSIGNMENT, folded, is_python, names_python
 from gradcli.targets.target_request import TargetRequest, checked_point_texts, written_value
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ _SPACED_ASSIGNMENT = re.compile(r"^(?P<name>[^\W\d]\w*)(?:\n=+|\n?==|=(?=\n|$))\
 _STARTS_LIKE_AN_OPERATOR = re.compile(r"[+*^@%<>=|&]|/$")  # "/" alone, for a longer word may be a path
 _NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
 _NAME = re.compile(r"[^\W\d]\w*")
+_GIVEN = re.compile(r"(?P<name>[^\W\d]\w*)\s*=(?!=)")  # x=0.5
 _ENDS_WITH_AN_OPERATOR = re.compile(r"[-+*/^@%<>=]$")
 
 
@@ -43,7 +46,67 @@ def target_requests(words: Sequence[str], options: Options, world: World) -> Ite
             for request in _lines(world, common, claim, options.wrt):
                 yield replace(request, python_allowed=options.allow_python)
         else:
-            yield TargetRequest(target, common, claim, options.wrt)
+            own, claimed = (
+                (target, claim) if names_python(target) else _read_as_typed(target, claim, common, options, world)
+            )
+            yield TargetRequest(own, common, claimed, options.wrt)
+
+
+def _read_as_typed(
+    target: str, claim: tuple[str, str] | None, at: Sequence[str], options: Options, world: World
+) -> tuple[str, tuple[str, str] | None]:
+    """Return an expression and its claim in the language, where they are typed as by hand, and say how they are read.
+
+    Raises  BadExpression for what can be read in two ways.
+    """
+    from gradcli.targets.expression import Expression, check_claim
+
+    given = _given(at, options)
+    target = as_typed(target, given, at, lambda text: Expression(text, frozenset(given)), options, world)
+    if claim is None or names_python(claim[1]):
+        return target, claim
+    given |= set(_inputs(target) or ())
+    claimed = as_typed(claim[1], given, at, lambda text: check_claim(text, frozenset(given)), options, world)
+    return target, (claim[0], claimed)
+
+
+def _given(at: Sequence[str], options: Options) -> set[str]:
+    """Return the names that --at, --shapes and --wrt give."""
+    from gradcli.targets.points import pairs
+
+    values = [folded(match["name"]) for text in at for match in _GIVEN.finditer(text)]
+    wrt = [folded(name.strip()) for name in (options.wrt or "").split(",")]
+    return {*values, *(name for name in wrt if name.isidentifier()), *(name for name, _ in pairs(options.shapes))}
+
+
+def as_typed(
+    typed: str, given: set[str], at: Sequence[str], check: Callable[[str], object], options: Options, world: World
+) -> str:
+    """Return a line in the language, and say first how it is read where that is not as it stands.
+
+    `given` are the inputs that are given by name. `check` raises GradcliError for what is not in the language.
+
+    Raises  BadExpression for a line that can be read in two ways.
+    """
+    from gradcli.targets.hand_notation import joined_names, reading
+
+    if reading(typed, dict.fromkeys(given), check) is None:
+        for sentence in () if options.quiet else joined_names(typed, given):
+            world.tell(f"note: {sentence}")
+        return typed
+    found = reading(typed, {**dict.fromkeys(given), **_shapes(at, options)}, check)
+    if found is None:
+        return typed
+    if found.question is not None:
+        raise found.refusal(typed)
+    says = f"{typed.strip()} is read as {found.texts[0]}"
+    if options.quiet:
+        return found.texts[0]
+    if options.json or options.format not in (None, "text"):
+        world.tell(says)
+    else:
+        written((Paragraph(says),), page(world, world.stdout, options.color), world)
+    return found.texts[0]
 
 
 def _refuse_unquoted(words: Sequence[str], options: Options) -> None:
@@ -84,6 +147,19 @@ def _lines(
                 if text.startswith("{")
                 else TargetRequest(text, at, claim, wrt, number)
             )
+
+
+def _shapes(at: Sequence[str], options: Options) -> "dict[str, tuple[int, ...]]":
+    """Return the shapes of the inputs that have values or sizes; those of a size without a number get one of their own."""
+    from gradcli.targets.points import numbers, read
+    from gradcli.targets.points import shapes as read_shapes
+    from gradcli.tracing.shapes import shape
+
+    sizes = numbers(options.shapes, at, options.seed)
+    values = {
+        name: x for point in read(at, options.seed, sizes)[:1] for name, x in point.items() if name.isidentifier()
+    }
+    return {**read_shapes(options.shapes, sizes), **{name: shape(x) for name, x in values.items()}}
 
 
 # Run a study of one target at one point, for `grad` and `trace`.

@@ -29,7 +29,7 @@ from gradcli.targets.names import (
     entry_at,
     taken_along,
 )
-from gradcli.targets.tokens import DOTS, FUNCTION_NAMES, INVERSE, Statement, statements
+from gradcli.targets.tokens import DOTS, FUNCTION_NAMES, INVERSE, Statement, shared_and_parts, statements
 from gradcli.tracing import primitive
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
@@ -732,6 +732,33 @@ _RULES: dict[type[ast.AST], Callable[[Compiler, Any], Compiling]] = {
 }  # fmt: skip
 
 
+def compiled(text: str, given: frozenset[str] = frozenset()) -> Instructions:
+    """Return the program of an expression. Raises BadExpression, TooLarge."""
+    compiler = Compiler(given)
+    *named, last = statements(text)
+    for statement in named:
+        if statement.name is None:
+            raise BadExpression(
+                "the value of this statement is not used",
+                where=statement.span(0, len(statement.source)),
+                do="name it (u = ...), or put brackets around an expression of several lines",
+            )
+        compiler.add(statement)
+    compiler.add(last)
+    result = compiler.program.registers[compiler.program.result]
+    if isinstance(result, str | bool):
+        raise BadExpression("the result is not a number", where=Span(text, 0, len(text)), do="write a formula")
+    return compiler.program
+
+
+def check_claim(text: str, given: frozenset[str]) -> None:
+    """Check that a claim, such as `p = softmax(z); z=p-y, b=1`, is in the language. Raises BadExpression, TooLarge."""
+    shared, pieces = shared_and_parts(text)
+    compiler = Compiler(given)
+    for piece in (*shared, *(piece for piece in pieces if piece.source != "None")):
+        compiler.add(piece)
+
+
 class Expression:
     """A parsed expression: data, never executed as Python.
 
@@ -748,21 +775,17 @@ class Expression:
     def __init__(self, text: str, given: frozenset[str] = frozenset()) -> None:
         self.text = text
         self.given = given
-        compiler = Compiler(given)
-        *named, last = statements(text)
-        for statement in named:
-            if statement.name is None:
-                raise BadExpression(
-                    "the value of this statement is not used",
-                    where=statement.span(0, len(statement.source)),
-                    do="name it (u = ...), or put brackets around an expression of several lines",
-                )
-            compiler.add(statement)
-        compiler.add(last)
-        self.program: Instructions = compiler.program
-        result = self.program.registers[self.program.result]
-        if isinstance(result, str | bool):
-            raise BadExpression("the result is not a number", where=Span(text, 0, len(text)), do="write a formula")
+        try:
+            self.program = compiled(text, given)
+        except BadExpression as error:
+            from gradcli.targets.hand_notation import reading
+
+            found = reading(text, dict.fromkeys(given), lambda line: compiled(line, given))
+            if found is None:
+                raise
+            error = found.refusal(text) if found.question else error
+            error.do = found.advice
+            raise error from None
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -3,12 +3,10 @@
 The limits that protect Python's parser are checked here, on tokens, before anything is parsed. `^` becomes `**` here.
 """
 
-import itertools
 import keyword
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from gradcli.errors import BadExpression, Span, TooLarge
 
@@ -26,40 +24,20 @@ BAR, TRANSPOSE, INVERSE = "‖", "ᵀ", "⁻¹"
 DOTS = ("·", "⋅")
 _SIGNS = {"−": "-", "≤": "<=", "≥": ">=", "≠": "!=", "^": "**", **dict.fromkeys(DOTS, "@")}
 
-# Notation that is refused, with what to write instead.
-_ENTRIES = "write * for the product of entries"
+# Notation that is refused, with what to write instead; what people write by hand is read, or advised, as a whole line.
 _ALONE = "write the function alone: gradcli differentiates it"
+_BY_HAND = "write a product with *, a quotient with /, roots as sqrt(x)"
 CHARACTERS = {
-    "×": "write *, or outer or kron for another product", "∗": "write *", "–": "write -", "÷": "write /", "√": "write sqrt(...)",
-    "∞": "write inf", "“": "write '", "”": "write '", "…": "write ...", "∘": _ENTRIES, "⊙": _ENTRIES, "⊗": "write kron(A, B)",
-    "∑": "write sum(...)", "∏": "write prod(...)", "∂": _ALONE, "∇": _ALONE, "′": "write .T for a transpose",
-    "∫": "write its value: gradcli does not integrate",
+    **dict.fromkeys("×∗÷–√∛∘⊙∞", _BY_HAND), "“": "write '", "”": "write '", "…": "write ...", "⊗": "write kron(A, B)",
+    "∑": "write sum(...)", "∏": "write prod(...)", "∂": _ALONE, "∇": _ALONE, "∫": "write its value: gradcli does not integrate",
 }  # fmt: skip
 WORDS = {
     "&": "write 'and' or multiply the comparisons", "~": "write 'not'", "!": "write != or not",
     "?": "write a if x > 0 else b", "{": "sets and dicts are not part of the language", ":=": "write u = ...; ...",
     "->": "write u = ...; ...", "$": "names have letters, digits and _", "`": "names have letters, digits and _",
-    "&&": "write 'and'",
+    "&&": "write 'and'", **dict.fromkeys(("|", "||"), "write 'or', or abs(x), norm(x) and det(A)"),
 }  # fmt: skip
 FUNCTION_NAMES = {"σ": "sigmoid", "Φ": "ndtr", "Γ": "gamma", "Tr": "trace", "E": "mean", "Σ": "sum", "Π": "prod"}
-
-_PRIME = re.compile(r"(?<=[\w)\]ᵀ])['′’]")
-
-
-class Piece(Protocol):
-    """The attributes of a token that this module needs."""
-
-    @property
-    def kind(self) -> str:
-        """What kind of token it is."""
-
-    @property
-    def text(self) -> str:
-        """Its characters."""
-
-    @property
-    def start(self) -> int:
-        """Where it begins."""
 
 
 def written(text: str) -> str:
@@ -73,104 +51,6 @@ def written(text: str) -> str:
     return _SIGNS.get(text, text)
 
 
-def is_power(piece: Piece) -> bool:
-    """Whether a token is a power in superscript, as in `x²`; an inverse is not."""
-    return piece.kind == "postfix" and piece.text not in (TRANSPOSE, INVERSE)
-
-
-def after_power(pieces: Sequence[Piece], k: int) -> str:
-    """Return what to write for token `k` after a power: the power in brackets."""
-    base = pieces[k - 2].text if pieces[k - 2].kind in ("name", "number") else "(...)"
-    return f"({base}{pieces[k - 1].text}){pieces[k].text}"
-
-
-def is_prime(text: str, at: int) -> bool:
-    """Whether a token that begins here is a prime after a value, as in `x'A x`."""
-    return _PRIME.match(text, at) is not None
-
-
-def without_primes(text: str) -> str:
-    """Rewrite a product of matrices with primes for transposes in the language: `x'A x` becomes `x@A@x`.
-
-    A name of one lower-case letter is taken to be a vector, whose transpose is left out.
-    """
-    pieces = re.findall(r"\d+\.?\d*|\w+|['′’]|[^\s\w]", text)
-    found: list[str] = []
-    for k, piece in enumerate(pieces):
-        if piece in "'′’":
-            if found and not re.fullmatch(r"[^\W\dA-Z_]", found[-1]):
-                found.append(".T")
-            continue
-        value = re.match(r"[\w(]", piece)
-        before = pieces[k - 1] if k else ""
-        if value and before and re.match(r"[\w)\]'′’]", before):
-            called = piece == "(" and re.match(r"\w", before) and len(before) > 1
-            found.append("" if called else "*" if before[0].isdigit() else "@")
-        number = before[:1].isdigit() or (k + 1 < len(pieces) and pieces[k + 1][:1].isdigit())
-        found.append("@" if piece == "*" and not number else piece)
-    return "".join(found)
-
-
-def between_bars(text: str, pieces: Sequence[Piece], k: int) -> str:
-    """Return what to write instead of the bar at token `k`: a norm, an absolute value, or `or`."""
-    bars = [n for n, piece in enumerate(pieces) if piece.text == "|"]
-    later = [n for n in bars if n > k + 1]
-    if (k and _ends(pieces[k - 1])) or not later:
-        return "write 'or', or abs(x) for an absolute value"
-    if k + 1 in bars:
-        return f"write norm({_between(text, pieces[k + 1], pieces[later[0]])})"
-    return f"write abs({_between(text, pieces[k], pieces[later[0]])}), or det(...) for a determinant"
-
-
-def _between(text: str, first: Piece, last: Piece) -> str:
-    return text[first.start + 1 : last.start].strip()
-
-
-def _ends(piece: Piece) -> bool:
-    return piece.kind in ("name", "number") or piece.text in (")", "]")
-
-
-def missing_operator(text: str, pieces: Sequence[Piece], k: int, is_function: Callable[[str], bool]) -> str:
-    """Return what to write if token `k` follows a value without an operator."""
-    before, rest = pieces[k - 1], text[pieces[k].start :].strip()
-    if derivative(pieces[:k]):
-        return f"write {_without_brackets(rest)}: gradcli differentiates it"
-    if before.kind == "name" and re.match(r"(sum|Σ|prod)_", before.text):
-        return "write sums over arrays: sum(x**2)"
-    if before.kind == "name" and is_function(before.text):
-        argument = [pieces[k].text]
-        for left, right in zip(pieces[k:], pieces[k + 1 :], strict=False):
-            if not (_ends(left) and _ends(right)):
-                break
-            argument += ["*", right.text]
-        return f"write {before.text}({''.join(argument)})"
-    function = pieces[k - 2].text if k > 1 and pieces[k - 2].kind == "name" else ""
-    if is_power(before) and pieces[k].text == "(" and is_function(function):
-        return f"write {function}{_bracketed(rest)}{written(before.text)}"
-    if before.kind == "postfix":
-        factor = _bracketed(rest) if pieces[k].text == "(" else pieces[k].text[:12]
-        sign = "@" if before.text in (TRANSPOSE, INVERSE) else "*"
-        return f"write {text[: before.start + len(before.text)].strip()[-12:]}{sign}{factor}"
-    return f"write {before.text[-12:]}*{pieces[k].text[:12]}"
-
-
-def _bracketed(text: str) -> str:
-    """Return the bracketed part at the beginning of a string."""
-    depths = list(itertools.accumulate((c == "(") - (c == ")") for c in text))
-    return text[: depths.index(0) + 1] if 0 in depths else text
-
-
-def _without_brackets(text: str) -> str:
-    """Return a string without the pair of brackets that encloses all of it, if there is one."""
-    return text[1:-1] if text.startswith("(") and _bracketed(text) == text and text.endswith(")") else text
-
-
-def derivative(pieces: Sequence[Piece]) -> bool:
-    """Whether tokens end with `d/dx`."""
-    last = [piece.text for piece in pieces[-3:]]
-    return len(last) == 3 and last[:2] == ["d", "/"] and re.fullmatch(r"d[^\W\d]\w*", last[2]) is not None
-
-
 _MARKS = SUPERSCRIPT + TRANSPOSE
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r\f]+|\#[^\n]*)|(?P<newline>\n)"
@@ -180,6 +60,7 @@ _TOKEN = re.compile(
     rf"|(?P<op>[{BAR}{''.join(DOTS)}−≤≥≠]"
     r"|\*\*=?|//=?|<=|>=|==|!=|:=|->|\.\.\.|[-+*/%@&|^<>=]=?|[()\[\]{},:;.~!?$`'\"])"
 )
+_PRIME = re.compile(r"(?<=[\w)\]ᵀ])['′’]")
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 _OPERATORS = {
     "+",
@@ -249,9 +130,9 @@ def tokens(text: str) -> list[Token]:
     found: list[Token] = []
     at = 0
     while at < len(text):
-        if is_prime(text, at):
-            says = f"write .T for a transpose and @ for a product of matrices: {without_primes(text)}"
-            raise BadExpression("a prime is not part of the language", where=Span(text, at), do=says)
+        if _PRIME.match(text, at):
+            do = "write .T for a transpose and @ for a product of matrices"
+            raise BadExpression("a prime is not part of the language", where=Span(text, at), do=do)
         match = _TOKEN.match(text, at)
         if match is None:
             raise _strange(text, at)
@@ -447,9 +328,6 @@ def _plausible(text: str, body: list[Token], separator: str) -> None:
         depth += (token.text in "([") - (token.text in ")]") if token.kind == "op" else 0
         if token.kind == "name" and keyword.iskeyword(token.text) and token.text not in _WORDS:
             raise _keyword(text, token)
-        if token.text in ("|", "||"):
-            do = between_bars(text, body, k)
-            raise BadExpression(f"'{token.text}' is not part of the language", where=where, do=do)
         if token.text in WORDS:
             raise BadExpression(f"'{token.text}' is not part of the language", where=where, do=WORDS[token.text])
         if token.text in ("'", '"'):
@@ -466,13 +344,9 @@ def _plausible(text: str, body: list[Token], separator: str) -> None:
             )
         if k and body[k - 1].kind == "number" and token.text in ("j", "J"):
             raise BadExpression("complex numbers are not supported", where=where, do="write real and imaginary parts")
-        if token.text == "(" and derivative(body[:k]):
-            raise BadExpression(
-                "d/dx is not part of the language", where=where, do=missing_operator(text, body, k, _is_function)
-            )
-        if k and is_power(body[k - 1]) and token.kind == "postfix":
-            do = f"write brackets: {after_power(body, k)}"
-            raise BadExpression(f"'{token.text}' after a power can be read in two ways", where=where, do=do)
+        if k and body[k - 1].kind == token.kind == "postfix" and body[k - 1].text not in (TRANSPOSE, INVERSE):
+            says = f"'{token.text}' after a power can be read in two ways"
+            raise BadExpression(says, where=where, do="write brackets, as in (x²)ᵀ")
         called = k and token.text == "(" and body[k - 1].kind == "postfix"
         if called or (k and _ends_value(body[k - 1]) and _begins_value(token)):
             raise _missing(text, body, k, separator)
@@ -506,14 +380,8 @@ def _missing(text: str, body: list[Token], k: int, separator: str) -> BadExpress
         before, after = text[: body[k].start].rstrip(), text[body[k].start :]
         says = f"write {before[-40:]}{separator} {after[:40]}"
         return BadExpression(f"a {mark} is missing here", where=where, do=says)
-    says = "d/dx is not part of the language" if derivative(body[:k]) else "an operator is missing here"
-    return BadExpression(says, where=where, do=missing_operator(text, body, k, _is_function))
-
-
-def _is_function(name: str) -> bool:
-    from gradcli.targets.names import FUNCTIONS
-
-    return name in FUNCTIONS
+    do = "write 2*x for a product, sin(x) for a function, sum(x) for a sum"
+    return BadExpression("an operator is missing here", where=where, do=do)
 
 
 def _keyword(text: str, token: Token) -> BadExpression:
