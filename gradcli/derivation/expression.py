@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -227,7 +229,10 @@ def _flipped(e: E) -> E | None:
 
 
 _CONSTANTS = {
+    "e": np.e,
     "pi": np.pi,
+    "(e - 1)": np.e - 1,  # in the power rule of x^e
+    "(pi - 1)": np.pi - 1,
     "sqrt(pi)": np.sqrt(np.pi),
     "sqrt(2)": np.sqrt(2),
     "sqrt(2*pi)": np.sqrt(2 * np.pi),
@@ -235,16 +240,46 @@ _CONSTANTS = {
 }
 
 
+_FRACTIONS: ContextVar[bool] = ContextVar("whether numbers are fractions", default=False)
+_DECIMAL = re.compile(r"\d\.\d|(?<!\w)\.\d|\d[eE]-?\d")
+_LONGEST = 8  # characters of a decimal number that stands for a fraction
+
+
+@contextmanager
+def numbers_as_in(formula: str | None) -> Iterator[None]:
+    """Show fractions as fractions in the block if a formula has no decimal number, else as decimals where these end."""
+    token = _FRACTIONS.set(formula is not None and not _DECIMAL.search(formula))
+    try:
+        yield
+    finally:
+        _FRACTIONS.reset(token)
+
+
+def _decimal(x: Fraction) -> str | None:
+    """Return a fraction as a short decimal number; None where it has none."""
+    text = repr(float(x))
+    return text if len(text) <= _LONGEST and "e" not in text and Fraction(text) == x else None
+
+
+def is_fraction(x: Number) -> bool:
+    """Whether a number is shown as a fraction: it has no short decimal, or the user's formula has fractions."""
+    return isinstance(x, Fraction) and x.denominator != 1 and (_FRACTIONS.get() or _decimal(x) is None)
+
+
+def shown(x: Number) -> str:
+    """Return a positive number as a formula shows it. Raises NotSupported for a number that is not finite."""
+    return f"{x.numerator}/{x.denominator}" if isinstance(x, Fraction) and is_fraction(x) else written(x)
+
+
 def written(x: Number) -> str:
-    """Return a positive number as text: a fraction, a multiple of a known constant, or a float in full.
+    """Return a positive number as code: a decimal or a fraction, a multiple of a known constant, or a float in full.
 
     Raises  NotSupported for a number that is not finite.
     """
     if isinstance(x, Fraction):
         if x.denominator == 1:
             return str(x.numerator)
-        exact = x.numerator / x.denominator
-        return repr(exact) if len(repr(exact)) <= 6 and Fraction(exact) == x else f"{x.numerator}/{x.denominator}"
+        return _decimal(x) or f"{x.numerator}/{x.denominator}"
     if not np.isfinite(x):
         raise NotSupported("a number in the formula is not finite")
     found = constant(x)

@@ -291,7 +291,7 @@ class Printer:
         top, low = _means(sums, top, low)
         sign, coef = (-1, -term.coef) if term.coef < 0 else (1, term.coef)
         e, covers = self._product(parts, at)
-        if isinstance(coef, Fraction) and coef.denominator not in (1, 2, 4, 5, 8, 10, 20):
+        if isinstance(coef, Fraction) and ex.is_fraction(coef):
             top, low = [number(Fraction(coef.numerator)), *top], [number(Fraction(coef.denominator)), *low]
         else:
             top = [number(coef), *top]

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import ClassVar
 from xml.sax.saxutils import escape
 
-from gradcli.derivation.expression import Number, constant, written
+from gradcli.derivation.expression import Number, constant, is_fraction, shown
 from gradcli.report.derive import GREEK, latex_name, parts_of, printed
 
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
@@ -73,7 +73,10 @@ class M:
 ONES, IDENTITY, ZERO, ONE = M(Sign.ONES), M(Sign.IDENTITY), M(Sign.NUMBER), M(Sign.NUMBER, number=Fraction(1))
 _NAMES = {"trace": "tr"}
 _CONSTANTS = {
+    "e": M(Sign.NAME, text="e"),
     "pi": M(Sign.NAME, text="pi"),
+    "(e - 1)": M(Sign.SUM, (M(Sign.NAME, text="e"), M(Sign.MINUS, (ONE,)))),
+    "(pi - 1)": M(Sign.SUM, (M(Sign.NAME, text="pi"), M(Sign.MINUS, (ONE,)))),
     "sqrt(pi)": M(Sign.ROOT, (M(Sign.NAME, text="pi"),)),
     "sqrt(2)": M(Sign.ROOT, (M(Sign.NUMBER, number=Fraction(2)),)),
     "sqrt(2*pi)": M(Sign.ROOT, (M(Sign.BESIDE, (M(Sign.NUMBER, number=Fraction(2)), M(Sign.NAME, text="pi"))),)),
@@ -93,7 +96,7 @@ def beside(parts: Sequence[M], brackets: Sequence[M] = ()) -> M:
 
 def number_place(factor: M) -> int:
     """Return where a number stands among the factors of a product: coefficients, then powers of names, then the rest."""
-    base = factor.args[0] if factor.sign is Sign.POWER else factor
+    base = factor.args[0] if factor.sign in (Sign.POWER, Sign.BESIDE) else factor  # 2 pi is a number, too
     return {Sign.NUMBER: 0, Sign.NAME: 1}.get(base.sign, 2)
 
 
@@ -195,12 +198,12 @@ class Notation(ABC):
 
     def number_level(self, m: M) -> int:
         """Return how tightly a number binds: a fraction as a quotient, one with a power of ten as a product."""
-        shown = written(m.number)
-        if "/" in shown:
+        text = shown(m.number)
+        if "/" in text:
             return self.line
-        if "e" not in shown:
+        if "e" not in text:
             return ATOM
-        return RAISED if shown.startswith("1e") else ENTRYWISE
+        return RAISED if text.startswith("1e") else ENTRYWISE
 
     @property
     def identity(self) -> str:
@@ -212,7 +215,7 @@ class Notation(ABC):
         if s is Sign.NAME:
             return self.name(m.text)
         if s is Sign.NUMBER:
-            return self.number(written(m.number))
+            return self.number(shown(m.number))
         if s is Sign.SUM:
             return self.sum([(("-", a.args[0]) if a.sign is Sign.MINUS else ("+", a)) for a in m.args])
         if s is Sign.MINUS:
@@ -239,11 +242,11 @@ class Notation(ABC):
         return LINE if len(arrays) > 1 else BESIDE
 
     def exponent(self, m: M) -> str:
-        """Return an exponent; 1.5 as 3/2."""
+        """Return an exponent; 1/3 as one, and not as a quotient."""
         if m.sign is Sign.MINUS:
             return self.minus(self.exponent(m.args[0]))
         x = m.number
-        if m.sign is Sign.NUMBER and isinstance(x, Fraction) and x.denominator != 1:
+        if m.sign is Sign.NUMBER and isinstance(x, Fraction) and is_fraction(x):
             return self.ratio(str(x.numerator), str(x.denominator))
         return self.write(m)
 
@@ -428,7 +431,7 @@ class Mathml(Notation):
     _comparisons: ClassVar = {">=": "≥", "<=": "≤", "==": "=", "!=": "≠"}
 
     def number_level(self, m: M) -> int:
-        return LINE if "/" in written(m.number) else super().number_level(m)
+        return LINE if "/" in shown(m.number) else super().number_level(m)
 
     def bracketed(self, shown: str) -> str:
         return f"<mrow><mo>(</mo>{shown}<mo>)</mo></mrow>"

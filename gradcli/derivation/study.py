@@ -17,6 +17,7 @@ from gradcli.checks.implementation import environment
 from gradcli.checks.probe import Located, LocateOptions, chosen_inputs, expression_at, function_at
 from gradcli.checks.request import Request
 from gradcli.derivation.derive import Derivation
+from gradcli.derivation.expression import numbers_as_in
 from gradcli.derivation.expression import text as written
 from gradcli.derivation.index import add, scaled
 from gradcli.derivation.matrices import Printer
@@ -384,6 +385,11 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
 
     Raises  BadOption, BadShape.
     """
+    with numbers_as_in(f.text if f.kind == "expression" else None):
+        return _derive(f, wanted)
+
+
+def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     given = wanted.given
     dims = _dims(f, wanted.shapes) if given is None else dict(given.dims)
     called = _apart(dims)

@@ -519,6 +519,9 @@ class Compiler:
         function, operation = BINARY[type(node.op)]
         if isinstance(node.op, ast.MatMult) and (sign := self._dot(node)):
             function, operation = np.dot, sign
+        if isinstance(node.op, ast.Pow) and self._is_e(node.left):
+            raised = yield node.right
+            return self._emit(node, FUNCTIONS["exp"], "exp", [raised])
         left = yield node.left
         exponent = integer(node.right) if isinstance(node.op, ast.Pow) else None
         if exponent is None:
@@ -531,6 +534,9 @@ class Compiler:
                 )
             right = self._register(exponent)
         return self._emit(node, function, operation, [left, right])
+
+    def _is_e(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and node.id == "e" and "e" not in self.names and "e" not in self.given
 
     def _dot(self, node: ast.BinOp) -> str | None:
         """Return the dot (`·`) if the user wrote the product with one, else None."""

@@ -12,6 +12,7 @@ from gradcli.derivation import expression as ex
 from gradcli.derivation.code.writer import NUMPY, Writer
 from gradcli.derivation.expression import E, call, matmul, mul, name, neg, number, power, text, transpose, written
 from gradcli.derivation.statements import program
+from gradcli.derivation.study import DeriveOptions, derive
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
@@ -140,3 +141,29 @@ def test_names_are_new_and_in_order() -> None:
 ])  # fmt: skip
 def test_code_is_qualified_and_solves(e: E, shown: str) -> None:
     assert code(e) == shown
+
+
+# fmt: off
+#    f                 the gradient for people      the gradient as code
+NUMBERS = [
+    ("0.5*x^2",        "x",                         "x"),
+    ("x^2/4",          "x / 2",                     "x/2"),
+    ("0.25*x^2",       "0.5 x",                     "0.5*x"),
+    ("0.5*x^2 + x/3",  "1 / 3 + x",                 "1/3 + x"),
+    ("0.1*x^3",        "0.3 x²",                    "0.3*x**2"),
+    ("1.702*x",        "1.702",                     "1.702"),
+    ("x^0.3",          "0.3 / x^(0.7)",             "0.3/x**0.7"),
+    ("x^(1/3)",        "1 / (3 x^(2/3))",           "1/(3*x**(2/3))"),
+    ("e^x",            "exp(x)",                    "exp(x)"),
+    ("e*x",            "e",                         "e"),
+    ("x^e",            "e x^(e - 1)",               "e*x**(e - 1)"),
+    ("x^pi",           "π x^(π - 1)",               "pi*x**(pi - 1)"),
+    ("pi*x^2",         "2 π x",                     "2*pi*x"),
+]
+# fmt: on
+
+
+@for_rows("f, people, as_code", NUMBERS)
+def test_numbers_are_shown_as_the_user_writes_them(f: str, people: str, as_code: str) -> None:
+    (result,) = derive(Expression(f), DeriveOptions({}, wrt="x", steps=False)).results
+    assert (result.formula.unicode.partition(" = ")[2], result.formula.expression) == (people, as_code)

@@ -68,9 +68,9 @@ transpose: G = ((R Vᵀ - (R ∘ (P V)) 𝟏 𝟏ᵀ) ∘ P) K
 CHOLESKY = """
 name: L = cholesky(S)
 name: f = sum(log(diag(L)))
-chain rule: cholesky: dL = L (tril(L⁻¹ dS L⁻ᵀ) - 0.5 diag(diag(L⁻¹ dS L⁻ᵀ)))
+chain rule: cholesky: dL = L (tril(L⁻¹ dS L⁻ᵀ) - (1/2) diag(diag(L⁻¹ dS L⁻ᵀ)))
 logarithm: df = sum(diag(dL) / diag(L))
-read off: G = 0.5 S⁻¹
+read off: G = S⁻¹ / 2
 """
 LOG_DET = """
 name: f = log(det(S))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from gradcli.derivation.code.writer import ARRAYS, NUMPY, Dialect, Writer, imported, named
-from gradcli.derivation.expression import E, Number, Op, name
+from gradcli.derivation.expression import E, Number, Op, name, written
 from gradcli.derivation.statements import Statements, rank
 from gradcli.derivation.verified import SelfTest, in_c, in_python
 from gradcli.errors import NotSupported
@@ -151,7 +151,7 @@ class _Writer(Writer):
 
     def _number(self, e: E) -> E:
         x: Number = e.number
-        if isinstance(x, Fraction) and x.denominator > 1 and Fraction(float(x)) != x:
+        if isinstance(x, Fraction) and x.denominator > 1 and Fraction(float(x)) != x and "/" in written(x):
             return E(Op.DIV, (name(repr(float(x.numerator))), name(repr(float(x.denominator)))))
         return name(repr(float(x)))
 

@@ -26,8 +26,10 @@ def chained(e: E, known: Mapping[str, int]) -> E:
 
 
 _LARGE = 2**31  # larger integers may not fit into an array's integers, so they are written as floats
-_CONSTANT = re.compile(r"(?:(.+)([*/]))?(pi|(?:sqrt|log)\(.+\))")  # a constant, or a number times or divided by one
-_FUNCTION = re.compile(r"\b(pi|sqrt|log)\b")
+_CONSTANT = re.compile(
+    r"(?:(.+)([*/]))?(e|pi|\((?:e|pi) - 1\)|(?:sqrt|log)\(.+\))"
+)  # a constant, or a number times or divided by one
+_FUNCTION = re.compile(r"\b(e|pi|sqrt|log)\b")
 _APART = re.compile(r"(\w+) ([-+]) (\d+)")  # a named size plus or minus a number
 _PLACES = re.compile(r"\[[^\[\]]*\]")
 _BACKWARD = re.compile(r":[^,\[\]]*:\s*-")

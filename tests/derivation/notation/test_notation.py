@@ -65,7 +65,7 @@ SHOWN = [
     (call("trace", A),                              "tr(A)",               r"\operatorname{tr}\left(A\right)"),
     (power(X, Fraction(2)),                         "X^∘2",                r"X^{\circ 2}"),
     (power(matmul(X, w), Fraction(2)),              "(X w)²",              r"\left(X \, w\right)^{2}"),
-    (power(w, Fraction(3, 2)),                      "w^(3/2)",             "w^{3/2}"),
+    (power(w, Fraction(3, 2)),                      "w^(1.5)",             "w^{1.5}"),
     (power(ex.dot(x, x), Fraction(2)),              "‖x‖⁴",                r"\left\lVert x \right\rVert^{4}"),
     (ex.add([X, b]),                                "X + 𝟏 bᵀ",            r"X + \mathbf{1} \, b^{\top}"),
     (ex.add([X, neg(E("column", (s,)))]),           "X - s 𝟏ᵀ",            r"X - s \, \mathbf{1}^{\top}"),
