@@ -19,20 +19,21 @@ from gradcli.derivation.convert import Reader
 from gradcli.derivation.ending import OPEN, Begun, Found, Named, directed, measure, named, unseeded, with_densities
 from gradcli.derivation.expression import E, Op, text
 from gradcli.derivation.index import SINGLE, Index, Tensor, add, of_atom, scaled
-from gradcli.derivation.mathematics import Writing, entry_of, indexed
+from gradcli.derivation.mathematics import Lines, Writing, entry_of, indexed
 from gradcli.derivation.matrices import Printer, Shapes, with_single_axes
 from gradcli.derivation.notation import NOTATIONS, Latex, M, Notation
 from gradcli.derivation.notes import first_refused
 from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, TooLong, point_of
 from gradcli.derivation.record import SEED, Sweep, gradient_of, one_sided, sizes_of, swept
+from gradcli.derivation.scalar_forms import shorter_forms
 from gradcli.derivation.simplify import simplified
 from gradcli.derivation.statements import Statements, program
 from gradcli.derivation.steps import QUIET, assigned, letter_for, steps_of
 from gradcli.derivation.structure import Value, single
-from gradcli.derivation.verified import ALLOWED, Unverified, Verifier, self_test
+from gradcli.derivation.verified import ALLOWED, SelfTest, Unverified, Verifier, self_test
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.report.common import ABSENT, Absent
-from gradcli.report.derive import Cost, DerivedKind, Formula, Result
+from gradcli.report.derive import Check, Cost, DerivedKind, Formula, Result
 from gradcli.targets.derived import OnSurfaces, root_of
 from gradcli.targets.expression import Expression
 from gradcli.tracing.shapes import shape
@@ -575,13 +576,40 @@ class Derivation:
                 found.named,
                 found.known,
             )
+        index = indexed(found.small, found.axes, self.letter, self.problem.dims)
+        if (shorter := self._shorter(found, verifier, wanted, test)) is not None:
+            rule, e, made, check = shorter
+            step = Lines(self.problem.dims).step(rule, text(found.e), self.letter, e, Value(found.axes, found.small))
+            steps = (*steps, step)
+            found, wanted = replace(found, e=e, made=made), replace(wanted, made=made)
+            index = step.after.replace("**", "^")
         code, uncoded = languages.every(wanted, test)
         return Result(
             wrt, tuple(self.problem.dims[wrt]), kind, self._formula(wrt, found), tuple((n, text(p)) for n, p in made.parts),
             steps, code, {"function": self._operations(wrt), "program": made.size, "inlined": found.e.size}, check,
-            indexed(found.small, found.axes, self.letter, self.problem.dims), uncoded=uncoded,
+            index, uncoded=uncoded,
             direction=self.problem.direction or ABSENT, cost=cost_of(made, self.problem.dims),
         )  # fmt: skip
+
+    def _shorter(
+        self, found: Closed, verifier: Verifier, wanted: languages.CodeRequest, test: SelfTest | None
+    ) -> tuple[str, E, Statements, Check] | None:
+        """Return a form of a number's derivative by a number that is shorter for a reader: its rule, program and check.
+
+        None is returned for arrays, and where there is none that is verified.
+        """
+        if found.kind != "gradient" or self.problem.order != 1 or any(self.problem.dims.values()):
+            return None
+        value = self.read(self.problem.f)
+        f = found.printer.write(value.tensor, value.singles)
+        for rule, e in shorter_forms(found.e, f, self.problem.f.text, wanted.wrt):
+            made = program(e, self.taken, found.known)
+            code = languages.in_arrays(replace(wanted, made=made), writer.NUMPY)
+            try:
+                return rule, e, made, verifier.check(made, code, test)
+            except Unverified:
+                continue
+        return None
 
     def function_in_latex(self) -> str:
         """Return f as a formula with a left side; nothing where it has none."""

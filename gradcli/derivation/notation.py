@@ -118,7 +118,8 @@ _SLOWER = Fraction(1, 100)  # the degree of a logarithm, so that 2 x log(x) is b
 def by_degree(terms: list[M]) -> list[M]:
     """Return the terms of a polynomial by falling degree, unless a minus would come first; other sums as they are."""
     degrees = [_degree(t) for t in terms]
-    if any(d is None for d in degrees) or sum(bool(d) for d in degrees) < 2:
+    scaled = any(d and number_place(t) == 0 for t, d in zip(terms, degrees, strict=True))  # 2 x + 1, and 1 + x
+    if any(d is None for d in degrees) or (sum(bool(d) for d in degrees) < 2 and not scaled):
         return terms
     order = sorted(range(len(terms)), key=lambda k: -(degrees[k] or 0))
     return terms if terms[order[0]].sign is Sign.MINUS else [terms[k] for k in order]

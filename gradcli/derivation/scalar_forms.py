@@ -1,0 +1,183 @@
+"""The derivative of a function of numbers as a book prints it: the shortest of the forms that sympy's simplifications find."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from gradcli.derivation import expression as ex
+from gradcli.derivation.expression import E, Op, call, mul, name, neg, number, text
+
+if TYPE_CHECKING:
+    import sympy as sp
+
+_LARGEST = 40  # operations of a form that is simplified
+_HIGHEST = 12  # powers in it, which sympy may expand
+_SYMPYS = {  # the language's names
+    "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "sinh",
+    "cosh": "cosh", "tanh": "tanh", "exp": "exp", "log": "log", "sqrt": "sqrt",
+}  # fmt: skip
+_NAMES = {sympys: own for own, sympys in _SYMPYS.items()}
+_ONE_OVER = {"sec": "cos", "csc": "sin", "cot": "tan"}
+_TOKEN = re.compile(r"\w+|\*\*|[^\s\w]")
+
+
+def length(e: E) -> int:
+    """Return how long a form is for a reader: its names, numbers, signs and brackets, a sum counting for two more."""
+    return len(_TOKEN.findall(text(e))) + 2 * sum(a.op == Op.ADD for a in e.walk())
+
+
+def shorter_forms(e: E, f: E, typed: str, wrt: str) -> Iterator[tuple[str, E]]:
+    """Yield forms of the derivative `e` of `f` by `wrt` that are shorter for a reader, the shortest first, each with its rule.
+
+    Of forms of one length, that with the most sums of f as they are `typed` comes first: 3*x - 2, and not 2 - 3*x.
+    """
+    found: dict[E, tuple[str, int, int]] = {e: ("", length(e), -_kept(e, typed))}
+    for rule, form in _forms(e, f, wrt) if _is_known(e) and _is_known(f) else ():
+        found.setdefault(form, (rule, length(form), -_kept(form, typed)))
+    best = sorted(found, key=lambda form: found[form][1:])
+    yield from ((found[form][0], form) for form in best[: best.index(e)])
+
+
+def _is_known(e: E) -> bool:
+    """Whether a form is small, and made of numbers, names, powers with numbers as exponents and functions of sympy."""
+    if e.size > _LARGEST or not all(a.op in (*_READ, "name", "number") or a.text in _SYMPYS for a in e.walk()):
+        return False
+    numbers = [a.number for a in e.walk() if a.op == "number"]
+    powers = [a.args[1] for a in e.walk() if a.op == Op.POW]
+    exponents = [p.args[0] if p.op == Op.NEG else p for p in powers]
+    return all(isinstance(x, Fraction) for x in numbers) and all(
+        p.op == "number" and p.number <= _HIGHEST for p in exponents
+    )
+
+
+def _kept(e: E, typed: str) -> int:
+    """Return how many sums and differences of a form stand in f as it is typed."""
+    own = typed.replace(" ", "").replace("^", "**")
+    return sum(text(a).replace(" ", "") in own for a in e.walk() if a.op == Op.ADD)
+
+
+def _forms(e: E, f: E, wrt: str) -> Iterator[tuple[str, E]]:
+    import sympy as sp
+
+    symbols = _Symbols()
+    begun = [symbols.read(e), symbols.read(f).diff(symbols.read(name(wrt)))]
+    rules: Sequence[tuple[str, Callable[[Any], Any]]] = (
+        ("common denominator", sp.together),
+        ("cancel", sp.cancel),
+        ("factor", sp.factor),
+        ("trigonometric identities", sp.trigsimp),
+        ("rationalise", sp.radsimp),
+        ("factor", lambda s: sp.factor(sp.together(s))),
+        ("trigonometric identities", lambda s: sp.trigsimp(sp.together(s))),
+        ("trigonometric identities", lambda s: sp.factor(sp.trigsimp(s))),
+    )
+    for start in begun:
+        for rule, simplify in (("simplify", lambda s: s), *rules):
+            try:
+                form = symbols.write(simplify(start))
+            except (sp.PolynomialError, _NotWritten):
+                continue
+            yield rule, form
+
+
+class _NotWritten(Exception):
+    """A sympy expression that the language does not have."""
+
+
+class _Symbols:
+    """Turns forms of numbers into sympy's expressions and back."""
+
+    def __init__(self) -> None:
+        self.names: dict[Any, E] = {}
+
+    def read(self, e: E) -> "sp.Expr":
+        import sympy as sp
+
+        if e.op == "name":
+            symbol = sp.pi if e.text == "pi" else sp.Symbol(e.text, real=True)
+            self.names.setdefault(symbol, e)
+            return symbol
+        if e.op == "number":
+            return sp.Rational(Fraction(e.number).numerator, Fraction(e.number).denominator)
+        args = [self.read(a) for a in e.args]
+        return _READ[e.op](args) if e.op in _READ else getattr(sp, _SYMPYS[e.text])(*args)
+
+    def write(self, s: "sp.Expr") -> E:
+        """Return a sympy expression as a form. Raises _NotWritten."""
+        import sympy as sp
+
+        if s.is_Rational:
+            whole = number(Fraction(abs(int(s.p)), int(s.q)))
+            return neg(whole) if s < 0 else whole
+        if s in self.names:
+            return self.names[s]
+        if s.is_Add:
+            return ex.add([self.write(term) for term in s.as_ordered_terms()])
+        if s.is_Mul or (s.is_Pow and s.exp.could_extract_minus_sign()):
+            return self._product(s)
+        if isinstance(s, sp.exp):
+            return call("exp", self.write(s.args[0]))
+        if s.is_Pow:
+            base = self.write(s.base)
+            if s.exp.is_Rational:
+                return ex.power(base, Fraction(int(s.exp.p), int(s.exp.q)))
+            return E(Op.POW, (base, self.write(s.exp)))
+        word = type(s).__name__
+        if word in _ONE_OVER:
+            return mul([], [call(_ONE_OVER[word], *(self.write(a) for a in s.args))])
+        if word == "Abs":
+            return call("abs", *(self.write(a) for a in s.args))
+        if word not in _NAMES:
+            raise _NotWritten
+        return call(_NAMES[word], *(self.write(a) for a in s.args))
+
+    def _product(self, s: "sp.Expr") -> E:
+        """Return a product, with the factors of negative powers below."""
+        coef, factors = s.as_coeff_mul()
+        if not coef.is_Rational:
+            raise _NotWritten
+        size = Fraction(abs(int(coef.p)), int(coef.q))
+        apart = ex.is_fraction(size)
+        above = [number(Fraction(size.numerator) if apart else size)]
+        below = [number(Fraction(size.denominator))] if apart else []
+        for factor in factors:
+            if factor.is_Pow and factor.exp.could_extract_minus_sign():
+                below.append(self.write(1 / factor))
+            else:
+                above.append(self.write(factor))
+        if coef > 0:
+            return mul(sorted(above, key=_place), sorted(below, key=_place))
+        for side in (below, above):  # 2/(1 - x**2) for -2/(x**2 - 1)
+            for k, e in enumerate(side):
+                if e.op == Op.ADD and len(e.args) == 2 and e.args[1].op == Op.NEG:
+                    side[k] = ex.without_minus(neg(e))
+                    return mul(sorted(above, key=_place), sorted(below, key=_place))
+        return neg(mul(sorted(above, key=_place), sorted(below, key=_place)))
+
+
+def _place(e: E) -> tuple[int, str]:
+    """Return where a factor stands in a product: numbers, powers of names by the alphabet, roots and sums, functions."""
+    base = e.args[0] if e.op == Op.POW else e
+    place = {"number": 0, "name": 1, Op.ADD: 2}.get(base.op, 4 if base.text == "exp" else 3)
+    return place, base.text if place == 1 else ""
+
+
+def _quotient(args: Sequence[Any]) -> Any:
+    return args[0] / args[1]
+
+
+def _sum(args: Sequence[Any]) -> Any:
+    return sum(args[1:], args[0])
+
+
+def _multiplied(args: Sequence[Any]) -> Any:
+    found = args[0]
+    for x in args[1:]:
+        found *= x
+    return found
+
+
+_READ: dict[str, Callable[[Sequence[Any]], Any]] = {
+    Op.ADD: _sum, Op.MUL: _multiplied, Op.DIV: _quotient, Op.NEG: lambda args: -args[0], Op.POW: lambda args: args[0] ** args[1],
+}  # fmt: skip
