@@ -63,6 +63,7 @@ def _forms(e: E, f: E, wrt: str) -> Iterator[tuple[str, E]]:
     symbols = _Symbols()
     begun = [symbols.read(e), symbols.read(f).diff(symbols.read(name(wrt)))]
     rules: Sequence[tuple[str, Callable[[Any], Any]]] = (
+        ("simplify", lambda s: s),
         ("common denominator", sp.together),
         ("cancel", sp.cancel),
         ("factor", sp.factor),
@@ -73,7 +74,7 @@ def _forms(e: E, f: E, wrt: str) -> Iterator[tuple[str, E]]:
         ("trigonometric identities", lambda s: sp.factor(sp.trigsimp(s))),
     )
     for start in begun:
-        for rule, simplify in (("simplify", lambda s: s), *rules):
+        for rule, simplify in rules:
             try:
                 form = symbols.write(simplify(start))
             except (sp.PolynomialError, _NotWritten):
