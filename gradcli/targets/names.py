@@ -614,11 +614,6 @@ def taken_along(name: str) -> Callable[..., Any] | None:
     signature = arity(FUNCTIONS[base]) if axis is not None and base in FUNCTIONS else None
     if signature is None or "axis" not in signature.parameters:
         return None
-
-    # The names after `torch.` and `F.`, with torch's parameters and defaults; other names are refused there.
-    #
-    # A name that means the same in torch as it does alone, for the arguments that both take, is in a list; the others have a
-    # function here. `dim` and `keepdim` are spelled `axis` and `keepdims` before a call is read.
     return lambda X: FUNCTIONS[base](X, axis=axis)
 
 
@@ -634,6 +629,12 @@ def arity(function: Callable[..., Any]) -> inspect.Signature | None:
         return inspect.signature(function)
     except ValueError:
         return None
+
+
+# The names after `torch.` and `F.`, with torch's parameters and defaults; other names are refused there.
+#
+# A name that means the same in torch as it does alone, for the arguments that both take, is in a list; the others have a
+# function here. `dim` and `keepdim` are spelled `axis` and `keepdims` before a call is read.
 
 
 def _same(words: str) -> dict[str, Call]:
