@@ -175,8 +175,8 @@ def found_at(f: Function | str, at: Any, settings: Settings, wrt: str | None) ->
 
 def derive(
     f: str | Function, shapes: Mapping[str, str] | None = None, *, at: Any = None, assume: Mapping[str, str] | None = None,
-    wrt: str | None = None, order: int = 1, answer: str | None = None, layout: str = "denominator",
-    style: str = "differential",
+    wrt: str | None = None, order: int = 1, answer: str | None = None, show: bool = False,
+    layout: str = "denominator", style: str = "differential",
 ) -> DeriveReport:  # fmt: skip
     """Return the closed form of the derivative of an expression, or of a Python function, by each of its inputs.
 
@@ -203,7 +203,8 @@ def derive(
     else:
         target = of_python(f, dims) if is_python(f) else Expression(f)
     facts = tuple(f"{name}: {words}" for name, words in (assume or {}).items())
-    return study(target, DeriveOptions(dims, facts, wrt, order, answer=answer, layout=layout, style=style, given=given))
+    wanted = DeriveOptions(dims, facts, wrt, order, answer=answer, show=show, layout=layout, style=style, given=given)
+    return study(target, wanted)
 
 
 def grad(f: Function, wrt: Wrt = None, *, verify: bool = True) -> Function:

@@ -106,6 +106,7 @@ _BY_NAME = (
 _BY_NUMBER = tuple(
     row for n in (3, 4, 6, 8) for row in ((float(n), f"a factor {n} too large"), (1.0 / n, f"a factor {n} too small"))
 )
+FACTORS = (*_BY_NAME, *_BY_NUMBER)
 
 
 def factor_of(claimed: Gradient, right: Gradient, names: tuple[str, ...]) -> float | None:

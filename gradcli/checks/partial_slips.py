@@ -139,8 +139,9 @@ def scaled(factor: float) -> Callable[[Rule], Rule]:
 negated = scaled(-1.0)
 
 
-def _passed(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
-    return unbroadcast(ybar, xs[i])
+def passed(rule: Rule) -> Rule:
+    """Return a rule that passes the cotangent on, as if the partial were 1."""
+    return Replaced(rule, lambda pulled, ybar, i, y, xs, params: unbroadcast(ybar, xs[i]))
 
 
 def evaluated_at(rule: Rule, y: Value, xs: Sequence[Value]) -> Rule:
@@ -218,6 +219,11 @@ def _parsed(code: str) -> ast.AST | None:
     return body[0].value if body and isinstance(body[0], ast.Expr) else body[0] if body else None
 
 
+def is_operation(code: str) -> bool:
+    """Whether the user wrote an operator between two operands, and no call."""
+    return isinstance(_parsed(code), ast.BinOp)
+
+
 def _called(code: str) -> str:
     """Return the name of the called function, `mean` for `np.mean(x)` and `x.mean()`; empty if the code is no call."""
     node = _parsed(code)
@@ -260,7 +266,7 @@ def replacements(
         if slip.i == i:
             yield DiagnosisKind.SLIP, slip.says, Partial(slip.partial)
     if primitive.kind == "elementwise" and isinstance(rule, Partial):
-        yield DiagnosisKind.SLIP, passed_on(primitive, i, xs, code, alone), Replaced(rule, _passed)
+        yield DiagnosisKind.SLIP, passed_on(primitive, i, xs, code, alone), passed(rule)
     yield from _reshaping(rule, y, xs[i])
     for kind, says, instead in _LINEAR.get(primitive.name, ()):
         yield kind, says, Replaced(rule, instead)

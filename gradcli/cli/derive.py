@@ -53,7 +53,7 @@ def derive(world: World, target: list[str], options: Options) -> int:
     ask = only(target_requests(target, options, world))
     wanted = DeriveOptions(
         dims_of(options.shapes), options.assume, options.wrt, options.order, not options.no_steps, options.answer,
-        options.layout, options.style, options.seed,
+        options.show, options.layout, options.style, options.seed,
     )  # fmt: skip
     _known("--layout", options.layout, LAYOUTS)
     _known("--style", options.style, STYLES)

@@ -370,6 +370,7 @@ Sizes = Mapping[str, Sequence[int]]  # for each name, its value in every recordi
 _HALF = Fraction(1, 2)
 _POWERS = (Fraction(1), Fraction(-1), _HALF, -_HALF, Fraction(2), Fraction(-2))
 _CLOSE = 1e-12
+_SIMPLE = 1_000  # the largest denominator of a fraction that a rounded number is taken for
 OPERATIONS = by_name(STRUCTURE) | INDEXING | WHOLE
 
 
@@ -498,7 +499,7 @@ class Reader:
                     ratio = [x / s for x, s in zip(xs, scale, strict=True)]
                     if _same(ratio):
                         parts = [power(size_of(n), p) for n, p in zip(names, powers, strict=True)]
-                        return scaled(product(parts), exact(ratio[0]))
+                        return scaled(product(parts), exact(_simple(ratio[0])))
         raise NotSupported("a constant depends on the sizes in a way that is not recognised", do="make it an input")
 
     def _node(self, graphs: Sequence[Graph]) -> Value:
@@ -595,6 +596,12 @@ def _either(a: Tensor, b: Tensor) -> Tensor:
 _LOGICAL: dict[str, Callable[..., Tensor]] = {
     "logical_not": lambda a: _opposite(a, a.free), "logical_and": multiply, "logical_or": _either,
 }  # fmt: skip
+
+
+def _simple(x: float) -> float:
+    """Return the simple fraction that a number is up to rounding, else the number itself."""
+    nice = float(Fraction(x).limit_denominator(_SIMPLE))
+    return nice if _same([x, nice]) else x
 
 
 def _same(xs: Sequence[float]) -> bool:

@@ -5,22 +5,16 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from gradcli.arithmetic.graph import NotStraight
-from gradcli.checks.build import Settings, request_for
-from gradcli.checks.check import check
-from gradcli.checks.claims import Claiming
 from gradcli.checks.implementation import environment
-from gradcli.checks.probe import Located, LocateOptions, chosen_inputs, expression_at, function_at
-from gradcli.checks.request import Request
+from gradcli.checks.probe import Located, chosen_inputs, function_at
+from gradcli.derivation.answer import answers_in, judged
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.expression import numbers_as_in
-from gradcli.derivation.expression import text as written
-from gradcli.derivation.index import add, scaled
-from gradcli.derivation.matrices import Printer
 from gradcli.derivation.notes import fitting, notes, refuse_numbers
 from gradcli.derivation.problem import (
     RECORDINGS,
@@ -29,18 +23,13 @@ from gradcli.derivation.problem import (
     first_free,
     in_sizes,
     limited_work,
-    named_shape,
     shapes_line,
 )
 from gradcli.derivation.record import prepared
-from gradcli.derivation.simplify import simplified
-from gradcli.derivation.structure import matched
 from gradcli.derivation.verified import ALLOWED, UNSEEN, Unverified, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
 from gradcli.report.common import ABSENT, ErrorDetail, Finding, Target, detail_of, finding
 from gradcli.report.derive import Answer, DeriveReport, Result
-from gradcli.request.options import Options
-from gradcli.request.point import Point
 from gradcli.targets.derived import Completed, root_of
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import FACTS, Dims, Function, facts_of
@@ -48,7 +37,7 @@ from gradcli.targets.instructions import Instruction
 from gradcli.targets.loading import load
 from gradcli.targets.names import CONSTANTS
 from gradcli.tracing.shapes import shape
-from gradcli.words import OF_SHAPE, DiagnosisKind, Exit, Kind, Severity, Verdict
+from gradcli.words import Exit, Kind, Severity
 
 _LETTERS = "nmkdpqrst"
 
@@ -197,187 +186,11 @@ class DeriveOptions:
     order: int = 1
     steps: bool = True
     answer: str | None = None
+    show: bool = False  # the solution beside an answer
     layout: str = "denominator"
     style: str = "differential"
     seed: int = 0
     given: Given | None = None
-
-
-# A hand derivation: whether it is right, and what is likely to be wrong with it.
-
-_SAME = 1e-9  # relative: ratios of entries that are one number
-_OF_ONE_POINT = {DiagnosisKind.SCALED, DiagnosisKind.FACTOR}  # ratios, which say nothing if they differ at other points
-_MODES = "certified,reverse,finite-difference"
-
-
-def judged(made: Derivation, result: Result, text: str) -> Answer:
-    """Return whether a hand derivation is right: by numbers and, where it can be read, as a formula.
-
-    Raises  BadOption if it uses a name that is not an input.
-    """
-    formula = Expression(text)
-    unknown = [n for n in formula.inputs if n not in made.problem.dims and n not in made.sizes]
-    if unknown:
-        raise BadOption(
-            f"the answer uses '{unknown[0]}', which is not an input", do=f"inputs: {', '.join(made.problem.dims)}"
-        )
-    what = f"{result.kind} by {result.wrt}" + (f", times {result.direction}" if result.direction else "")
-    hand = _Hand(made, result, text, formula)
-    wrong = hand.wrong()
-    if wrong is not None:
-        right = f"; the {result.kind} is {result.formula.expression}"
-        mistake = next(hand.mistakes(), None)
-        likely = f"; likely mistake: {mistake}" if mistake else ""
-        return Answer(text, "wrong", "numbers", f"{text} is not the {what}: {wrong}{right}{likely}")
-    how: Literal["formulas", "numbers"] = "formulas" if hand.equals_the_result() else "numbers"
-    error = hand.error()
-    sure = f"{f'to {error:.0e}' if error else 'exactly,'} at random points of three sizes"
-    sure = "the difference simplifies to zero" if how == "formulas" else sure
-    return Answer(text, "right", how, f"{text} is the {what}: {sure}")
-
-
-_TAKEN_FOR_GRANTED = {
-    "symmetric": "{} is symmetric",
-    "simplex": "the entries of {} sum to 1",
-    "simplex rows": "the rows of {} sum to 1",
-}
-_STRONGER = {
-    "symmetric": {"spd", "diagonal", "tied"},
-    "simplex": {"onehot", "index"},
-    "simplex rows": {"onehot rows", "index"},
-}
-
-
-class _Hand:
-    """A hand derivation beside the derivative that was found."""
-
-    def __init__(self, made: Derivation, result: Result, text: str, formula: Expression) -> None:
-        self.made, self.result, self.text, self.formula = made, result, text, formula
-        self.verifier = Verifier(made.problem, made.sizes, result.wrt, result.kind)
-
-    def error(self) -> float:
-        return self.verifier.error(self.formula)
-
-    def wrong(self) -> str | None:
-        """Return what is wrong with it as a phrase, in the user's sizes; None if nothing is."""
-        point, truth = self.verifier.points()[0]
-        sizes = self.sizes(0)
-        try:
-            found = np.shape(self.verifier.value(self.formula, point))
-            error = self.error()
-        except BadShape as bad:
-            return f"it cannot be computed: {in_sizes(bad.what, sizes)}"
-        if found != np.shape(truth):
-            return f"its shape is {named_shape(found, sizes)}, not {named_shape(np.shape(truth), sizes)}"
-        if error <= ALLOWED:
-            return None
-        return f"it is off by {error:.2g} times the largest entry" if np.isfinite(error) else "it is not finite"
-
-    def sizes(self, k: int) -> dict[str, int]:
-        return {n: v[k] for n, v in self.made.sizes.items()}
-
-    def mistakes(self) -> Iterator[str]:
-        """Yield likely mistakes: what would make the answer right, the likeliest first."""
-        try:
-            ratios = self._ratios()
-            varies = bool(ratios) and not _is_constant(np.asarray(ratios))
-            yield from self._of_sizes(ratios) if varies else ()
-            yield from self._needs("simplex", "simplex rows")
-            yield from self._as_a_claim(frozenset(_OF_ONE_POINT) if varies else frozenset())
-        except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
-            return
-
-    def _needs(self, *assumed: str) -> Iterator[str]:
-        """Yield what the answer takes for granted of an input, where it is right if that is assumed."""
-        problem = self.made.problem
-        for name, dims in problem.dims.items():
-            facts = problem.facts.get(name, frozenset())
-            for word in assumed:
-                if name == self.result.wrt or not FACTS[word].fits(dims) or facts & (_STRONGER[word] | {word}):
-                    continue
-                under = replace(problem, facts={**problem.facts, name: facts | {word}})
-                other = Verifier(under, self.made.sizes, self.result.wrt, self.result.kind)
-                if other.error(self.formula) <= ALLOWED:
-                    yield f'it is right only if {_TAKEN_FOR_GRANTED[word].format(name)} (--assume "{name}: {word}")'
-
-    def _ratios(self) -> list[float]:
-        """Return the answer over the right derivative at each of the sizes; nothing where that is no single number."""
-        found = []
-        points = self.verifier.points()
-        for k in range(RECORDINGS):
-            here = next(((p, t) for p, t in points if self._has(p, self.sizes(k))), None)
-            if here is None:
-                return []
-            point, truth = here
-            with np.errstate(all="ignore"):
-                ratio = np.asarray(self.verifier.value(self.formula, point)) / truth
-            if not _is_constant(ratio):
-                return []
-            found.append(float(np.ravel(ratio)[0]))
-        return found
-
-    def _has(self, point: Mapping[str, Any], sizes: Mapping[str, int]) -> bool:
-        dims = self.made.problem.dims
-        return all(
-            n == sizes.get(d, n) for name, own in dims.items() for n, d in zip(shape(point[name]), own, strict=True)
-        )
-
-    def _of_sizes(self, ratios: list[float]) -> Iterator[str]:
-        """Yield the ratio as a formula of the sizes."""
-        try:
-            ratio = self.made.reader().number(ratios)
-        except NotSupported:
-            return
-        yield f"it is {written(Printer({}).write(ratio, ()))} times the right one: a size is mistaken for another"
-
-    def _as_a_claim(self, without: frozenset[DiagnosisKind]) -> Iterator[str]:
-        """Yield the mistake that `check` names at a point, and the edit that makes the answer right there."""
-        problem = self.made.problem
-        if self.result.kind != "gradient" or problem.f.kind != "expression" or problem.layout != "denominator":
-            return
-        values = {n: x for n, x in self.verifier.points()[0][0].items() if n in problem.f.inputs}
-        located = expression_at(
-            problem.f.text, [values], LocateOptions(problem.seed, wrt=self.result.wrt, sizes=self.sizes(0))
-        )
-        request = request_for(located, Claiming("grad", self.text), Settings(Options(modes=_MODES)))
-        report = check(request)
-        diagnosis = report.points[0].diagnosis
-        if report.verdict != Verdict.FAIL or diagnosis is None:
-            return
-        if diagnosis.kind not in {DiagnosisKind.UNKNOWN, *OF_SHAPE, *without}:
-            yield diagnosis.message
-        yield from self._needs("symmetric")
-        yield from self._repair(request, request.points[0])
-
-    def _repair(self, request: Request, point: Point) -> Iterator[str]:
-        from gradcli.checks.wrong import MOST, CauseBudget
-        from gradcli.repair.repair import formula_repair, slip_of
-
-        for repair in formula_repair(request, point, (self.result.wrt,), CauseBudget(MOST)).repairs:
-            if self.verifier.error(Expression(repair.text)) <= ALLOWED:  # at every size, too
-                yield f"{slip_of(repair)}; {repair.text} is right"
-
-    def equals_the_result(self) -> bool:
-        """Whether the difference of the answer and the result simplifies to zero."""
-        try:
-            both = [
-                self.made.read(self._of_inputs(f)) for f in (self.formula, Expression(self.result.formula.expression))
-            ]
-        except GradcliError:
-            return False
-        one, other = both
-        again = other.tensor.renamed(matched(other.axes, one.axes))
-        difference = add([one.tensor, scaled(again, -1)], one.tensor.free)
-        return not simplified(difference, lambda t: len(t.terms)).terms
-
-    @staticmethod
-    def _of_inputs(f: Expression) -> Callable[[Mapping[str, Any]], Any]:
-        return lambda values: f({n: x for n, x in values.items() if n in f.inputs})
-
-
-def _is_constant(x: Any) -> bool:
-    x = np.ravel(x)
-    return bool(x.size and np.all(np.isfinite(x)) and np.all(np.abs(x - x[0]) <= _SAME * abs(x[0])) and x[0])
 
 
 def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
@@ -395,7 +208,7 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     called = _apart(dims)
     dims = {n: tuple(called.get(d, d) for d in own) for n, own in dims.items()}
     facts = _facts(f, wanted, dims)
-    names = _inputs([n for n in f.inputs if n in dims], wanted, facts)
+    names, answers = _inputs([n for n in f.inputs if n in dims], wanted, facts)
     problem = Problem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style)
     try:
         problem = prepared(problem)
@@ -418,19 +231,19 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
             findings.append(_refusal(name, error))
             continue
         findings += [_single_points(name)] if continuous else []
+        if name in answers:
+            result = replace(result, answer=judged(own, result, answers[name]))
         result = result if wanted.steps else replace(result, steps=())
         if given is not None:
             result, doubt = at_point(result, own.problem, own.sizes, given)
             findings += [doubt] if doubt else []
-        if wanted.answer is not None:
-            result = replace(result, answer=judged(own, result, wanted.answer))
         results.append(result)
     with limited_work():
         function = made.function_in_latex() if results else ""
     report = DeriveReport(
         Target(f.kind, f.text), dict(made.problem.dims), {n: tuple(w for w in FACTS if w in facts[n]) for n in facts},
         wanted.seed, _said(wanted.layout), tuple(results), tuple(findings), int(_status(results, findings)), environment(),
-        refused=refused or ABSENT, function=function,
+        refused=refused or ABSENT, function=function, solution=not answers or wanted.show,
     )  # fmt: skip
     if given is None:
         return report
@@ -505,15 +318,30 @@ def _classes(f: Expression, dims: Mapping[str, Dims]) -> set[str]:
     return found
 
 
-def _inputs(inputs: Sequence[str], wanted: DeriveOptions, facts: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
-    """Return the inputs to differentiate by. Raises BadOption for an index, and for an answer by several inputs."""
+def _inputs(
+    inputs: Sequence[str], wanted: DeriveOptions, facts: Mapping[str, frozenset[str]]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the inputs to differentiate by, and the answer by each; without --wrt, answers that name inputs choose them.
+
+    Raises  BadOption for an index, and for answers that are not by these inputs.
+    """
     moving = [n for n in inputs if "index" not in facts.get(n, ())]
-    names = _chosen(moving if wanted.wrt is None else inputs, wanted.wrt)
+    answers = {} if wanted.answer is None else answers_in(wanted.answer, inputs)
+    named = [n for n in inputs if n in answers]
+    wrt = ",".join(named) if named and wanted.wrt is None else wanted.wrt
+    names = _chosen(moving if wrt is None else inputs, wrt)
     for name in (n for n in names if n not in moving):
         raise BadOption(f"{name} is an index, and no derivative by it exists", do=f"--wrt {(*moving, 'x')[0]}")
-    if wanted.answer is not None and len(names) != 1:
-        raise BadOption("--answer is the derivative by one input", do=f"say which: --wrt {(*names, 'x')[0]}")
-    return names
+    if None in answers and len(names) != 1:
+        says = "--answer does not say which input it is by"
+        do = f"say which: --wrt {(*names, 'x')[0]}, or name each: {'; '.join(f'{n} = ...' for n in names)}"
+        raise BadOption(says, do=do)
+    by_input = {names[0] if n is None else n: text for n, text in answers.items()}
+    for name in (n for n in by_input if n not in names):
+        raise BadOption(f"--wrt leaves out {name}, which --answer has", do=f"--wrt {','.join(by_input)}")
+    for name in (n for n in names if answers and n not in by_input):
+        raise BadOption(f"--wrt names {name}, and --answer does not", do=f"--wrt {','.join(by_input)}")
+    return names, by_input
 
 
 def _number(name: str) -> Finding:

@@ -358,9 +358,10 @@ class Verifier:
 
     def value(self, formula: Expression, point: dict[str, Any]) -> Any:
         """Return the value of a formula at a point, whose sizes it may use by their names."""
-        return formula({n: x for n, x in (point | self._named(point)).items() if n in formula.inputs})
+        return formula({n: x for n, x in (point | self.sizes_at(point)).items() if n in formula.inputs})
 
-    def _named(self, point: dict[str, Any]) -> dict[str, Any]:
+    def sizes_at(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the sizes that the inputs have at a point, by their names."""
         found = {}
         for name, dims in self.problem.dims.items():
             for k, d in enumerate(dims):

@@ -135,13 +135,22 @@ class Answer:
     text     The hand derivation as it was given.
     verdict  Whether the hand derivation is right.
     how      Whether formulas or numbers decided it.
-    message  The same as a sentence, with the right result where it is wrong.
+    message  The same as a sentence.
+    slip     The slip that was shown to be in a wrong hand derivation; null where none was.
     """
 
     text: str
     verdict: Literal["right", "wrong"]
     how: Literal["formulas", "numbers"]
     message: str
+    slip: str | None = None
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return the verdict, then the slip, then what was judged."""
+        if self.verdict == "right":
+            return (Headline(*WORDS[Verdict.PASS], self.message),)
+        slip = self.slip or "gradcli knows none that explains it"
+        return Headline(*WORDS[Verdict.FAIL], self.message), Paragraph((Piece("slip: ", "bad"), Piece(slip)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +234,19 @@ class DeriveReport(Printed):
     refused: dict[str, ErrorDetail] | Absent = ABSENT
     function: str = ""
     shown: tuple[str, ...] = field(default=("numpy",), metadata={TEXT_ONLY: True})  # the languages whose code is text
+    solution: bool = field(default=True, metadata={TEXT_ONLY: True})  # whether text has it, beside an answer
 
     def blocks(self) -> tuple[Block, ...]:
-        """Return the variables, then for each input the steps, the result, the check and the code."""
+        """Return what is said of answers, the variables, then for each input the steps, the result, the check and the code."""
+        judged = [block for r in self.results if isinstance(r.answer, Answer) for block in r.answer.blocks()]
+        return (
+            *judged,
+            *self._of_the_problem(),
+            *(self._solution() if self.solution else _HIDDEN),
+            *seed_line(self.seed),
+        )
+
+    def _of_the_problem(self) -> list[Block]:
         rows: list[tuple[Cell, ...]] = [("f", self.target.text)]
         rows.append(("variables", "; ".join(self._variable(name) for name in self.shapes)))
         if not isinstance(self.at, Absent):
@@ -241,13 +260,17 @@ class DeriveReport(Printed):
             place = "" if f.line is None else f" ({f.file}:{f.line}: {f.source})" if f.file else f" ({f.source})"
             said = f"{f.message}{place}" + (f"; {f.hint}" if f.hint else "")
             blocks.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(said))))
+        return blocks
+
+    def _solution(self) -> list[Block]:
+        blocks: list[Block] = []
         if shared := self.shared:
             blocks.append(_steps(shared, "used below"))
         for result in self.results:
             title = f"{result.kind} by {result.wrt}:" if len(self.results) > 1 else ""
             steps = [_steps(own, title=title)] if (own := self.own_steps(result)) else []
             blocks += _blocks(result, steps, self.shown, self.said_of_direction(result))
-        return (*blocks, *seed_line(self.seed))
+        return blocks
 
     def gist(self) -> str:
         """Return the target, what was derived, and what was refused."""
@@ -293,6 +316,9 @@ class DeriveReport(Printed):
         return f"{name} {' x '.join(dims) if dims else 'a number'}{facts}"
 
 
+_HIDDEN = (Paragraph("--show shows the derivation, the result and its code"),)
+
+
 def _name(step: Step) -> str:
     """Return the name that a step gives."""
     return step.after.partition(" = ")[0].partition("[")[0]
@@ -318,11 +344,7 @@ def _steps(steps: tuple[Step, ...], head: str = "step", title: str = "") -> Tabl
 
 
 def _blocks(result: Result, steps: list[Table], shown: tuple[str, ...], direction: str) -> list[Block]:
-    found: list[Block] = []
-    if isinstance(result.answer, Answer):
-        words = {"right": Verdict.PASS, "wrong": Verdict.FAIL}
-        found.append(Headline(*WORDS[words.get(result.answer.verdict, Verdict.INCONCLUSIVE)], result.answer.message))
-    found += steps
+    found: list[Block] = [*steps]
     head = f"{result.kind} by {result.wrt}" + (f", {' x '.join(result.shape)}" if result.shape else "")
     lines = result.formula.lines()
     rows: list[tuple[Cell, ...]] = [(head if k == 0 else "", line) for k, line in enumerate(lines)]

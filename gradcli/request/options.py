@@ -187,7 +187,13 @@ class Options:
     allow_python: bool = row(
         "--allow-python", "", "Lines of standard input may name Python code, which is run.",
         on=("check",), group=POINT, rare=True, default=False, kind=bool)
-    answer: str | None = row("--answer", "EXPR", "Your derivative, to check: 2*X.T@(X@w - y).", on=("derive",), group=CLAIM)
+    answer: str | None = row(
+        "--answer", "EXPR",
+        'Your derivative, to check: "2*X.T@(X@w - y)"; by several inputs, after statements of yours: '
+        '"r = W@x - y; W = outer(r, x); y = -r".', on=("derive",), group=CLAIM)
+    show: bool = row(
+        "--show", "", "With --answer: also show the derivation, the result and its code.", on=("derive",), group=OUTPUT,
+        default=False, kind=bool)
     layout: str = row(
         "--layout", "KIND", "denominator: shaped as the input; numerator: transposed.",
         on=("derive",), group=OUTPUT, default="denominator")

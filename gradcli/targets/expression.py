@@ -265,9 +265,11 @@ def positional(name: str, function: Callable[..., Any], count: int, keywords: Se
 
 # The error for a function that is not in the language: why it is not, or which one was meant.
 
+SIZES_HAVE_NAMES = 'a size has the name that --shapes gives it: with --shapes "x: n", write n'
 SCIPYS = {
     "comb": "write binom(n, k)", "factorial": "write gamma(n + 1)",
     "zeta": "write polygamma(n, x) for sums of 1/(k + x)**(n + 1)",
+    "len": SIZES_HAVE_NAMES,
     "cdist": "write sqrt(sum((x[:, None] - y)**2, axis=-1))", "dropout": "it draws at random: multiply by a mask",
 }  # fmt: skip
 
@@ -616,7 +618,7 @@ class Compiler:
         raise BadExpression(
             f"'.{node.attr}' is not part of the language",
             where=self._span(node),
-            do=f"known: .T and .{', .'.join(METHODS)}(...)",
+            do=SIZES_HAVE_NAMES if node.attr in ("shape", "size") else f"known: .T and .{', .'.join(METHODS)}(...)",
         )
 
     def _subscript(self, node: ast.Subscript) -> Compiling:

@@ -18,7 +18,7 @@ LEAST = ("--shapes", "X: m n; w: n; y: m")
 MATRICES = "W=[[0.5, -1, 0.2], [1, 2, -0.3]], x=[0.3, 0.7, -0.4]"
 PAGES = [  # a name, the command without --out, and what a reader finds in its page
     ("derivation", ("derive", "sum((X@w-y)**2)", *LEAST, "--code", "all"), ("gradient by w", "checked", "def gradient")),
-    ("answer", ("derive", "sum((X@w-y)**2)", *LEAST, "--style", "graph", "--wrt", "w", "--answer", "X.T@(X@w-y)"),
+    ("answer", ("derive", "sum((X@w-y)**2)", *LEAST, "--style", "graph", "--wrt", "w", "--answer", "X.T@(X@w-y)", "--show"),
      ("FAIL", "off by 0.5", "adjoint")),
     ("index", ("derive", "norm(W@x)", "--shapes", "W: m n; x: n", "--style", "index"), ("gradient by W",)),
     ("hessian", ("derive", "sum(W**3)", "--shapes", "W: m n", "--order", "2"), ("relative error",)),

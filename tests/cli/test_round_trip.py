@@ -83,4 +83,4 @@ def test_an_unknown_name_in_a_claim_says_where_sizes_are_named(gradcli: Callable
 
 def test_the_mistake_in_an_answer_with_sizes_is_named(gradcli: Callable[..., Any]) -> None:
     argv = ("derive", "sum((X@w)**2)/m", "--shapes", "X: m n; w: n", "--wrt", "w", "--answer", "X.T@(X@w)/m", "--json")
-    assert "a factor 2 too small" in gradcli(*argv).json["results"][0]["answer"]["message"]
+    assert "a factor 2 too small" in gradcli(*argv).json["results"][0]["answer"]["slip"]

@@ -154,8 +154,8 @@ def test_the_code_tests_itself(gradcli: Gradcli, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(("answer", "status", "says"), [
-    ("X.T@(X@V)", 0, "is the hessian by W, times V: the difference simplifies to zero"),
-    ("X.T@X@V + 1e-3*V", 1, "is not the hessian by W, times V: it is off by"), ("X@V", 1, "its shape is m x k, not n x k"),
+    ("X.T@(X@V)", 0, "your hessian by W, times V, is right: the difference simplifies to zero"),
+    ("X.T@X@V + 1e-3*V", 1, "your hessian by W, times V, is wrong: it is off by"), ("X@V", 1, "its shape is m x k, not n x k"),
 ])  # fmt: skip
 def test_an_answer_may_use_the_direction(gradcli: Gradcli, answer: str, status: int, says: str) -> None:
     argv = ("derive", LEAST[0], "--shapes", LEAST[1], "--wrt", "W", "--order", "2", "--answer", answer, "--json")

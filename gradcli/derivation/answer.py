@@ -1,0 +1,563 @@
+"""Hand derivations (--answer): which input each is by, whether it is right, and the slip that a wrong one has.
+
+A slip is a hypothesis. It is named only where the right derivative with this slip in it has the values of the answer, or the
+answer without it those of the derivative, at several random points of three sizes.
+"""
+
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.tape import CONSTANT
+from gradcli.checks.gradient_slips import FACTORS, SLIPS
+from gradcli.checks.on_tape import Edge, block_slips, changed, edges_of
+from gradcli.checks.partial_slips import is_operation, negated, omitted, passed, replacements
+from gradcli.checks.wrong import MOST, CauseBudget
+from gradcli.derivation.derive import Derivation
+from gradcli.derivation.expression import text as written
+from gradcli.derivation.index import add, scaled
+from gradcli.derivation.matrices import Printer
+from gradcli.derivation.problem import RECORDINGS, in_sizes, named_shape
+from gradcli.derivation.simplify import simplified
+from gradcli.derivation.structure import matched
+from gradcli.derivation.verified import ALLOWED, Verifier
+from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
+from gradcli.modes.jacobians import directions, stacked
+from gradcli.modes.mode import Question
+from gradcli.modes.problem import Budget, Effort
+from gradcli.report.derive import Answer, Result
+from gradcli.request.point import Array, Point
+from gradcli.request.target_text import folded
+from gradcli.targets.derived import root_of
+from gradcli.targets.expression import Expression
+from gradcli.targets.facts import FACTS
+from gradcli.targets.tokens import Statement, parts
+from gradcli.tracing.primitive import Primitive, Rule
+from gradcli.tracing.provenance import code_at
+from gradcli.tracing.shapes import shape, size
+from gradcli.words import DiagnosisKind
+
+if TYPE_CHECKING:
+    from gradcli.repair.repair import FormulaClaim
+
+
+def answers_in(text: str, inputs: Collection[str]) -> dict[str | None, str]:
+    """Return the answers in a text such as `p = softmax(z); W = outer(p - y, x); b = p - y`, by the inputs that they name.
+
+    Statements before them that name no input are helpers. The key is None for an answer that names no input either.
+
+    Raises  BadOption for an input that is answered twice, and for a text without an answer.
+    """
+    helpers: list[str] = []
+    found: dict[str | None, str] = {}
+    pieces = parts(text)
+    for piece in pieces:
+        name, own = None if piece.name is None else folded(piece.name.text), _own_text(piece)
+        if name in found:
+            raise BadOption(f"the derivative by {name} is answered twice", do="leave one out")
+        if name in inputs or (name is None and piece is pieces[-1] and not found):
+            found[name] = "; ".join([*helpers, own])
+        elif name is None:
+            raise BadOption(f"'{own}' does not say which input it is by", do="name it: x = ...; y = ...")
+        else:
+            helpers.append(f"{name} = {own}")
+    if not found:
+        says = f"the answer ends with '{helpers[-1]}', which is by no input"
+        raise BadOption(says, do=f"inputs: {', '.join(inputs)}")
+    return found
+
+
+def _own_text(statement: Statement) -> str:
+    """Return a statement as the user wrote it, without its name."""
+    return statement.text[statement.columns[0] : statement.columns[-1] + 1]
+
+
+def judged(made: Derivation, result: Result, text: str) -> Answer:
+    """Return whether a hand derivation is right: by numbers and, where it can be read, as a formula.
+
+    Raises  BadOption if it uses a name that is neither an input nor a name of the function or of the steps.
+    """
+    hand = _Hand(made, result, text)
+    what = f"your {result.kind} by {result.wrt}" + (f", times {result.direction}," if result.direction else "")
+    wrong = hand.wrong()
+    if wrong is not None:
+        return Answer(text, "wrong", "numbers", f"{what} is wrong: {wrong}", next(hand.slips(), None))
+    how: Literal["formulas", "numbers"] = "formulas" if hand.equals_the_result() else "numbers"
+    error = hand.verifier.error(hand.formula)
+    sure = f"{f'to {error:.0e}' if error else 'exactly,'} at random points of three sizes"
+    sure = "the difference simplifies to zero" if how == "formulas" else sure
+    return Answer(text, "right", how, f"{what} is right: {sure}")
+
+
+# The names that an answer may use beside inputs: those of the user's own statements, and those of the steps.
+
+_NAMING = ("name", "adjoint")  # the steps that give a name to a part
+
+
+def _named_parts(made: Derivation, result: Result) -> Iterator[str]:
+    """Yield the statements that give names to parts of the function, in order, such as `H = tanh(X@W)`."""
+    f = root_of(made.problem.f)
+    if isinstance(f, Expression):
+        yield from (f"{s.name.text} = {_own_text(s)}" for s in parts(f.text, (";", "\n")) if s.name is not None)
+    yield from (step.after for step in result.steps if step.rule in _NAMING)
+    yield from (f"{name} = {text}" for name, text in result.program)
+
+
+def _with_names(made: Derivation, result: Result, text: str) -> tuple[dict[str, str], Expression]:
+    """Return the statements that the names in an answer stand for, and the answer behind them. Raises BadOption."""
+    inputs = frozenset(made.problem.dims)
+    known = {*inputs, *made.sizes}
+    offered: dict[str, tuple[str, Expression]] = {}
+    for statement in _named_parts(made, result):
+        name = statement.partition(" = ")[0]
+        try:
+            value = Expression(statement, inputs)
+        except GradcliError:  # a step that only indices can write
+            continue
+        if name.isidentifier() and name not in known | offered.keys() and {*value.inputs} <= known | offered.keys():
+            offered[name] = statement, value
+    needed = {*(alone := Expression(text, inputs)).inputs} - known
+    if strange := [n for n in alone.inputs if n in needed - offered.keys()]:
+        names = f"; names of parts: {', '.join(offered)}" if offered else ""
+        raise BadOption(
+            f"the answer uses '{strange[0]}', which is not an input",
+            do=f"inputs: {', '.join(made.problem.dims)}{names}; or say what it is: {strange[0]} = ...; {text}",
+        )
+    used: dict[str, str] = {}
+    for name, (statement, value) in reversed(offered.items()):
+        if name in needed:
+            used = {name: statement, **used}
+            needed |= {*value.inputs}
+    return used, Expression("; ".join([*used.values(), text]), inputs)
+
+
+# Slips. Tables: factors and changes of a whole derivative (gradcli.checks.gradient_slips), wrong partials
+# (gradcli.checks.partial_slips), edits of the text (gradcli.repair.edits); here what is taken for granted, and the rules of
+# calculus.
+
+_TAKEN_FOR_GRANTED = {
+    "symmetric": "{} is symmetric",
+    "simplex": "the entries of {} sum to 1",
+    "simplex rows": "the rows of {} sum to 1",
+}
+_STRONGER = {
+    "symmetric": {"spd", "diagonal", "tied"},
+    "simplex": {"onehot", "index"},
+    "simplex rows": {"onehot rows", "index"},
+}
+_RULES = {"product": "(u v)' = u' v + u v'", "quotient": "(u/v)' = (u' v - u v')/v**2"}
+_OVER_AN_AXIS: tuple[tuple[str, Callable[[Array, int], Any]], ...] = (
+    (
+        "the derivative has it at each place of axis {}, which is missing",
+        lambda g, axis: np.take(g, 0, axis=axis) if not np.any(np.ptp(g, axis=axis)) else None,
+    ),
+    ("it is summed over axis {} of the derivative, which stays", lambda g, axis: np.sum(g, axis=axis)),
+    ("it is averaged over axis {} of the derivative, which stays", lambda g, axis: np.mean(g, axis=axis)),
+)
+_SAME = 1e-9  # relative: two factors that are one number
+_MOST_ENTRIES = 300  # of an operand, whose Jacobian is computed row by row
+
+
+class _Hand:
+    """A hand derivation beside the derivative that was found."""
+
+    def __init__(self, made: Derivation, result: Result, text: str) -> None:
+        self.made, self.result, self.text = made, result, text
+        self.names, self.formula = _with_names(made, result, text)
+        self.verifier = Verifier(made.problem, made.sizes, result.wrt, result.kind)
+
+    @cached_property
+    def values(self) -> list[Array]:
+        """The values of the answer at the points of the verifier. Raises BadShape."""
+        with np.errstate(all="ignore"):
+            return [np.asarray(self.verifier.value(self.formula, point)) for point, _ in self.verifier.points()]
+
+    def wrong(self) -> str | None:
+        """Return what is wrong with it as a phrase, in the user's sizes; None if nothing is."""
+        _, truth = self.verifier.points()[0]
+        sizes = self._sizes(0)
+        try:
+            found = np.shape(self.values[0])
+        except BadShape as bad:
+            return f"it cannot be computed: {in_sizes(bad.what, sizes)}"
+        if found != np.shape(truth):
+            return f"its shape is {named_shape(found, sizes)}, not {named_shape(np.shape(truth), sizes)}"
+        error = self.verifier.error(self.formula)
+        if error <= ALLOWED:
+            return None
+        return f"it is off by {error:.2g} times the largest entry" if np.isfinite(error) else "it is not finite"
+
+    def equals_the_result(self) -> bool:
+        """Whether the difference of the answer and the result simplifies to zero."""
+        try:
+            both = [
+                self.made.read(self._of_inputs(f)) for f in (self.formula, Expression(self.result.formula.expression))
+            ]
+        except GradcliError:
+            return False
+        one, other = both
+        again = other.tensor.renamed(matched(other.axes, one.axes))
+        difference = add([one.tensor, scaled(again, -1)], one.tensor.free)
+        return not simplified(difference, lambda t: len(t.terms)).terms
+
+    @staticmethod
+    def _of_inputs(f: Expression) -> Callable[[Mapping[str, Any]], Any]:
+        return lambda values: f({n: x for n, x in values.items() if n in f.inputs})
+
+    def _sizes(self, k: int) -> dict[str, int]:
+        return {n: v[k] for n, v in self.made.sizes.items()}
+
+    def slips(self) -> Iterator[str]:
+        """Yield the slips that explain the answer, the likeliest first."""
+        try:
+            computed = all(np.all(np.isfinite(value)) for value in self.values)
+        except BadShape:
+            computed = False
+        with np.errstate(all="ignore"):
+            for find in _OF_VALUES if computed else _OF_TEXT:
+                yield from find(self)
+
+    def _is(self, k: int, made: Any) -> bool:
+        """Whether the answer has these values at point k."""
+        value, truth = self.values[k], self.verifier.points()[k][1]
+        if np.shape(made) != np.shape(value) or not np.all(np.isfinite(made)):
+            return False
+        scale = max(float(np.max(np.abs(x), initial=0.0)) for x in (made, truth))
+        return bool(np.max(np.abs(value - made), initial=0.0) <= ALLOWED * scale)
+
+    def _always(self, made: Iterable[Any]) -> bool:
+        """Whether the answer has these values, one for each point; None is no value."""
+        return all(x is not None and self._is(k, x) for k, x in enumerate(made))
+
+    # A whole derivative times a factor, transposed, or reduced.
+
+    def factors(self) -> Iterator[str]:
+        """Yield the factor by which the answer, or its transpose, is wrong: a sign, a number, or a formula of the sizes."""
+        for turned in (False, True):
+            found = self._factors([t.T if turned else t for _, t in self.verifier.points()])
+            if not found or (turned and np.ndim(self.values[0]) < 2):
+                continue
+            flipped = found[0] < 0
+            if any((x < 0) != flipped for x in found):
+                continue
+            factor = self._of_factor([abs(x) for x in found], flipped)
+            slips = ("the answer is transposed" if turned else "", factor, "the sign is flipped" if flipped else "")
+            if factor is not None and any(slips):
+                yield ", and ".join(filter(None, slips))
+
+    def _of_factor(self, found: list[float], flipped: bool) -> str | None:
+        """Return a factor at each of the sizes in words; an empty text for 1, None for no formula of the sizes."""
+        if self._one_number([1.0, *found]):
+            return ""
+        if self._one_number(found):
+            named = (says for value, says in FACTORS if abs(found[0] / value - 1) <= _SAME)
+            says = next(named, f"it is {found[0]:.6g} times the right one")
+            cause = None if flipped else next(self._on_tape(), None)
+            return f"{says}: {cause}" if cause else says
+        try:
+            ratio = written(Printer({}).write(self.made.reader().number(found), ()))
+        except NotSupported:
+            return None
+        f = root_of(self.made.problem.f)
+        averages = isinstance(f, Expression) and any(getattr(s, "operation", "") == "mean" for s in f.program.steps)
+        for name in self.made.sizes:
+            mean = "the mean's" if averages or name in f.inputs else "a factor"
+            if ratio == name:
+                return f"{mean} 1/{name} is missing"
+            if ratio == f"1/{name}":
+                return f"a factor 1/{name} is too much"
+        return f"it is {ratio} times the right one: a factor of sizes is wrong"
+
+    def _factors(self, rights: list[Array]) -> list[float]:
+        """Return the number by which the answer is a multiple of arrays, at each of the sizes; nothing where it is none."""
+        found: list[float] = []
+        if any(np.shape(right) != np.shape(value) for right, value in zip(rights, self.values, strict=True)):
+            return []
+        for k in range(RECORDINGS):
+            own = [n for n, (p, _) in enumerate(self.verifier.points()) if self.verifier.sizes_at(p) == self._sizes(k)]
+            ratios = [float(np.vdot(rights[n], self.values[n]) / np.vdot(rights[n], rights[n])) for n in own]
+            fits = all(self._is(n, ratio * rights[n]) for n, ratio in zip(own, ratios, strict=True))
+            if not own or not fits or not ratios[0] or not self._one_number(ratios):
+                return []
+            found.append(ratios[0])
+        return found
+
+    @staticmethod
+    def _one_number(xs: Iterable[float]) -> bool:
+        first, *rest = xs
+        return all(abs(x - first) <= _SAME * abs(first) for x in rest)
+
+    def as_a_whole(self) -> Iterator[str]:
+        """Yield the change of the whole derivative that gives the answer, such as a sum that was broadcast."""
+        rights = [t for _, t in self.verifier.points()]
+        for slip in SLIPS:
+            if slip.kind is not DiagnosisKind.ONE_TRIANGLE and self._always(map(slip.makes, rights)):
+                yield slip.says
+
+    def by_axis(self) -> Iterator[str]:
+        """Yield the axis that the answer lacks: it is summed over it, or is what the derivative has at each place of it."""
+        rights = [t for _, t in self.verifier.points()]
+        for axis in range(np.ndim(rights[0]) if np.ndim(self.values[0]) < np.ndim(rights[0]) else 0):
+            for says, how in _OVER_AN_AXIS:
+                if self._always(how(g, axis) for g in rights):
+                    yield says.format(axis)
+
+    # What the answer takes for granted of an input, and derivatives by something else.
+
+    def needs(self, *assumed: str) -> Iterator[str]:
+        """Yield what the answer takes for granted of an input, where it is right if that is assumed."""
+        problem = self.made.problem
+        for name, dims in problem.dims.items():
+            facts = problem.facts.get(name, frozenset())
+            for word in assumed:
+                if name == self.result.wrt or not FACTS[word].fits(dims) or facts & (_STRONGER[word] | {word}):
+                    continue
+                under = replace(problem, facts={**problem.facts, name: facts | {word}})
+                other = Verifier(under, self.made.sizes, self.result.wrt, self.result.kind)
+                if other.error(self.formula) <= ALLOWED:
+                    yield f'it is right only if {_TAKEN_FOR_GRANTED[word].format(name)} (--assume "{name}: {word}")'
+
+    def by_another(self) -> Iterator[str]:
+        """Yield the input, or the part of f, of which the answer is the derivative in place of that by the input asked for."""
+        wrt, problem = self.result.wrt, self.made.problem
+        if self.result.kind == "hessian":
+            return
+        points = [dict(point) for point, _ in self.verifier.points()]
+        for other in problem.dims:
+            if other != wrt and "index" not in problem.facts.get(other, ()):
+                verifier = Verifier(problem, self.made.sizes, other, self.result.kind)
+                if self._always(map(verifier.truth, points)):
+                    yield f"it is the {self.result.kind} by {other}, and not by {wrt}"
+        programs = self._programs
+        if not programs or size(programs[0].y) != 1 or self.result.kind != "gradient":
+            return
+        bars = [p.tape.sweep(p.y.slot, np.ones(shape(p.y))[()]) for p in programs]
+        for slot in range(programs[0].y.slot, len(programs[0].inputs) - 1, -1):
+            code = code_at(programs[0].tape.position(slot))
+            if code and self._always(self._laid_out(bar[slot]) for bar in bars):
+                yield f"it is the gradient by `{code}`, and not by {wrt}: the last factor of the chain rule is missing"
+
+    # Slips in the rules of calculus, tried on the recorded program.
+
+    @cached_property
+    def _programs(self) -> list[Program]:
+        """The function recorded at each point as a function of the input; none where it cannot be."""
+        f, wrt, found = self.made.problem.f, self.result.wrt, []
+        if self.result.kind == "hessian":
+            return []
+        for point, _ in self.verifier.points():
+            q = Question(f, Point({n: point[n] for n in f.inputs}), (wrt,), budget=Budget(Effort.ALL))
+            if q.untraced is not None or not q.recording.moves:
+                return []
+            found.append(q.recording)
+        return found
+
+    def _laid_out(self, made: Any) -> Any:
+        """Return a derivative in the layout of the answer."""
+        turned = self.made.problem.layout == "numerator" and self.result.kind == "gradient"
+        return np.transpose(made) if turned and made is not None else made
+
+    def on_tape(self) -> Iterator[str]:
+        """Yield the slip in a rule of calculus, in one operation of f, that gives the answer."""
+        yield from self._on_tape()
+
+    def on_tape_and_factor(self) -> Iterator[str]:
+        """Yield such a slip beside a wrong sign or a factor 2."""
+        for sign, also in ((-1.0, "the sign is flipped"), (2.0, "a factor 2 too large"), (0.5, "a factor 2 too small")):
+            yield from (f"{says}, and {also}" for says in self._on_tape(sign))
+
+    def _on_tape(self, factor: float = 1.0) -> Iterator[str]:
+        for number, (says, first) in enumerate(self._tried):
+            if first is None or not self._is(0, factor * first):
+                continue
+            others = (self._trial(program, number) for program in self._programs[1:])
+            if self._always(factor * x if x is not None else None for x in (first, *others)):
+                yield says
+
+    @cached_property
+    def _tried(self) -> list[tuple[str, Any]]:
+        """Each slip in words, and the derivative that has it at the first point; None where it cannot be computed."""
+        return [
+            (says, self._made(makes)) for first in self._programs[:1] for says, makes in _trials(first, self.result.wrt)
+        ]
+
+    def _trial(self, program: Program, number: int) -> Any:
+        """Return the derivative at another point that has the slip with this number; None where there is none."""
+        _, makes = next(itertools.islice(_trials(program, self.result.wrt), number, None), ("", None))
+        return None if makes is None else self._made(makes)
+
+    def _made(self, makes: Callable[[], Any]) -> Any:
+        try:
+            return self._laid_out(makes())
+        except (GradcliError, ValueError, IndexError, NotImplementedError, np.linalg.LinAlgError):
+            return None  # this slip does not fit the shapes
+
+    def by_part(self) -> Iterator[str]:
+        """Yield the part of f that is a factor too many in the answer, or one that is missing."""
+        programs, rights = self._programs, [t for _, t in self.verifier.points()]
+        for slot in reversed(range(len(programs[0].lines))) if programs else ():
+            code = code_at(programs[0].tape.position(slot)) or self.result.wrt
+            factors = [self._spread(p.tape.value(slot), g) for p, g in zip(programs, rights, strict=True)]
+            for power, says in (
+                (1, "is one too many"),
+                (-1, "is missing"),
+                (2, "is twice too many"),
+                (-2, "is missing twice"),
+            ):
+                if self._always(g * x ** float(power) for g, x in zip(rights, factors, strict=True)):
+                    divides = power == 1 and any(
+                        primitive is not None and primitive.name == "divide" and slots[1] == slot
+                        for primitive, slots, *_ in programs[0].lines
+                    )
+                    why = ": the quotient rule has the square of the denominator" if divides else ""
+                    yield f"a factor `{code}` {says}{why}"
+
+    @staticmethod
+    def _spread(x: Any, right: Array) -> Any:
+        """Return a part of f as a factor of each row, or of each entry, of a derivative; nan where it is neither."""
+        x = x[:, None] if np.ndim(x) == 1 and np.ndim(right) == 2 and len(x) == len(right) else x
+        fits = np.shape(x) in ((), np.shape(right), (*np.shape(right)[:1], 1))
+        return x if fits else np.nan
+
+    def by_number(self) -> Iterator[str]:
+        """Say that each entry is wrong by one factor, a number that depends on the inputs."""
+        rights = [t for _, t in self.verifier.points()]
+        if np.shape(rights[0]) in ((), (1,)) or np.shape(rights[0]) != np.shape(self.values[0]):
+            return
+        if self._always(g * (np.vdot(g, v) / np.vdot(g, g)) for g, v in zip(rights, self.values, strict=True)):
+            yield "all entries are wrong by one factor, a number that depends on the inputs"
+
+    # Edits of the answer's text.
+
+    def by_edit(self) -> Iterator[str]:
+        """Yield the edit of the answer that makes it right: a transpose, an axis, a sum, a name."""
+        from gradcli.repair.repair import slip_of
+        from gradcli.repair.search import Search
+
+        claim = self._claim
+        if claim is None:
+            return
+        for repair in Search(claim.points, budget=CauseBudget(MOST)).repairs(claim):
+            if self.verifier.error(Expression("; ".join([*self.names.values(), repair.text]))) <= ALLOWED:
+                yield f"{slip_of(repair)}, and it is right then"
+
+    def unlike(self) -> Iterator[str]:
+        """Yield a transpose with which the shapes fit, although the answer is wrong then."""
+        from gradcli.repair.repair import slip_of
+        from gradcli.repair.scope import changed as edited
+        from gradcli.repair.search import Repair
+
+        claim = self._claim
+        if claim is None or claim.gradient((), 0) is not None:
+            return
+        for edit in claim.edits():
+            if edit.kind == "transpose" and claim.gradient(edit.changes, 0) is not None:
+                repair = Repair(edited(claim.text, edit.changes), (edit,), (claim.text,))
+                yield f"{slip_of(repair)} for the shapes to fit, but the answer is wrong then, too"
+
+    @cached_property
+    def _claim(self) -> "FormulaClaim | None":
+        """The answer as a text that can be edited; None where it is no gradient in the shape of the input."""
+        from gradcli.repair.repair import FormulaClaim
+        from gradcli.repair.scope import Right
+
+        if self.result.kind != "gradient" or self.made.problem.layout != "denominator":
+            return None
+        wrt, points = self.result.wrt, []
+        for point, truth in self.verifier.points():
+            sizes = self.verifier.sizes_at(point)
+            named = {name: self.verifier.value(self._of_name(name), point) for name in self.names}
+            room = ALLOWED * float(np.max(np.abs(truth), initial=0.0))
+            points.append(Right({**sizes, **point, **named}, {wrt: truth}, {wrt: room}, sizes=sizes))
+        return FormulaClaim(self.text, (wrt,), {}, points)
+
+    def _of_name(self, name: str) -> Expression:
+        return Expression("; ".join([*self.names.values(), name]), frozenset(self.made.problem.dims))
+
+
+_OF_VALUES: tuple[Callable[[_Hand], Iterator[str]], ...] = (
+    _Hand.factors, _Hand.as_a_whole, _Hand.by_axis, lambda hand: hand.needs("simplex", "simplex rows"),
+    _Hand.by_another, _Hand.on_tape, lambda hand: hand.needs("symmetric"), _Hand.by_part, _Hand.on_tape_and_factor,
+    _Hand.by_edit, _Hand.by_number,
+)  # fmt: skip
+_OF_TEXT = (_Hand.by_edit, _Hand.unlike)  # where the answer cannot be computed
+
+
+def _trials(program: Program, wrt: str) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield each slip in a rule of calculus in words, with the function that returns the derivative that has it."""
+    edges = list(edges_of(program))
+    for edge in edges:
+        for says, rule in _of_rule(program, edge, wrt):
+            yield says, partial(_pulled, changed(program, edge, rule))
+    yield from _of_products(program)
+    for edge in edges:
+        _, _, xs, y, _, _ = program.lines[edge.lines[-1]]
+        code = code_at(edge.position)
+        for _, says, other in replacements(edge.primitive, edge.i, y, xs, code):
+            yield f"{says}, in `{code}`", partial(_pulled, changed(program, edge, other))
+    for _, says, made, position in block_slips(program):
+        yield f"{says}, in `{code_at(position)}`", partial(_pulled, made)
+
+
+def _pulled(program: Program) -> Any:
+    value = program.tape.value(program.y.slot)
+    return stacked([program.pull(seed) for seed in directions(value)], value, 0, program.inputs[0].primal)
+
+
+def _of_rule(program: Program, edge: Edge, wrt: str) -> Iterator[tuple[str, Callable[[Rule], Rule]]]:
+    """Yield the slips in the product rule, the quotient rule, the chain rule and the sum rule at one operand."""
+    k = edge.lines[-1]
+    slots, code = program.tape.operands(k), code_at(edge.position)
+    operand = code_at(program.tape.position(slots[edge.i])) or wrt
+    if sum(slot != CONSTANT for slot in slots) > 1:
+        if slots.count(slots[edge.i]) > 1:
+            return
+        rule = _rule_of(edge.primitive, code)
+        which = f"the one with the derivative of `{operand}`: in `{code}`, {_RULES[rule]}" if rule else ""
+        term = f"a term of the {rule} rule" if rule else f"a part of the derivative of `{code}`"
+        where = f", {which}" if rule else f", that through `{operand}`" if operand != code else ""
+        yield f"{term} is missing{where}", omitted
+        yield f"{term} has the wrong sign{where}", negated
+    else:
+        yield f"`{code}` is taken as a constant", omitted
+        yield f"the derivative of `{code}` has the wrong sign", negated
+        if edge.primitive.kind == "elementwise" and k != program.y.slot:
+            yield f"a factor of the chain rule is missing: the derivative of `{code}`", passed
+
+
+def _rule_of(primitive: Primitive, code: str) -> str:
+    """Return the rule by which an operation is differentiated as the user wrote it; nothing for the inside of a function."""
+    if primitive.kind == "bilinear":
+        return "product"
+    return {"multiply": "product", "divide": "quotient"}.get(primitive.name, "") if is_operation(code) else ""
+
+
+def _of_products(program: Program) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield the product, or quotient, of derivatives in place of the product rule at each product of f."""
+    for k, (primitive, slots, xs, _, _, position) in enumerate(program.lines):
+        rule = "" if primitive is None else _rule_of(primitive, code_at(position))
+        if rule and CONSTANT not in slots and slots[0] != slots[1] and max(map(size, xs)) <= _MOST_ENTRIES:
+            says = f"the derivative of the {rule} `{code_at(position)}` is taken as the {rule} of the derivatives"
+            yield f"{says}; the {rule} rule is {_RULES[rule]}", partial(_of_derivatives, program, k)
+
+
+def _of_derivatives(program: Program, k: int) -> Any:
+    """Return the gradient in which line k, an operation of two operands, is that operation of their derivatives."""
+    y, (x,), tape = program
+    primitive, slots, xs, _, params, _ = program.lines[k]
+    if primitive is None or size(tape.value(y.slot)) != 1:
+        return None
+    rest = _pulled(program.with_rules({k: {i: omitted(primitive.rule(i)) for i in (0, 1)}}))
+    ybar = tape.sweep(y.slot, np.ones(shape(tape.value(y.slot)))[()])[k]
+    columns = []
+    for slot, operand in zip(slots, xs, strict=True):
+        rows = [tape.sweep(slot, seed)[x.slot] for seed in directions(operand)]
+        whole = np.stack([np.ravel(np.zeros(shape(x.primal)) if row is None else row) for row in rows], axis=-1)
+        columns.append(whole.reshape(-1, *shape(operand)))
+    moved = [np.sum(ybar * primitive.fun(u[()], v[()], **(params or {}))) for u, v in zip(*columns, strict=True)]
+    return rest + np.reshape(moved, shape(x.primal))
