@@ -43,6 +43,7 @@ SLIPS: dict[str, tuple[LocalSlip, ...]] = {
                          (lambda y, x: y * (1 + y), "sigmoid' is y*(1 - y), not y*(1 + y)"),
                          (lambda y, x: 1 - y * y, "sigmoid' is y*(1 - y); 1 - y**2 is that of tanh"),
                          (lambda y, x: x * (1 - x), "sigmoid' is y*(1 - y) of its value, not x*(1 - x) of its argument")),
+    "relu":       _slips((lambda y, x: y, "relu' is 1 where x is positive, not relu(x)"),),
     "exp":        _slips((lambda y, x: x * np.exp(x - 1), "exp' is exp(x), not x*exp(x - 1)"),
                          (lambda y, x: x, "exp' is exp(x), not x")),
     "log":        _slips((lambda y, x: 1 / y, "log' is 1/x, not 1/log(x)"),

@@ -5,6 +5,7 @@ answer without it those of the derivative, at several random points of three siz
 """
 
 import itertools
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
@@ -86,7 +87,10 @@ def judged(made: Derivation, result: Result, text: str) -> Answer:
     what = f"your {result.kind} by {result.wrt}" + (f", times {result.direction}," if result.direction else "")
     wrong = hand.wrong()
     if wrong is not None:
-        return Answer(text, "wrong", "numbers", f"{what} is wrong: {wrong}", next(hand.slips(), None))
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a slip may be tried where it has no value
+            slip = next(hand.slips(), None)
+        return Answer(text, "wrong", "numbers", f"{what} is wrong: {wrong}", slip)
     how: Literal["formulas", "numbers"] = "formulas" if hand.equals_the_result() else "numbers"
     error = hand.verifier.error(hand.formula)
     sure = f"{f'to {error:.0e}' if error else 'exactly,'} at random points of three sizes"
@@ -160,6 +164,7 @@ _OVER_AN_AXIS: tuple[tuple[str, Callable[[Array, int], Any]], ...] = (
     ("it is averaged over axis {} of the derivative, which stays", lambda g, axis: np.mean(g, axis=axis)),
 )
 _SAME = 1e-9  # relative: two factors that are one number
+_MOST_TRIALS = 2_000  # of changes of a rule, each a reverse sweep
 _MOST_ENTRIES = 300  # of an operand, whose Jacobian is computed row by row
 
 
@@ -218,9 +223,8 @@ class _Hand:
             computed = all(np.all(np.isfinite(value)) for value in self.values)
         except BadShape:
             computed = False
-        with np.errstate(all="ignore"):
-            for find in _OF_VALUES if computed else _OF_TEXT:
-                yield from find(self)
+        for find in _OF_VALUES if computed else _OF_TEXT:
+            yield from find(self)
 
     def _is(self, k: int, made: Any) -> bool:
         """Whether the answer has these values at point k."""
@@ -382,9 +386,8 @@ class _Hand:
     @cached_property
     def _tried(self) -> list[tuple[str, Any]]:
         """Each slip in words, and the derivative that has it at the first point; None where it cannot be computed."""
-        return [
-            (says, self._made(makes)) for first in self._programs[:1] for says, makes in _trials(first, self.result.wrt)
-        ]
+        trials = (trial for first in self._programs[:1] for trial in _trials(first, self.result.wrt))
+        return [(says, self._made(makes)) for says, makes in itertools.islice(trials, _MOST_TRIALS)]
 
     def _trial(self, program: Program, number: int) -> Any:
         """Return the derivative at another point that has the slip with this number; None where there is none."""
@@ -442,11 +445,12 @@ class _Hand:
         claim = self._claim
         if claim is None:
             return
-        for repair in Search(claim.points, budget=CauseBudget(MOST)).repairs(claim):
-            if self.verifier.error(Expression("; ".join([*self.names.values(), repair.text]))) <= ALLOWED:
-                yield f"{slip_of(repair)}, and it is right then"
+        for sign, also in ((1.0, ""), (-1.0, ", up to the sign, which is flipped")):
+            points = [replace(p, gradient={name: sign * g for name, g in p.gradient.items()}) for p in claim.points]
+            for repair in Search(points, budget=CauseBudget(MOST)).repairs(claim):
+                yield f"{slip_of(repair)}, and it is right then{also}"
 
-    def unlike(self) -> Iterator[str]:
+    def by_transpose(self) -> Iterator[str]:
         """Yield a transpose with which the shapes fit, although the answer is wrong then."""
         from gradcli.repair.repair import slip_of
         from gradcli.repair.scope import changed as edited
@@ -462,18 +466,19 @@ class _Hand:
 
     @cached_property
     def _claim(self) -> "FormulaClaim | None":
-        """The answer as a text that can be edited; None where it is no gradient in the shape of the input."""
+        """The answer as a text that can be edited; None for the transpose of a gradient, which edits cannot be compared with."""
         from gradcli.repair.repair import FormulaClaim
         from gradcli.repair.scope import Right
 
-        if self.result.kind != "gradient" or self.made.problem.layout != "denominator":
-            return None
         wrt, points = self.result.wrt, []
+        if self.made.problem.layout == "numerator" and len(self.made.problem.dims[wrt]) > 1:
+            return None
         for point, truth in self.verifier.points():
             sizes = self.verifier.sizes_at(point)
             named = {name: self.verifier.value(self._of_name(name), point) for name in self.names}
             room = ALLOWED * float(np.max(np.abs(truth), initial=0.0))
-            points.append(Right({**sizes, **point, **named}, {wrt: truth}, {wrt: room}, sizes=sizes))
+            outputs = np.shape(truth)[: np.ndim(truth) - len(shape(point[wrt]))]
+            points.append(Right({**sizes, **point, **named}, {wrt: truth}, {wrt: room}, outputs, sizes=sizes))
         return FormulaClaim(self.text, (wrt,), {}, points)
 
     def _of_name(self, name: str) -> Expression:
@@ -483,9 +488,9 @@ class _Hand:
 _OF_VALUES: tuple[Callable[[_Hand], Iterator[str]], ...] = (
     _Hand.factors, _Hand.as_a_whole, _Hand.by_axis, lambda hand: hand.needs("simplex", "simplex rows"),
     _Hand.by_another, _Hand.on_tape, lambda hand: hand.needs("symmetric"), _Hand.by_part, _Hand.on_tape_and_factor,
-    _Hand.by_edit, _Hand.by_number,
+    _Hand.by_edit, _Hand.by_number, _Hand.by_transpose,
 )  # fmt: skip
-_OF_TEXT = (_Hand.by_edit, _Hand.unlike)  # where the answer cannot be computed
+_OF_TEXT = (_Hand.by_edit, _Hand.by_transpose)  # where the answer cannot be computed
 
 
 def _trials(program: Program, wrt: str) -> Iterator[tuple[str, Callable[[], Any]]]:

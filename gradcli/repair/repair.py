@@ -346,6 +346,7 @@ def _slip(edit: Edit, before: str, line: SourceEdit) -> str:
         return f"{word} is missing: `{new}`"
     if not new:
         return f"{word} is one too many: `{old}`"
+    turned = {f"{old}.T": "missing", old.removesuffix(".T"): "one too many"}.get(new, "wrong")
     which = ""
     if len(edit.changes) == 1:
         start = edit.changes[0].start
@@ -353,7 +354,7 @@ def _slip(edit: Edit, before: str, line: SourceEdit) -> str:
         as_word = rf"(?<!\w){re.escape(old)}(?!\w)"
         which = _which(len(re.findall(as_word, left)), len(re.findall(as_word, line.before)))
         old, new, which = _differing_words(line.before, line.after) or (old, new, which)
-    return f"{word} is wrong: {which}`{old}` should be `{new}`"
+    return f"{word} is {turned}: {which}`{old}` should be `{new}`"
 
 
 def _differing_words(before: str, after: str) -> tuple[str, str, str] | None:

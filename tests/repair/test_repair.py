@@ -564,7 +564,7 @@ def g(w, A):
         ("name", "g += X[c] - p @ X", [(5, 6, "Xs"), (16, 17, "Xs")], "a name is wrong: `X` should be `Xs`"),
         ("axis", "g = np.sum(A, axis=0)", [(19, 20, "1")], "an axis is wrong: `axis=0` should be `axis=1`"),
         ("constant", "g = 2 * x**2", [(4, 5, "3")], "a number is wrong: the first `2` should be `3`"),
-        ("transpose", "g = A @ x + A @ y", [(12, 13, "A.T")], "a transpose is wrong: the second `A` should be `A.T`"),
+        ("transpose", "g = A @ x + A @ y", [(12, 13, "A.T")], "a transpose is missing: the second `A` should be `A.T`"),
         ("exponent", "g = 3 * x**2", [(11, 12, "3")], "an exponent is wrong: `2` should be `3`"),
         ("statement", "g = x\ng += y\n", [(6, 13, "")], "a statement is one too many: `g += y`"),
         ("statement", "g = x\n", [(5, 5, "\ng += y")], "a statement is missing: `g += y`"),
