@@ -20,6 +20,7 @@ from gradcli.checks.on_tape import Edge, block_slips, changed, edges_of
 from gradcli.checks.partial_slips import is_operation, negated, omitted, passed, replacements
 from gradcli.checks.wrong import MOST, CauseBudget
 from gradcli.derivation.derive import Derivation
+from gradcli.derivation.ending import OPEN
 from gradcli.derivation.expression import text as written
 from gradcli.derivation.index import add, scaled
 from gradcli.derivation.matrices import Printer
@@ -146,8 +147,14 @@ def _with_names(made: Derivation, result: Result, text: str) -> tuple[dict[str, 
 
 _TAKEN_FOR_GRANTED = {
     "symmetric": "{} is symmetric",
-    "simplex": "the entries of {} sum to 1",
-    "simplex rows": "the rows of {} sum to 1",
+    "simplex": "the entries of {} are not negative and sum to 1",
+    "simplex rows": "the entries of {} are not negative and its rows sum to 1",
+    "positive": "the entries of {} are positive",
+    "signs": "the entries of {} are 1 or -1",
+    "mask": "the entries of {} are 0 or 1",
+    "unit": "{} has length 1",
+    "orthogonal": "{} is orthogonal",
+    "diagonal": "{} is diagonal",
 }
 _STRONGER = {
     "symmetric": {"spd", "diagonal", "tied"},
@@ -319,12 +326,14 @@ class _Hand:
         for name, dims in problem.dims.items():
             facts = problem.facts.get(name, frozenset())
             for word in assumed:
-                if name == self.result.wrt or not FACTS[word].fits(dims) or facts & (_STRONGER[word] | {word}):
+                known = facts & (_STRONGER.get(word, facts) | {word})
+                moves = name == self.result.wrt and word not in OPEN
+                if known or moves or not FACTS[word].fits(dims):
                     continue
                 under = replace(problem, facts={**problem.facts, name: facts | {word}})
                 other = Verifier(under, self.made.sizes, self.result.wrt, self.result.kind)
                 if other.error(self.formula) <= ALLOWED:
-                    yield f'it is right only if {_TAKEN_FOR_GRANTED[word].format(name)} (--assume "{name}: {word}")'
+                    yield f'it is right if {_TAKEN_FOR_GRANTED[word].format(name)} (--assume "{name}: {word}")'
 
     def by_another(self) -> Iterator[str]:
         """Yield the input, or the part of f, of which the answer is the derivative in place of that by the input asked for."""
@@ -488,6 +497,7 @@ class _Hand:
 _OF_VALUES: tuple[Callable[[_Hand], Iterator[str]], ...] = (
     _Hand.factors, _Hand.as_a_whole, _Hand.by_axis, lambda hand: hand.needs("simplex", "simplex rows"),
     _Hand.by_another, _Hand.on_tape, lambda hand: hand.needs("symmetric"), _Hand.by_part, _Hand.on_tape_and_factor,
+    lambda hand: hand.needs("positive", "signs", "mask", "unit", "orthogonal", "diagonal"),
     _Hand.by_edit, _Hand.by_number, _Hand.by_transpose,
 )  # fmt: skip
 _OF_TEXT = (_Hand.by_edit, _Hand.by_transpose)  # where the answer cannot be computed

@@ -26,6 +26,7 @@ ANSWERS = [
     (LOGISTIC,  "x", "1/(1 + exp(-x))",                        0, "right", "formulas", "the difference simplifies to zero"),
     (LOGISTIC,  "x", "0.5*(1 + tanh(x/2))",                    0, "right", "numbers",  "at random points of three sizes"),
     (LEAST,     "W", "outer(x, W@x - y)",                      1, "wrong", "numbers",  "its shape is "),
+    (LEAST,     "x", "W@(W@x - y)",                            1, "wrong", "numbers",  "it cannot be computed: shapes m x n and m do not fit"),
     (LEAST,     "W", "sum(W@x - y)",                           1, "wrong", "numbers",  "its shape is "),
     (LEAST,     "W", "2*outer(W@x - y, x)",                    1, "wrong", "numbers",  "your gradient by W is wrong: it is off by 1 times the largest entry"),
     (LEAST,     "x", "W.T@(y - W@x)",                          1, "wrong", "numbers",  "your gradient by x is wrong: it is off by 2 times the largest entry"),
@@ -94,52 +95,6 @@ def test_an_answer_is_of_the_layout(gradcli: Callable[..., Any]) -> None:
     assert gradcli(*argv).exit_status == 0
 
 
-@pytest.mark.parametrize(
-    ("answer", "mistake"),
-    [
-        ("A.T@(A@x - b)", "a factor 2 too small"),
-        ("-2*A.T@(A@x - b)", "the sign is flipped"),
-        ("A@x", "its shape is m, not n"),
-    ],
-)
-def test_the_mistake_in_an_answer_is_named(gradcli: Callable[..., Any], answer: str, mistake: str) -> None:
-    shapes = ("--shapes", "A: m n; x: n; b: m", "--wrt", "x")
-    ran = gradcli("derive", "sum((A@x - b)**2)", *shapes, "--answer", answer, "--json")
-    answer_ = ran.json["results"][0]["answer"]
-    assert mistake in f"{answer_['message']}; {answer_['slip']}" and ran.exit_status == 1
-
-
-@for_rows(
-    ("f", "shapes", "wrt", "answer", "says"),
-    [
-        ("x@A@x", "A: n n; x: n", "x", "2*A@x", 'right only if A is symmetric (--assume "A: symmetric")'),
-        ("sum((X@w - y)**2)/m", "X: m n; w: n; y: m", "w", "2*X.T@(X@w - y)/n", "it is m/n times the right one"),
-        ("1/norm(x)", "x: n", "x", "-x/norm(x)**2", "b is not squared"),
-        ("0.5*sum((W@x - y)**2)", "W: n n; x: n; y: n", "x", "W@(W@x - y)", "not transposed"),
-        (
-            "0.5*sum((W@x - y)**2)",
-            "W: m n; x: n; y: m",
-            "x",
-            "W@(W@x - y)",
-            "it cannot be computed: shapes m x n and m do not fit",
-        ),
-        (
-            "sum(logsumexp(Z, axis=1))",
-            "Z: m n",
-            "Z",
-            "softmax(Z, axis=0)",
-            "`axis=0` should be `axis=1`, and it is right then",
-        ),
-    ],
-)
-def test_classic_mistakes_in_answers_are_named(
-    gradcli: Callable[..., Any], f: str, shapes: str, wrt: str, answer: str, says: str
-) -> None:
-    ran = gradcli("derive", f, "--shapes", shapes, "--wrt", wrt, "--answer", answer, "--json")
-    found = ran.json["results"][0]["answer"]
-    assert ran.exit_status == 1 and says in f"{found['message']}; {found['slip']}"
-
-
 @pytest.mark.parametrize("answer", ["1/abs(x)", "exp(-log(x))", "1/x"])
 def test_an_answer_is_compared_where_f_is_defined(gradcli: Callable[..., Any], answer: str) -> None:
     assert gradcli("derive", "log(x)", "--answer", answer).exit_status == 0
@@ -165,6 +120,14 @@ SLIPS = [
     ("norm(x)",                             "x: n",                  "x",  "x",                               "a factor `norm(x)` is one too many"),
     ("logsumexp(z)",                        "z: n",                  "z",  "exp(z)",                          "all entries are wrong by one factor, a number that depends on the inputs"),
     ("sum(X@v)",                            "X: m n; v: n",          "X",  "v",                               "the derivative has it at each place of axis 0, which is missing"),
+    ("sum((y*(X@w) - 1)**2)",               "X: m n; w: n; y: m",    "w",  "2*X.T@(X@w - y)",                 'it is right if the entries of y are 1 or -1 (--assume "y: signs")'),
+    ("norm(Q@x)**2",                        "Q: n n; x: n",          "x",  "2*x",                             "it is right if Q is orthogonal"),
+    ("x@A@x",                               "A: n n; x: n",          "x",  "2*A@x",                           'it is right if A is symmetric (--assume "A: symmetric")'),
+    ("sum((X@w - y)**2)/m",                 "X: m n; w: n; y: m",    "w",  "2*X.T@(X@w - y)/n",               "it is m/n times the right one: a factor of sizes is wrong"),
+    ("sum((A@x - b)**2)",                   "A: m n; x: n; b: m",    "x",  "-2*A.T@(A@x - b)",                "the sign is flipped"),
+    ("1/norm(x)",                           "x: n",                  "x",  "-x/norm(x)**2",                   "b is not squared"),
+    ("0.5*sum((W@x - y)**2)",               "W: n n; x: n; y: n",    "x",  "W@(W@x - y)",                     "not transposed"),
+    ("sum(logsumexp(Z, axis=1))",           "Z: m n",                "Z",  "softmax(Z, axis=0)",              "`axis=0` should be `axis=1`, and it is right then"),
     ("sum(relu(X@w))",                      "X: m n; w: n",          "w",  "X.T@relu(X@w)",                   "relu' is 1 where x is positive, not relu(x)"),
     ("sin(cos(x))",                         "x:",                    "x",  "cos(sin(x))*sin(x)",              "the first `sin` should be `cos`, and it is right then, up to the sign"),
     ("tanh(W@x)",                           "W: m n; x: n",          "x",  "(1 - tanh(W@x)**2)[None, :]*W",   "should be"),
