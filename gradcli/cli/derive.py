@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradcli.cli.output import emit, output
-from gradcli.cli.target_requests import only, target_requests
+from gradcli.cli.target_requests import only, read_as_formula, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, NotSupported
 from gradcli.request.options import Options
@@ -51,8 +51,13 @@ def derive(world: World, target: list[str], options: Options) -> int:
 
     to = output(FORMATS, options, world)
     ask = only(target_requests(target, options, world))
+    answer = (
+        options.answer
+        if options.answer is None
+        else read_as_formula(options.answer, ask.target, ask.at, options, world)
+    )
     wanted = DeriveOptions(
-        dims_of(options.shapes), options.assume, options.wrt, options.order, not options.no_steps, options.answer,
+        dims_of(options.shapes), options.assume, options.wrt, options.order, not options.no_steps, answer,
         options.show, options.layout, options.style, options.seed,
     )  # fmt: skip
     _known("--layout", options.layout, LAYOUTS)

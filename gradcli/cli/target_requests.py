@@ -59,15 +59,24 @@ def _read_as_typed(
 
     Raises  BadExpression for what can be read in two ways.
     """
-    from gradcli.targets.expression import Expression, check_claim
+    from gradcli.targets.expression import Expression
 
     given = _given(at, options)
     target = as_typed(target, given, at, lambda text: Expression(text, frozenset(given)), options, world)
     if claim is None or names_python(claim[1]):
         return target, claim
-    given |= set(_inputs(target) or ())
-    claimed = as_typed(claim[1], given, at, lambda text: check_claim(text, frozenset(given)), options, world)
-    return target, (claim[0], claimed)
+    return target, (claim[0], read_as_formula(claim[1], target, at, options, world))
+
+
+def read_as_formula(text: str, target: str, at: Sequence[str], options: Options, world: World) -> str:
+    """Return a claim or an answer in the language, where it is typed as by hand; it may use the inputs of the target.
+
+    Raises  BadExpression for what can be read in two ways.
+    """
+    from gradcli.targets.expression import check_claim
+
+    given = _given(at, options) | set((None if is_python(target) else _inputs(target)) or ())
+    return as_typed(text, given, at, lambda line: check_claim(line, frozenset(given)), options, world)
 
 
 def _given(at: Sequence[str], options: Options) -> set[str]:

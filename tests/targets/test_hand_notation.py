@@ -212,6 +212,10 @@ class TestCommandLine:
         done = gradcli("check", "x^2 sin(x)", "--grad", "2x sin x + x^2 cos(x)", "x=1")
         assert "  2x sin x + x^2 cos(x) is read as 2*x*sin(x) + x^2*cos(x)\nPASS" in done.stdout
 
+    def test_an_answer_is_read_too(self, gradcli: Callable[..., Any]) -> None:
+        done = gradcli("derive", "x^2 sin(x)", "--answer", "2x sin x + x^2 cos x")
+        assert "\n  2x sin x + x^2 cos x is read as 2*x*sin(x) + x^2*cos(x)\nPASS" in done.stdout
+
     def test_a_document_has_the_reading(self, gradcli: Callable[..., Any]) -> None:
         done = gradcli("grad", "3(x+1)", "x=1", "--json")
         assert json.loads(done.stdout)["target"]["text"] == "3*(x+1)" and done.stderr == "3(x+1) is read as 3*(x+1)\n"
