@@ -28,7 +28,7 @@ from gradcli.derivation.record import SEED, Sweep, gradient_of, one_sided, sizes
 from gradcli.derivation.scalar_forms import shorter_forms
 from gradcli.derivation.simplify import simplified
 from gradcli.derivation.statements import Statements, program
-from gradcli.derivation.steps import QUIET, assigned, letter_for, steps_of
+from gradcli.derivation.steps import QUIET, NamedLine, assigned, letter_for, lines_of, steps_of
 from gradcli.derivation.structure import Value, single
 from gradcli.derivation.verified import ALLOWED, SelfTest, Unverified, Verifier, self_test
 from gradcli.errors import BadOption, GradcliError, NotSupported
@@ -54,6 +54,7 @@ class Closed:
     known: dict[E, str]
     named: Named
     made: Statements
+    lines: Sequence[NamedLine]
 
 
 # A closed form as it is printed: in gradcli's language, in Unicode, in LaTeX and in MathML, each with its left sides.
@@ -535,11 +536,13 @@ class Derivation:
             if not (fits or self.squeezed):
                 return self._squeezed().closed(wrt)
         known = {**(self.begun.known if self.begun else {}), **self._named(sweeps, reader, printer)}
-        taken = [*self.taken, *known.values()]
+        lines = lines_of(self, wrt, sweeps, printer)
+        called = {form: line.name for line in lines for form, _ in line.forms}
+        taken = [*self.taken, *known.values(), *called.values()]
         apart = Named(e) if self.squeezed is not None else named(small, axes, wrt, printer, taken)
         whole = with_densities(apart, taken)
-        made = program(whole.e, self.taken, known, begun=whole.parts)
-        return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known, apart, made)
+        made = program(whole.e, self.taken, known, begun=whole.parts, steps=called)
+        return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known, apart, made, lines)
 
     def _squeezed(self) -> "Derivation":
         """Return the derivation with the inputs without their axes of length 1."""
@@ -575,6 +578,7 @@ class Derivation:
                 found.axes,
                 found.named,
                 found.known,
+                found.lines,
             )
         index = indexed(found.small, found.axes, self.letter, self.problem.dims)
         if (shorter := self._shorter(found, verifier, wanted, test)) is not None:

@@ -100,25 +100,30 @@ def program(
     known: Mapping[E, str] | None = None,
     least: int = _WORTH,
     begun: Sequence[tuple[str, E]] = (),
+    steps: Mapping[E, str] | None = None,
 ) -> Statements:
-    """Return an expression with repeated parts named, the largest first; `known` has names the user gave to parts.
+    """Return an expression with repeated parts named, the largest first.
 
-    A name saves `least` operations or more. Parts that are `begun` have their names already.
+    Parts that the user has named, which are `known`, keep their names; repeated ones have the names of the `steps`, or new
+    ones, where a name saves `least` operations or more. Parts that are `begun` have their names already.
     """
     names = dict(known or {})
+    called = {e: n for e, n in (steps or {}).items() if e not in names}
     parts = list(begun)
-    used = {*taken, *(n for n, _ in begun)}
+    used = {*taken, *(n for n, _ in begun), *names.values(), *called.values()}
     while True:
         found = Counter(a for a in e.walk() if a.size >= 1 and _nameable(a))
         for _, part in parts:
             found.update(a for a in part.walk() if a.size >= 1 and _nameable(a))
         worth = {a: (n - 1) * a.size for a, n in found.items() if n > 1 and (n - 1) * a.size >= least}
-        worth |= {a: _USERS for a, n in found.items() if n == 1 and a.size >= _WORTH and a in names}
+        worth |= {a: _USERS for a in found if a in names and a not in worth}
         if not worth:
             return Statements(tuple(_in_order(parts)), e)
         best = max(worth, key=lambda a: (worth[a] + _USERS * (a in names), a.size))
-        new = names.get(best) or _name_for(best, used)
-        names = {replaced(a, best, name(new)): n for a, n in names.items() if n != new}
+        new = names.get(best) or called.get(best) or _name_for(best, used)
+        names, called = (
+            {replaced(a, best, name(new)): n for a, n in own.items() if n != new} for own in (names, called)
+        )
         used.add(new)
         short = name(new, axes=axes(best))
         e = replaced(e, best, short)

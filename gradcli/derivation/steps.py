@@ -32,7 +32,7 @@ _MOST = 60  # lines at most, to be shown one by one
 
 
 @dataclass
-class _Named:
+class NamedLine:
     """A named line of the program: its definition, and its differential or adjoint, in every recording."""
 
     name: str
@@ -44,6 +44,7 @@ class _Named:
     plain: list[Any] = field(default_factory=list)  # the value in terms of the inputs alone
     whole: list[Any] = field(default_factory=list)  # the differential in terms of dx and values alone
     where: str | None = None
+    forms: list[tuple[E, E | None]] = field(default_factory=list)  # how `plain` and its transpose are written
 
     @property
     def condition(self) -> str | None:
@@ -123,8 +124,9 @@ def steps_of(
     axes: tuple[Index | None, ...],
     named: Named,
     statements: Mapping[E, str],
+    shown: Sequence[NamedLine],
 ) -> tuple[Step, ...]:
-    """Return the steps from the function to the result."""
+    """Return the steps from the function to the result; `shown` are the lines that have names, none for no way to it."""
     facts = made.problem.facts
     lines = Lines(
         made.problem.dims, [n for n, words in facts.items() if words & {"symmetric", "spd", "tied", "diagonal"}]
@@ -133,7 +135,7 @@ def steps_of(
     moving = {word for word in names(sweeps[0].tape.lines) if word}
     constants = [lines.part(n, e, e) for e, n in statements.items() if n not in moving and not made.begun]
     ending = _ending(made, wrt, printer, axes, named, lines)
-    moved = list(_from_f(made, wrt, sweeps, found, printer, ending))
+    moved = list(_from_f(made, wrt, shown, found, printer, ending))
     if made.problem.style == "differential" and not made.begun:
         at = {**made.points[0], **{n: np.float64(v[0]) for n, v in made.sizes.items()}}
         if not lines_hold([*constants, *moved], at, wrt, made.letter):  # the result alone, which is verified
@@ -152,15 +154,12 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 
 def _from_f(
-    made: Explained, wrt: str, sweeps: Sequence[Sweep], found: Found, printer: Printer, ending: Ending
+    made: Explained, wrt: str, named: Sequence[NamedLine], found: Found, printer: Printer, ending: Ending
 ) -> Iterator[Step]:
     """Yield the steps from the lines of the function to the result."""
-    clear = f"d{wrt}" not in made.problem.dims and not any(n.endswith("_bar") for n in made.problem.dims)
-    if clear and len(sweeps[0].tape.lines) <= _MOST:
-        with contextlib.suppress(
-            NotSupported
-        ):  # where a line has no form, the derivative is shown without the way to it
-            shown, differential = _differentials(made, wrt, sweeps, printer, ending.lines)
+    if named:
+        with contextlib.suppress(NotSupported):  # where a line has no form, the derivative is shown without the way to it
+            shown, differential = _differentials(made, wrt, named, printer, ending.lines)
             yield from shown
             if differential and len(ending.own) == sum(d != "1" for d in made.problem.dims[wrt]):
                 yield from ending.from_differential(differential, made.reader(), shown, found.last)
@@ -212,7 +211,7 @@ def _begun(made: Explained, begun: Begun, lines: Lines) -> Step:
 
 
 def _differentials(
-    made: Explained, wrt: str, sweeps: Sequence[Sweep], printer: Printer, lines: Lines
+    made: Explained, wrt: str, named: Sequence[NamedLine], printer: Printer, lines: Lines
 ) -> tuple[list[Step], list[Any]]:
     """Return the named lines and their differentials or adjoints, and the last differential with all others substituted.
 
@@ -220,7 +219,6 @@ def _differentials(
     """
     style = made.problem.style
     reader = made.reader()
-    named = _lines(made, wrt, sweeps, lambda graphs: _is_named(graphs, reader, printer), backward=style == "graph")
     lines.moved(wrt, "_bar" if style == "graph" else "d")
 
     def shown(
@@ -230,14 +228,14 @@ def _differentials(
         name: str,
         where: str | None,
         condition: str | None = None,
-        plain: Sequence[Any] = (),
+        forms: Sequence[tuple[E, E | None]] = (),
     ) -> Step:
         value = reader.read(graphs)
         if style == "index":
             return lines.entry(rule, before, name, value, where, condition)
         e = lines.in_names(printer.write(value.tensor, value.singles))
         if rule == "name":
-            again = [_both(printer, v) for v in (value, *_read(reader, plain))]
+            again = [_both(printer, value), *forms]
             lines.define(
                 name,
                 [(e, None), *again],
@@ -247,7 +245,7 @@ def _differentials(
 
     backward = style == "graph"
     steps = [
-        shown("name", "", line.definition, line.name, line.where, line.condition if backward else None, line.plain)
+        shown("name", "", line.definition, line.name, line.where, line.condition if backward else None, line.forms)
         for line in named
         if line.definition
     ]
@@ -541,14 +539,27 @@ def _adds_nothing(line: Line) -> bool:
     return slots[-1] == CONSTANT and not isinstance(xs[-1], Graph) and not np.any(xs[-1])
 
 
+def lines_of(made: Explained, wrt: str, sweeps: Sequence[Sweep], printer: Printer) -> list[NamedLine]:
+    """Return the lines that the steps show; none where there are too many, or names would be taken for differentials."""
+    clear = f"d{wrt}" not in made.problem.dims and not any(n.endswith("_bar") for n in made.problem.dims)
+    if not clear or len(sweeps[0].tape.lines) > _MOST:
+        return []
+    reader, backward = made.reader(), made.problem.style == "graph"
+    try:
+        named = _lines(made, wrt, sweeps, lambda graphs: _is_named(graphs, reader, printer), backward)
+    except NotSupported:
+        return []
+    return [replace(line, forms=[_both(printer, v) for v in _read(reader, line.plain)]) for line in named]
+
+
 def _lines(
     made: Explained, wrt: str, sweeps: Sequence[Sweep], is_named: Callable[[Sequence[Any]], bool], backward: bool
-) -> list[_Named]:
+) -> list[NamedLine]:
     """Return the named lines of the program, each in terms of those before it; the others are written where they are used.
 
     A line also has its differential or, if `backward`, its adjoint in terms of the lines after it.
     """
-    named: list[_Named] = []
+    named: list[NamedLine] = []
     taken = {*made.problem.dims, *made.sizes, made.function, made.letter, f"d{made.function}", f"d{wrt}", f"{wrt}_bar"}
     count = len(sweeps[0].tape.lines)
     values: list[list[Any]] = [[None] * len(sweeps) for _ in range(count)]
@@ -579,7 +590,7 @@ def _lines(
         here = None if made.begun else where(position)  # these lines are not the user's, but the gradient's
         rules, conditions = plan.rules(k)
         named.append(
-            _Named(name, rules, conditions, [y for y, _ in pairs], [d for _, d in pairs], k, own[k], whole[k], here)
+            NamedLine(name, rules, conditions, [y for y, _ in pairs], [d for _, d in pairs], k, own[k], whole[k], here)
         )
         for r, (y, ydot) in enumerate(pairs):
             values[k][r] = Graph.variable(name, y.value)
@@ -600,8 +611,8 @@ def _last(sweep: Sweep) -> int:
 
 
 def _adjoints(
-    wrt: str, sweeps: Sequence[Sweep], named: list[_Named], values: list[list[Any]], result: int, seed: str
-) -> list[_Named]:
+    wrt: str, sweeps: Sequence[Sweep], named: list[NamedLine], values: list[list[Any]], result: int, seed: str
+) -> list[NamedLine]:
     """Return the lines with their adjoints: each is the sum of what the lines that use it contribute."""
     by_slot = {line.slot: line for line in named}
     for r, sweep in enumerate(sweeps):
@@ -615,11 +626,11 @@ def _adjoints(
         sweep_back(lines, bars, result)
         for k, (primitive, *_) in enumerate(lines):
             if primitive is None and bars[k] is not None:
-                by_slot.setdefault(k, _Named(wrt, ("adjoint",), (), [], [], k)).moved.append(bars[k])
+                by_slot.setdefault(k, NamedLine(wrt, ("adjoint",), (), [], [], k)).moved.append(bars[k])
     return [by_slot[k] for k in sorted(by_slot)]
 
 
-def _named_line(line: Line, k: int, r: int, values: list[list[Any]], named: _Named | None) -> Line:
+def _named_line(line: Line, k: int, r: int, values: list[list[Any]], named: NamedLine | None) -> Line:
     """Return a line of recording `r` with named operands; its rules store the adjoint if the line has a name."""
     primitive, slots, xs, _, params, position = line
     if primitive is None:
@@ -634,7 +645,7 @@ class _Noting:
     """A rule that stores the adjoint of its line, and continues with a variable named after the line."""
 
     rule: Rule
-    line: _Named | None
+    line: NamedLine | None
     r: int
 
     def pull(self, ybar: Any, i: int, y: Any, xs: Sequence[Any], params: Params, transpose: Transposer) -> Any:
