@@ -11,14 +11,29 @@ import numpy as np
 from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx
 
 from gradcli.arithmetic.graph import Graph
-from gradcli.arithmetic.tape import Recorded
+from gradcli.arithmetic.program import record
+from gradcli.arithmetic.tape import Recorded, Tape
 from gradcli.derivation.algebra import FUNCTIONS, identity, multiply, tidied
 from gradcli.derivation.code import languages, writer
 from gradcli.derivation.code.writer import chained, solved
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.ending import OPEN, Begun, Found, Named, directed, measure, named, unseeded, with_densities
+from gradcli.derivation.ending import (
+    ERROR,
+    OPEN,
+    Begun,
+    Found,
+    Named,
+    directed,
+    measure,
+    named,
+    unlike,
+    unseeded,
+    with_densities,
+    with_errors,
+)
 from gradcli.derivation.expression import E, Op, text
 from gradcli.derivation.index import SINGLE, Index, Tensor, add, of_atom, scaled
+from gradcli.derivation.layers import chain_of, errors_of, numbered
 from gradcli.derivation.mathematics import Lines, Writing, entry_of, indexed
 from gradcli.derivation.matrices import Printer, Shapes, with_single_axes
 from gradcli.derivation.notation import NOTATIONS, Latex, M, Notation
@@ -536,13 +551,42 @@ class Derivation:
             if not (fits or self.squeezed):
                 return self._squeezed().closed(wrt)
         known = {**(self.begun.known if self.begun else {}), **self._named(sweeps, reader, printer)}
-        lines = lines_of(self, wrt, sweeps, printer)
+        with np.errstate(all="ignore"):  # the lines and their rules are run, at points where f may have no value
+            lines = lines_of(self, wrt, sweeps, printer)
         called = {form: line.name for line in lines for form, _ in line.forms}
         taken = [*self.taken, *known.values(), *called.values()]
-        apart = Named(e) if self.squeezed is not None else named(small, axes, wrt, printer, taken)
+        apart = Named(e) if self.squeezed is not None else named(small, axes, printer, taken)
+        if kind == "gradient" and self.squeezed is None and not apart.parts:
+            apart = self._in_errors(wrt, sweeps, axes, printer, taken) or apart
         whole = with_densities(apart, taken)
         made = program(whole.e, self.taken, known, begun=whole.parts, steps=called)
         return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known, apart, made, lines)
+
+    def _in_errors(
+        self, wrt: str, sweeps: Sequence[Sweep], axes: tuple[Index | None, ...], printer: Printer, taken: Sequence[str]
+    ) -> Named | None:
+        """Return the derivative in terms of the errors of a network's layers; None where f is no network, or it needs none."""
+        chain = chain_of(sweeps[0].y.primal) if isinstance(sweeps[0].y, Recorded) else ()
+        if not chain or (len(chain) == 1 and len(self.problem.dims[wrt]) < 2):
+            return None
+        names: list[str] = []
+        for number in numbered(chain):
+            names.append(unlike([f"{ERROR}{number}"], ERROR, [*taken, *names]))
+        with np.errstate(all="ignore"):
+            errors = errors_of(sweeps, names)
+        if errors is None:
+            return None
+        reader = self.reader()
+        try:
+            value = reader.read(errors.derivative)
+            found = {word: reader.read(graphs) for word, graphs in errors.by_name.items()}
+            renamed = {i: own for i, own in zip(value.singles, axes, strict=True) if i is not None and own is not None}
+            whole = Tensor(tuple(i for i in axes if i is not None), value.tensor.renamed(renamed).terms)
+            return with_errors(whole, found, axes, printer, chained=len(chain) > 1)
+        except TooLong:
+            raise
+        except NotSupported:
+            return None
 
     def _squeezed(self) -> "Derivation":
         """Return the derivation with the inputs without their axes of length 1."""
@@ -648,14 +692,25 @@ class Derivation:
     def _named(self, sweeps: Sequence[Sweep], reader: Reader, printer: Printer) -> dict[E, str]:
         """Return the expressions that the user's own lines compute, with the names they get there."""
         found: dict[E, str] = {}
-        for k, name in assigned(sweeps[0].tape.lines).items():
+        tapes = [sweep.tape for sweep in sweeps] if self.begun else [self._recorded(k) for k in range(RECORDINGS)]
+        for k, name in assigned(tapes[0].lines).items():
             try:
-                value = reader.read([sweep.tape.value(k) for sweep in sweeps])
+                value = reader.read([tape.value(k) for tape in tapes])
                 found.setdefault(printer.write(value.tensor, value.singles), name)
             except NotSupported:
                 continue
         found = {**{e: n for n, e in self._statements(printer)}, **found}
         return {e: n for e, n in found.items() if e.size and n not in self.taken}
+
+    def _recorded(self, k: int) -> Tape:
+        """Return the lines of f in the k-th recording, those that depend on any input."""
+        f = self.problem.f
+        values = self.points[k] | {n: int(v[k]) for n, v in self.sizes.items()}
+        inputs = [n for n in f.inputs if n in self.problem.dims]
+        with np.errstate(all="ignore"):
+            graphs = [Graph.variable(n, np.asarray(values[n])) for n in inputs]
+            rest = {n: values[n] for n in f.inputs if n not in inputs}
+            return record(lambda *xs: f({**rest, **dict(zip(inputs, xs, strict=True))}), graphs).tape
 
     def _statements(self, printer: Printer) -> Iterator[tuple[str, E]]:
         """Yield the names that the statements of an expression give, each with what it stands for."""

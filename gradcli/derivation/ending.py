@@ -8,7 +8,21 @@ from typing import Any
 
 from gradcli.derivation.algebra import DENSITY, ONE, identity, multiply, product, sum_over, tidied
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.expression import E, Op, add, call, dot, matmul, mul, name, neg, number, power, text
+from gradcli.derivation.expression import (
+    E,
+    Op,
+    add,
+    call,
+    dot,
+    matmul,
+    mul,
+    name,
+    neg,
+    number,
+    power,
+    text,
+    without_minus,
+)
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, fresh, of_atom, scaled
 from gradcli.derivation.index import add as add_tensors
 from gradcli.derivation.mathematics import Lines
@@ -21,7 +35,7 @@ from gradcli.derivation.structure import Value
 from gradcli.derivation.units import cut, rows
 from gradcli.derivation.whole import uncrossed
 from gradcli.errors import NotSupported
-from gradcli.report.derive import Step, parts_of, printed
+from gradcli.report.derive import ERROR_OF_LAYER, Step, printed
 from gradcli.targets.expression import Expression
 
 
@@ -85,11 +99,15 @@ Parts = tuple[tuple[str, E], ...]
 
 @dataclass(frozen=True)
 class Named:
-    """A derivative in terms of its named parts, in order; some are values that are `standardised`."""
+    """A derivative in terms of its named parts, in order; some are values that are `standardised`.
+
+    `tensor` is the derivative in terms of the errors of layers, None where no part is one.
+    """
 
     e: E
     parts: Parts = ()
     standardised: bool = False
+    tensor: Tensor | None = None
 
     def written_out(self, e: E) -> E:
         """Return a part without the names of other parts."""
@@ -98,20 +116,32 @@ class Named:
         return e
 
 
-def named(x: Tensor, axes: Sequence[Index | None], wrt: str, printer: Printer, taken: Collection[str]) -> Named:
-    """Return a derivative by `wrt` with its parts named as a textbook does; no part has a name that is `taken`."""
-    found = _standardised(x, axes, printer, taken) or Named(printer.oriented(printer.write(x, axes)))
-    e, parts = found.e, list(found.parts)
-    for error, layer in _errors(e, wrt):
-        for n, earlier in parts:
-            error = replaced(error, earlier, name(n, axes=axes_of(earlier)))
-        word = _unlike([f"delta{layer or 1}"], "delta", [*taken, *(n for n, _ in parts)])
-        e = replaced(e, error, name(word, axes=axes_of(error)))
-        parts.append((word, error))
-    return replace(found, e=e, parts=tuple(parts))
+def named(x: Tensor, axes: Sequence[Index | None], printer: Printer, taken: Collection[str]) -> Named:
+    """Return a derivative with its parts named as a textbook does; no part has a name that is `taken`."""
+    return _standardised(x, axes, printer, taken) or Named(printer.oriented(printer.write(x, axes)))
 
 
-def _unlike(stems: Sequence[str], stem: str, taken: Collection[str]) -> str:
+_WORTH = 3  # operations of the error of a single layer that has a name
+ERROR = "delta"
+
+
+def with_errors(
+    whole: Tensor, errors: Mapping[str, Value], axes: Sequence[Index | None], printer: Printer, *, chained: bool
+) -> Named | None:
+    """Return a derivative in terms of the errors of layers; None where the error of a single layer needs no name."""
+
+    def smallest(x: Tensor, own: Sequence[Index | None]) -> tuple[Tensor, E]:
+        small = simplified(x, lambda t: measure(printer, t, own))
+        return small, printer.oriented(printer.write(small, own))
+
+    parts = [(word, without_minus(smallest(x.tensor, x.singles)[1])) for word, x in errors.items()]
+    if not chained and parts[0][1].size < _WORTH:
+        return None
+    small, e = smallest(whole, axes)
+    return Named(e, tuple(parts), tensor=small)
+
+
+def unlike(stems: Sequence[str], stem: str, taken: Collection[str]) -> str:
     """Return a name that no other has, and that no other looks like in a formula."""
     shown = {printed(name) for name in taken}
     alike = [name for name in (*stems, *(f"{stem}{k}" for k in range(1, 100))) if printed(name) in shown]
@@ -125,7 +155,7 @@ def _standardised(x: Tensor, axes: Sequence[Index | None], printer: Printer, tak
     """Return a derivative in terms of x-hat, where its terms have one power of the deviation then; else None."""
     for f in (f for t in x.terms for f in t.factors if f.power < 0 and f.power.denominator == 2):
         for c in _squares_in_mean(f):
-            word = _unlike(["xhat"], "xhat", taken)
+            word = unlike(["xhat"], "xhat", taken)
             hat = Atom("input", word, dims=c.atom.dims)
             terms = [_with_hats(t, f, c, hat) for t in x.terms]
             powers = {p for _, p, _ in terms}
@@ -187,61 +217,6 @@ def _with_hats(term: Term, f: Factor, c: Factor, hat: Atom) -> tuple[Term, Fract
     return Term(term.coef, tuple(factors)), sum(left.values(), Fraction(0)), count
 
 
-# --- errors of layers ---------------------------------------------------------------------------------------------------
-
-
-def _errors(e: E, wrt: str) -> list[tuple[E, str]]:
-    """Return the errors of layers, the last layer's first, each with the number of its layer.
-
-    An error is a product with the slope of a layer's function, of which the derivative is the outer product with the layer's
-    input, or which a layer's matrix takes to the error of the layer before.
-    """
-    found: list[tuple[E, str]] = []
-
-    def visit(a: E, layer: str | None, below: bool) -> bool:
-        """Note the errors in a part, the inner ones first, and return whether there are any."""
-        slope = _has_slope(a)
-        outer = a.op == "call" and a.text == "outer"
-        layers = _layers(a, wrt)
-        inside = [visit(b, own, below or slope or outer) for b, own in zip(a.args, layers, strict=True)]
-        if slope and layer is not None and (below or any(inside)):
-            found.append((a, layer))
-            return True
-        return any(inside)
-
-    visit(e, None, False)
-    return list(dict.fromkeys(found))
-
-
-def _layers(a: E, wrt: str) -> list[str | None]:
-    """Return for each operand the number of the layer whose error it would be: W2.T @ v has that of layer 2."""
-    if a.op == "call" and a.text == "outer":
-        return [parts_of(wrt)[1], None]
-    found: list[str | None] = [None] * len(a.args)
-    if a.op == Op.MATMUL:
-        for k in range(len(a.args)):
-            beside = [a.args[j] for j in (k - 1, k + 1) if 0 <= j < len(a.args)]
-            owner = next((c.args[0].text for c in beside if c.op == Op.TRANSPOSE and c.args[0].op == "name"), None)
-            found[k] = None if owner is None else parts_of(owner)[1]
-    return found
-
-
-def _has_slope(e: E) -> bool:
-    """Whether a product has the slope of a layer's function as a factor: h (1 - h), 1 - h**2, or u > 0."""
-    if e.op != Op.MUL:
-        return False
-    return any(a.op == "compare" or (_complement(a) is not None) for a in e.args)
-
-
-def _complement(e: E) -> E | None:
-    """Return h of 1 - h or 1 - h**2, h being a sigmoid or tanh; None for anything else."""
-    if e.op != Op.ADD or len(e.args) != 2 or e.args[0] != number(Fraction(1)) or e.args[1].op != Op.NEG:
-        return None
-    (h,) = e.args[1].args
-    h = h.args[0] if h.op == Op.POW else h
-    return h if h.op == "call" and h.text in ("sigmoid", "tanh") else None
-
-
 # --- the normal distribution --------------------------------------------------------------------------------------------
 
 
@@ -252,7 +227,7 @@ def with_densities(made: Named, taken: Collection[str]) -> Named:
         found := next((a for x in (e, *(p for _, p in parts)) for a in x.walk() if _is_density(a)), None)
     ) is not None:
         (u,) = found.args
-        word = _unlike(["phi"], "phi", [*taken, *(n for n, _ in parts)])
+        word = unlike(["phi"], "phi", [*taken, *(n for n, _ in parts)])
         short = name(word, axes=axes_of(u))
         e = replaced(e, found, short)
         parts = [(n, replaced(p, found, short)) for n, p in parts]
@@ -408,11 +383,14 @@ class Ending:
         last = yield from self._differentials(first, before[-1], said)
         if not self.named.standardised:
             yield from self._parts()
+        result = self.named.tensor or result
         lines = self._under_trace(whole, slope, result) if traced else self._as_product(slope, outputs, chained)
         yield from self._differentials(lines, last, said)
         if traced:
             yield from self._out_of_trace(result)
             return
+        if self.named.tensor is not None:
+            slope = result
         moves: list[tuple[str, Tensor]] = []
         simplified(slope, lambda t: measure(self.printer, t, self.axes), moves)
         yield from self.read_off(Found(slope, moves), result)
@@ -436,6 +414,8 @@ class Ending:
         first = self.printer.write(whole, ())
         if (traced := _with_traces(first, self._moved)) != first:
             yield "scalar = trace", traced
+        if self.named.tensor is not None:
+            slope = result
         if len(slope.terms) > 1:
             yield "cyclic rule", add([self._signed(Tensor(slope.free, (term,))) for term in slope.terms])
         yield "cyclic rule" if len(slope.terms) == 1 else "collect", self._trace(result)
@@ -501,8 +481,9 @@ class Ending:
 
     def _parts(self) -> Iterator[Step]:
         """Yield the parts that a textbook names, by which later lines call them."""
+        rule = "name" if self.named.tensor is None else ERROR_OF_LAYER
         for word, e in self.named.parts:
-            yield self.lines.part(word, e, self.named.written_out(e))
+            yield self.lines.part(rule, word, e, self.named.written_out(e))
 
 
 _COLLECTING = frozenset(

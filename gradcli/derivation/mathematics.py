@@ -525,13 +525,13 @@ class Lines:
             condition = "; ".join(filter(None, (condition, "φ the normal density")))
         return Step(rule, before, said, where, condition, *written)
 
-    def part(self, name: str, e: E, whole: E) -> Step:
+    def part(self, rule: str, name: str, e: E, whole: E, condition: str | None = None) -> Step:
         """Return a step that names a part of the derivative; `whole` is the part in terms of the inputs alone."""
         shown = self.in_names(e)
         self.shapes.add(name, shown)
         self.define(name, [(whole, None)])
         said = f"{name} = {text(shown)}"
-        return Step("name", "", said, None, None, *(self._written([(name, shown)]) or (said, "", "")))
+        return Step(rule, "", said, None, condition, *(self._written([(name, shown)]) or (said, "", "")))
 
     def program(self, rule: str, before: str, name: str, made: Statements) -> Step:
         """Return a step whose outcome is a program of several statements."""

@@ -133,7 +133,7 @@ def steps_of(
     )
     steps = [_begun(made, made.begun, lines)] if made.begun else []
     moving = {word for word in names(sweeps[0].tape.lines) if word}
-    constants = [lines.part(n, e, e) for e, n in statements.items() if n not in moving and not made.begun]
+    constants = [lines.part("name", n, e, e) for e, n in statements.items() if n not in moving and not made.begun]
     ending = _ending(made, wrt, printer, axes, named, lines)
     moved = list(_from_f(made, wrt, shown, found, printer, ending))
     if made.problem.style == "differential" and not made.begun:
@@ -158,7 +158,9 @@ def _from_f(
 ) -> Iterator[Step]:
     """Yield the steps from the lines of the function to the result."""
     if named:
-        with contextlib.suppress(NotSupported):  # where a line has no form, the derivative is shown without the way to it
+        with contextlib.suppress(
+            NotSupported
+        ):  # where a line has no form, the derivative is shown without the way to it
             shown, differential = _differentials(made, wrt, named, printer, ending.lines)
             yield from shown
             if differential and len(ending.own) == sum(d != "1" for d in made.problem.dims[wrt]):

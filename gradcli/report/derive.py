@@ -53,6 +53,10 @@ class Formula:
         return tuple(Mathematics(text, "strong", latex, element) for text, latex, element in parts)
 
 
+ERROR_OF_LAYER = "error of a layer"
+NAMING = ("name", ERROR_OF_LAYER)  # the rules of steps that give a name to a value
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One move: its rule, what it was applied to, what came of it, where, and what it needs.
@@ -75,6 +79,11 @@ class Step:
     unicode: str = ""
     latex: str = ""
     mathml: str = ""
+
+    @property
+    def names(self) -> bool:
+        """Whether it gives a name to a value."""
+        return self.rule in NAMING
 
     @property
     def formula(self) -> Piece:
@@ -284,7 +293,7 @@ class DeriveReport(Printed):
         """The named lines of the function that the steps of several results have, each once."""
         found: dict[str, Step] = {}
         several: set[str] = set()
-        for step in (step for result in self.results for step in result.steps if step.rule == "name"):
+        for step in (step for result in self.results for step in result.steps if step.names):
             word = _name(step)
             several |= {word} if word in found else set()
             found.setdefault(word, step)
@@ -297,13 +306,13 @@ class DeriveReport(Printed):
 
     def _is_alike(self, word: str) -> bool:
         """Whether a name stands for the same in all results that have it."""
-        said = {s.unicode for result in self.results for s in result.steps if s.rule == "name" and _name(s) == word}
+        said = {s.unicode for result in self.results for s in result.steps if s.names and _name(s) == word}
         return len(said) == 1
 
     def own_steps(self, result: Result) -> tuple[Step, ...]:
         """Return the steps of a result that are not shared with others."""
         shared = {step.unicode for step in self.shared}
-        return tuple(step for step in result.steps if step.rule != "name" or step.unicode not in shared)
+        return tuple(step for step in result.steps if not step.names or step.unicode not in shared)
 
     def said_of_direction(self, result: Result) -> str:
         """Return what the direction is of which a Hessian's product is a function; nothing where there is none."""

@@ -108,10 +108,11 @@ name: f = 0.5 ‖t1‖²
 sum rule: dt1 = dV tanh(W x + b)
 squared norm: df = t1ᵀ dt1
 substitute: df = t1ᵀ dV tanh(W x + b)
+error of a layer: δ2 = t1
 scalar = trace: df = tr(dV tanh(W x + b) t1ᵀ)
-cyclic rule: df = tr(tanh(W x + b) t1ᵀ dV)
-read off: Gᵀ = tanh(W x + b) t1ᵀ
-transpose: G = t1 tanh(W x + b)ᵀ
+cyclic rule: df = tr(tanh(W x + b) δ2ᵀ dV)
+read off: Gᵀ = tanh(W x + b) δ2ᵀ
+transpose: G = δ2 tanh(W x + b)ᵀ
 """
 BY_W = """
 name: h = tanh(W x + b)
@@ -121,7 +122,8 @@ chain rule: tanh: dh = (1 - h²) ∘ (dW x)
 sum rule: dt1 = V dh
 squared norm: df = t1ᵀ dt1
 substitute: df = sum((1 - h²) ∘ (dW x) ∘ (Vᵀ t1))
-name: δ1 = (1 - h²) ∘ (Vᵀ t1)
+error of a layer: δ2 = t1
+error of a layer: δ1 = (1 - h²) ∘ (Vᵀ δ2)
 cyclic rule: df = tr(x δ1ᵀ dW)
 read off: Gᵀ = x δ1ᵀ
 transpose: G = δ1 xᵀ
@@ -134,7 +136,9 @@ chain rule: tanh: dh = (1 - h²) ∘ db
 sum rule: dt1 = V dh
 squared norm: df = t1ᵀ dt1
 substitute: df = sum((1 - h²) ∘ db ∘ (Vᵀ t1))
-read off: G = (1 - h²) ∘ (Vᵀ t1)
+error of a layer: δ2 = t1
+error of a layer: δ1 = (1 - h²) ∘ (Vᵀ δ2)
+read off: G = δ1
 """
 
 # fmt: off

@@ -1,0 +1,200 @@
+"""The layers of a network, and the errors of backpropagation: the derivative of f by what each layer passes to its function.
+
+A layer is a product with an input of f, its weights, to which a bias may be added. Layers are a chain where each takes a
+function, entry by entry, of what the one before gave.
+
+Source   Nielsen (2015), Neural Networks and Deep Learning, chapter 2: the four equations of backpropagation.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.arithmetic.graph import Graph
+from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, sweep_back
+from gradcli.derivation.record import RULES, Sweep
+from gradcli.report.derive import parts_of
+from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer
+
+_PRODUCTS = {"matmul", "einsum", "dot"}
+_MOVING = {"reshape", "transpose", "broadcast_to", "positive"}  # operations that change no entry
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of a network: the node of what it passes on, and the name of its weights."""
+
+    node: Graph
+    weights: str
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The errors of layers by their names, the last layer's first, and the derivative in terms of them, in every recording."""
+
+    by_name: Mapping[str, list[Any]]
+    derivative: list[Any]
+
+
+def chain_of(y: Graph) -> tuple[Layer, ...]:
+    """Return the layers of which a value is a function, the first one first; none where they are no chain."""
+    users: dict[int, list[Graph]] = {}
+    order = list(_in_order(y.fixed()))
+    for node in order:
+        for x in node.args:
+            if isinstance(x, Graph):
+                users.setdefault(id(x), []).append(node)
+    found: dict[int, Layer] = {}
+    for node in order:
+        if node.op in _PRODUCTS and (weights := _weights(node)) is not None:
+            end = _with_bias(node, users)
+            found.setdefault(id(end), Layer(end, weights))
+    chain: list[Layer] = []
+    for layer in (own for node in order if (own := found.get(id(node))) is not None and node is not y.fixed()):
+        if chain and not _follows(layer.node, chain[-1].node):
+            return ()
+        chain.append(layer)
+    return tuple(chain)
+
+
+def numbered(chain: Sequence[Layer]) -> tuple[str, ...]:
+    """Return the number of each layer: that of its weights, where all have one and they rise by one, else its place."""
+    own = [parts_of(layer.weights)[1] for layer in chain]
+    counted = own and own[0] and own == [str(int(own[0]) + k) for k in range(len(own))]
+    return tuple(own) if counted else tuple(str(k) for k in range(1, len(chain) + 1))
+
+
+def _in_order(y: Graph) -> Iterator[Graph]:
+    """Yield the nodes of a graph, each after its operands."""
+    done: set[int] = set()
+    pending: list[tuple[Graph, bool]] = [(y, False)]
+    while pending:
+        node, ready = pending.pop()
+        if ready:
+            yield node
+        elif id(node) not in done:
+            done.add(id(node))
+            pending.append((node, True))
+            pending += [(x, False) for x in reversed(node.args) if isinstance(x, Graph)]
+
+
+def _moved(x: Any) -> Any:
+    """Return what a node moves the entries of; any other node as it is."""
+    while isinstance(x, Graph) and x.op in _MOVING:
+        x = x.args[0]
+    return x
+
+
+def _is_input(x: Any) -> bool:
+    return isinstance(x, Graph) and x.op.startswith("input ")
+
+
+def _weights(product: Graph) -> str | None:
+    """Return the name of the weights in a product: the input, or of two inputs the one that is a matrix, the last of two."""
+    inputs = [x for x in map(_moved, product.args) if _is_input(x)]
+    if not inputs or len(product.args) != 2:
+        return None
+    return str(max(reversed(inputs), key=lambda x: len(x.shape)).op.removeprefix("input "))
+
+
+def _with_bias(product: Graph, users: Mapping[int, list[Graph]]) -> Graph:
+    """Return what a layer passes on: its product, other products and inputs added."""
+    node = product
+    while len(own := users.get(id(node), [])) == 1:
+        (user,) = own
+        others = [_moved(x) for x in user.args if x is not node]
+        added = user.op == "add" and all(_is_input(x) or (isinstance(x, Graph) and x.op in _PRODUCTS) for x in others)
+        if not (added or (user.op == "reshape" and user.shape == tuple(n for n in node.shape if n != 1))):
+            break
+        node = user
+    return node
+
+
+def _follows(z: Graph, before: Graph) -> bool:
+    """Whether a layer's product is with a function, entry by entry, of what the layer before gave."""
+    pending: list[Any] = [z]
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, Graph):
+            continue
+        if node.op in _PRODUCTS:
+            return any(_is_function(_moved(x), before) for x in node.args)
+        pending += node.args if node.op == "add" or node.op in _MOVING else []
+    return False
+
+
+def _is_function(x: Any, z: Graph) -> bool:
+    """Whether a value is a function of z entry by entry, and not z itself: all between them have the shape of z."""
+    if x is z or not isinstance(x, Graph) or x.shape != z.shape:
+        return False
+    met = False
+    pending = [x]
+    seen: set[int] = set()
+    while pending:
+        node = pending.pop()
+        for a in (a for a in node.args if isinstance(a, Graph) and a is not z and id(a) not in seen):
+            seen.add(id(a))
+            if (a.shape != z.shape or a.op in _PRODUCTS) and any(n is z for n in _in_order(a)):
+                return False
+            pending.append(a)
+        met = met or any(a is z for a in node.args)
+    return met
+
+
+# The errors, by a reverse sweep that goes on with their names.
+
+
+@dataclass(frozen=True, slots=True)
+class _Naming:
+    """A rule that stores the cotangent of its line, and continues with a name for it."""
+
+    rule: Rule
+    name: str
+    store: list[Any]
+
+    def pull(self, ybar: Any, i: int, y: Any, xs: Sequence[Any], params: Params, transpose: Transposer) -> Any:
+        if self.name:
+            self.store[:] = [ybar]
+            ybar = Graph.variable(self.name, np.asarray(getattr(ybar, "value", ybar)) + 0 * y.value)
+        return self.rule.pull(ybar, i, y, xs, params, transpose)
+
+    def push(self, primitive: Primitive, i: int, y: Any, xs: Sequence[Any], xdot: Any, params: Params) -> Any:
+        return self.rule.push(primitive, i, y, xs, xdot, params)
+
+
+def errors_of(sweeps: Sequence[Sweep], names: Sequence[str]) -> Errors | None:
+    """Return the errors of the layers that depend on the one input, with these names; None where there are none.
+
+    `names` has one for each layer, the first layer's first.
+    """
+    found: dict[str, list[Any]] = {}
+    derivative: list[Any] = []
+    for sweep in sweeps:
+        if not isinstance(sweep.y, Recorded) or sweep.y.slot == CONSTANT:
+            return None
+        by_node = {
+            id(layer.node): name for layer, name in zip(chain_of(sweep.tape.value(sweep.y.slot)), names, strict=True)
+        }
+        own: dict[str, list[Any]] = {}
+        lines = [_line(line, by_node, own) for line in sweep.tape.lines[: sweep.y.slot + 1]]
+        bars: list[Any] = [None] * len(lines)
+        bars[-1] = Graph.lift(1.0)
+        sweep_back(lines, bars, sweep.y.slot)
+        derivative.append(bars[sweep.inputs[0].slot])
+        for name, (bar,) in own.items():
+            found.setdefault(name, []).append(bar)
+    in_order = {name: found[name] for name in reversed(names) if name in found}
+    return Errors(in_order, derivative) if in_order else None
+
+
+def _line(line: Line, names: Mapping[int, str], store: dict[str, list[Any]]) -> Line:
+    """Return a line whose rules are those of formulas; if it ends a layer, they give its cotangent the layer's name."""
+    primitive, slots, xs, y, params, position = line
+    if primitive is None:
+        return line
+    name = names.get(id(y.fixed()), "") if isinstance(y, Graph) else ""
+    kept = store.setdefault(name, []) if name else []
+    rules = tuple(_Naming(RULES.get(primitive.name) or primitive.rule(i), name, kept) for i in range(len(slots)))
+    return replace(primitive, rules=rules), slots, xs, y, params, position
