@@ -121,7 +121,7 @@ def named(x: Tensor, axes: Sequence[Index | None], printer: Printer, taken: Coll
     return _standardised(x, axes, printer, taken) or Named(printer.oriented(printer.write(x, axes)))
 
 
-_WORTH = 3  # operations of the error of a single layer that has a name
+_WORTH = 3  # operations of the error of a single layer that has a name, a product with the slope of its function
 ERROR = "delta"
 
 
@@ -135,7 +135,7 @@ def with_errors(
         return small, printer.oriented(printer.write(small, own))
 
     parts = [(word, without_minus(smallest(x.tensor, x.singles)[1])) for word, x in errors.items()]
-    if not chained and parts[0][1].size < _WORTH:
+    if not chained and (parts[0][1].op != Op.MUL or parts[0][1].size < _WORTH):
         return None
     small, e = smallest(whole, axes)
     return Named(e, tuple(parts), tensor=small)
@@ -450,7 +450,9 @@ class Ending:
         off = self.lines.step("read off", self.pairing, left, self.lines.in_names(turned), value)
         yield off
         e = self.lines.in_names(straight)
-        yield self.lines.step(rule, off.after, self.letter, e, Value(self.axes, result), condition=self._assumed)
+        mirrored = [f"{n} symmetric" for n, words in self.facts.items() if words & MIRRORED]
+        condition = "; ".join(mirrored) if rule == "symmetry" and mirrored else None
+        yield self.lines.step(rule, off.after, self.letter, e, Value(self.axes, result), condition=condition)
 
     def read_off(self, found: Found, result: Tensor) -> Iterator[Step]:
         """Yield the derivative as it is read off, each kind of move that simplifies it, and the result in another form."""
@@ -463,21 +465,16 @@ class Ending:
                 continue
             if shown != before:
                 said = self.pairing if before is None else text(before)
-                value, condition = Value(self.axes, after), None if before is None else self._assumed
-                before = shown
+                value, before = Value(self.axes, after), shown
                 if self.indexed:
-                    yield self.lines.entry(rule, said, self.letter, value, None, condition)
+                    yield self.lines.entry(rule, said, self.letter, value, None, None)
                 else:
-                    yield self.lines.step(rule, said, self.letter, shown, value, condition=condition)
-        if before is not None and self.named.standardised and not self.indexed:
+                    yield self.lines.step(rule, said, self.letter, shown, value)
+        apart = self.named.standardised or self.named.tensor not in (None, result)
+        if before is not None and apart and not self.indexed:
             yield from self._parts()
-            e = self.lines.in_names(self.named.e)
-            yield self.lines.step("collect", text(before), self.letter, e, Value(self.axes, result))
-
-    @property
-    def _assumed(self) -> str | None:
-        """What is assumed of inputs, which a move may rest on."""
-        return "; ".join(f"{n}: {', '.join(sorted(words))}" for n, words in self.facts.items()) or None
+            rule, e = "collect" if self.named.standardised else "substitute", self.lines.in_names(self.named.e)
+            yield self.lines.step(rule, text(before), self.letter, e, Value(self.axes, self.named.tensor or result))
 
     def _parts(self) -> Iterator[Step]:
         """Yield the parts that a textbook names, by which later lines call them."""
@@ -486,6 +483,7 @@ class Ending:
             yield self.lines.part(rule, word, e, self.named.written_out(e))
 
 
+MIRRORED = frozenset({"symmetric", "spd", "tied", "diagonal"})  # what makes a matrix its own transpose
 _COLLECTING = frozenset(
     {"collect like terms", "take out a common factor", "distribute", "distribute and collect", "simplify"}
 )

@@ -541,6 +541,13 @@ class Lines:
         said = "; ".join(f"{n} = {text(e)}" for n, e in lines)
         return Step(rule, before, said, None, None, *(self._written(lines) or (said, "", "")))
 
+    def said(self, e: E) -> str:
+        """Return an expression as it stands in a sentence; in gradcli's language where only indices can write it."""
+        try:
+            return self.notations[0].write(self.writing.formula(e))
+        except NotSupported:
+            return text(e)
+
     def _written(self, lines: Sequence[tuple[str, E]]) -> _Written | None:
         """Return statements in every notation; None where only indices can write one."""
         try:

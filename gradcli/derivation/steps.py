@@ -13,7 +13,7 @@ from gradcli.arithmetic.graph import Graph
 from gradcli.arithmetic.program import names, products, where
 from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, sweep_back
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.ending import Begun, Ending, Found, Named
+from gradcli.derivation.ending import MIRRORED, Begun, Ending, Found, Named
 from gradcli.derivation.expression import E, Op
 from gradcli.derivation.index import Index
 from gradcli.derivation.mathematics import Lines
@@ -31,13 +31,25 @@ QUIET = {"reshape", "transpose", "broadcast_to", "getitem", "positive", "scatter
 _MOST = 60  # lines at most, to be shown one by one
 
 
+@dataclass(frozen=True)
+class Condition:
+    """What a rule needs: a sentence with a place for each of the values that it is about, in every recording.
+
+    `by_entry` is the sentence where the values are arrays, of which each entry has to meet it.
+    """
+
+    says: str
+    values: tuple[list[Any], ...]
+    by_entry: str = ""
+
+
 @dataclass
 class NamedLine:
     """A named line of the program: its definition, and its differential or adjoint, in every recording."""
 
     name: str
     rules: tuple[str, ...]
-    conditions: tuple[str, ...]
+    conditions: tuple[Condition, ...]
     definition: list[Any]
     moved: list[Any]
     slot: int = 0
@@ -45,11 +57,6 @@ class NamedLine:
     whole: list[Any] = field(default_factory=list)  # the differential in terms of dx and values alone
     where: str | None = None
     forms: list[tuple[E, E | None]] = field(default_factory=list)  # how `plain` and its transpose are written
-
-    @property
-    def condition(self) -> str | None:
-        """What the rules need, as one text."""
-        return "; ".join(self.conditions) or None
 
 
 class Explained(Protocol):
@@ -128,9 +135,7 @@ def steps_of(
 ) -> tuple[Step, ...]:
     """Return the steps from the function to the result; `shown` are the lines that have names, none for no way to it."""
     facts = made.problem.facts
-    lines = Lines(
-        made.problem.dims, [n for n, words in facts.items() if words & {"symmetric", "spd", "tied", "diagonal"}]
-    )
+    lines = Lines(made.problem.dims, [n for n, words in facts.items() if words & MIRRORED])
     steps = [_begun(made, made.begun, lines)] if made.begun else []
     moving = {word for word in names(sweeps[0].tape.lines) if word}
     constants = [lines.part("name", n, e, e) for e, n in statements.items() if n not in moving and not made.begun]
@@ -140,7 +145,7 @@ def steps_of(
         at = {**made.points[0], **{n: np.float64(v[0]) for n, v in made.sizes.items()}}
         if not lines_hold([*constants, *moved], at, wrt, made.letter):  # the result alone, which is verified
             plain = Lines(made.problem.dims, lines.writing.symmetric)
-            moved = list(replace(ending, lines=plain).read_off(found, found.last))
+            moved = list(_assuming(facts, replace(ending, lines=plain).read_off(found, found.last)))
     steps += moved
     used = {word for step in steps for word in _WORD.findall(step.after)}
     for step in reversed(constants):
@@ -164,9 +169,17 @@ def _from_f(
             shown, differential = _differentials(made, wrt, named, printer, ending.lines)
             yield from shown
             if differential and len(ending.own) == sum(d != "1" for d in made.problem.dims[wrt]):
-                yield from ending.from_differential(differential, made.reader(), shown, found.last)
+                way = ending.from_differential(differential, made.reader(), shown, found.last)
+                yield from _assuming(made.problem.facts, way)
                 return
-    yield from ending.read_off(found, found.last)
+    yield from _assuming(made.problem.facts, ending.read_off(found, found.last))
+
+
+def _assuming(facts: Mapping[str, frozenset[str]], steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield steps, the first one with what is assumed of inputs: from it on, lines may rest on that."""
+    assumed = "; ".join(f"{n}: {', '.join(sorted(words))}" for n, words in facts.items())
+    for k, step in enumerate(steps):
+        yield step if k or not assumed else replace(step, condition="; ".join(filter(None, (assumed, step.condition))))
 
 
 def _ending(
@@ -245,9 +258,18 @@ def _differentials(
             )
         return lines.step(rule, before, name, e, value, where, condition)
 
+    def needed(line: NamedLine) -> str | None:
+        said = []
+        for condition in line.conditions:
+            values = [reader.read(graphs) for graphs in condition.values]
+            words = [lines.said(lines.in_names(printer.write(x.tensor, x.singles))) for x in values]
+            says = condition.by_entry if condition.by_entry and values[0].axes else condition.says
+            said.append(says.format(*words))
+        return "; ".join(dict.fromkeys(said)) or None
+
     backward = style == "graph"
     steps = [
-        shown("name", "", line.definition, line.name, line.where, line.condition if backward else None, line.forms)
+        shown("name", "", line.definition, line.name, line.where, needed(line) if backward else None, line.forms)
         for line in named
         if line.definition
     ]
@@ -257,7 +279,7 @@ def _differentials(
         rule = "adjoint" if style == "graph" else ", ".join(line.rules)
         lines.moved(line.name, "_bar" if style == "graph" else "d")
         before = defined.get(line.name, line.name)
-        steps.append(shown(rule, before, line.moved, mark, line.where, None if backward else line.condition))
+        steps.append(shown(rule, before, line.moved, mark, line.where, None if backward else needed(line)))
     plain = style == "differential" and made.problem.order == 1 and "tied" not in made.problem.facts.get(wrt, ())
     return steps, named[-1].whole if plain and named else []
 
@@ -315,11 +337,17 @@ _RULES = {
     "dot": "product rule", "outer": "product rule",
 }  # fmt: skip
 _SIGNS = {"ndtr": "Φ"}
-_CONDITIONS = {
-    "inv": "invertible", "solve": "invertible", "det": "invertible", "log": "positive", "sqrt": "positive",
-    "divide": "divisor not 0", "reciprocal": "not 0", "absolute": "not 0", "sign": "not 0", "maximum": "no tie",
-    "minimum": "no tie", "relu": "not 0", "norm": "not 0", "prod": "not 0", "power": "base positive",
+_INVERTIBLE, _NOT_ZERO = ("{} invertible", "", (0,)), ("{} not 0", "no entry of {} is 0", (0,))
+_APART = ("{} and {} not equal", "{} and {} equal in no entry", (0, 1))
+_CONDITIONS: dict[str, tuple[str, str, tuple[int, ...]]] = {  # of a number, of each entry of an array, the operands
+    "inv": _INVERTIBLE, "solve": _INVERTIBLE, "det": _INVERTIBLE, "logdet": _INVERTIBLE, "log det": _INVERTIBLE,
+    "log": ("{} positive", "", (0,)), "sqrt": ("{} positive", "", (0,)), "power": ("base {} positive", "", (0,)),
+    "divide": ("{} not 0", "no entry of {} is 0", (1,)), "reciprocal": _NOT_ZERO, "absolute": _NOT_ZERO, "sign": _NOT_ZERO,
+    "relu": _NOT_ZERO, "norm": ("{} not 0", "", (0,)), "prod": _NOT_ZERO, "maximum": _APART, "minimum": _APART,
+    "max": ("no ties in {}", "", (0,)),
 }  # fmt: skip
+_POSITIVE = {"exp", "expit", "softplus"}  # functions whose values are positive, of which this is not said
+_ZERO = {"log", "sqrt", "power", "divide", "reciprocal", "absolute", "sign", "prod"}  # what positive operands suit
 
 
 @dataclass(frozen=True)
@@ -328,7 +356,6 @@ class Group:
 
     rule: str
     inside: frozenset[int]
-    conditions: tuple[str, ...] = ()
 
 
 class Plan:
@@ -378,7 +405,7 @@ class Plan:
         name, moving = self._name(k), [self._behind(s) for s in self._moving(k)]
         inner = moving[0] if moving else CONSTANT
         if name == "log" and self._name(inner) == "det":
-            return Group("log det", frozenset({inner}), ("invertible",))
+            return Group("log det", frozenset({inner}))
         if (
             name == "log"
             and self._name(inner) == "sum"
@@ -481,14 +508,17 @@ class Plan:
         letter = _LETTERS.get(self._name(k) if group is None else group.rule, "t")
         return letter.upper() if letter == "p" and len(_shape(self.tape.value(k))) == 2 else letter
 
-    def rules(self, k: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the rules by which a named line is differentiated, the innermost first, and what they need."""
+    def rules(self, k: int) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
+        """Return the rules by which a named line is differentiated, the innermost first, and what they need.
+
+        What a rule needs is a key of the conditions and the line that the condition is about.
+        """
         found: dict[str, None] = {}
-        conditions: dict[str, None] = {}
+        conditions: dict[tuple[str, int], None] = {}
         self._collect(k, found, conditions)
         return tuple(found) or (self._linear_rule(k),), tuple(conditions)
 
-    def _collect(self, k: int, found: dict[str, None], conditions: dict[str, None]) -> None:
+    def _collect(self, k: int, found: dict[str, None], conditions: dict[tuple[str, int], None]) -> None:
         primitive = self.tape.primitive(k)
         if primitive is None:
             return
@@ -502,7 +532,8 @@ class Plan:
                 self._collect(s, found, conditions)
         if group is not None:
             found.setdefault(group.rule)
-            conditions.update(dict.fromkeys(group.conditions))
+            if group.rule == "log det":
+                conditions.setdefault(("log det", next(iter(group.inside))))
             return
         if self._is_quiet(k) or self._is_linear(k):
             return
@@ -511,7 +542,12 @@ class Plan:
             name = "exp" if self.tape.operands(k)[0] == CONSTANT else "power of both"
         found.setdefault(_RULES.get(name, f"chain rule: {_SIGNS.get(name) or NAMES.get(name, name)}"))
         if name in _CONDITIONS:
-            conditions.setdefault(_CONDITIONS[name])
+            conditions.setdefault((name, k - 2 if name == "prod" else k))
+
+    def is_positive(self, k: int) -> bool:
+        """Whether all entries of a line are positive by what it is."""
+        k = self._behind(k)
+        return k != CONSTANT and (self._name(k) in _POSITIVE or (k in self.groups and self.groups[k].rule == "softmax"))
 
     def _linear_rule(self, k: int) -> str:
         """Return the rule of a line that is linear: its own or, where that only moves entries, that of what it moves."""
@@ -590,7 +626,8 @@ def _lines(
         name = made.function if k == result else _free(plan.given[k] or plan.letter(k), taken)
         taken.add(name)
         here = None if made.begun else where(position)  # these lines are not the user's, but the gradient's
-        rules, conditions = plan.rules(k)
+        rules, needs = plan.rules(k)
+        conditions = tuple(c for need in needs if (c := _condition(*need, plan, sweeps, values)) is not None)
         named.append(
             NamedLine(name, rules, conditions, [y for y, _ in pairs], [d for _, d in pairs], k, own[k], whole[k], here)
         )
@@ -599,6 +636,19 @@ def _lines(
             dots[k][r] = Graph.variable(f"d{name}", np.asarray(getattr(ydot, "value", ydot)))
     seed = made.problem.direction or _free("v", taken)
     return _adjoints(wrt, sweeps, named, values, result, seed) if backward and named else named
+
+
+def _condition(key: str, k: int, plan: Plan, sweeps: Sequence[Sweep], values: Sequence[list[Any]]) -> Condition | None:
+    """Return what the rule of a line needs of its operands; None for what every value of an operand meets."""
+    says, by_entry, places = _CONDITIONS[key]
+    slots = sweeps[0].tape.operands(k)
+    if key in _ZERO and plan.is_positive(slots[places[0]]):
+        return None
+    operands = [
+        values[slots[i]] if slots[i] != CONSTANT else [Graph.lift(sweep.tape.lines[k][2][i]) for sweep in sweeps]
+        for i in places
+    ]
+    return Condition(says, tuple(operands), by_entry)
 
 
 def _last(sweep: Sweep) -> int:

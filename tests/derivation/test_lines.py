@@ -77,7 +77,7 @@ def test_lines_of_an_expression(gradcli: Callable[..., Any]) -> None:
 def test_a_product_is_one_step(gradcli: Callable[..., Any]) -> None:
     steps = gradcli("derive", "2*prod(x)", "--shapes", "x: n", "--json").json["results"][0]["steps"]
     assert [s["after"] for s in steps if s["rule"] == "name"] == ["f = 2*prod(x)"]
-    assert steps[1]["rule"] == "product rule" and steps[1]["condition"] == "not 0"
+    assert steps[1]["rule"] == "product rule" and steps[1]["condition"] == "no entry of x is 0"
 
 
 @for_rows("wrt", ["x,W", "W,x", "x,W,y", "y,W", "W*,x"])

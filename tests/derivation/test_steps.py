@@ -196,3 +196,27 @@ def test_a_cross_product_keeps_its_other_factors() -> None:
         "df = cᵀ (da × b)",
         "df = (c[[2, 0, 1]] ∘ b[[1, 2, 0]] - c[[1, 2, 0]] ∘ b[[2, 0, 1]])ᵀ da",
     ]
+
+
+# fmt: off
+CONDITIONS = [  # a function, the shapes, what is assumed, what the steps need, in order
+    ("log(det(S))",                 {"S": "n n"},              {"S": "spd"}, ["S invertible", "S: spd", "S symmetric"]),
+    ("trace(inv(X + Y))",           {"X": "n n", "Y": "n n"},  {},           ["X + Y invertible"]),
+    ("sum(x**a)",                   {"x": "n", "a": ""},       {},           ["base x positive"]),
+    ("max(x)",                      {"x": "n"},                {},           ["no ties in x"]),
+    ("sum(maximum(x, y))",          {"x": "n", "y": "n"},      {},           ["x and y equal in no entry"]),
+    ("maximum(x, y)",               {"x": "", "y": ""},        {},           ["x and y not equal"]),
+    ("norm(A@x - b)",               {"x": "n", "A": "m n", "b": "m"}, {},    ["t1 not 0"]),
+    ("sum(abs(x))/sum(x)",          {"x": "n"},                {},           ["no entry of x is 0", "t2 not 0"]),
+    ("sum(log(softmax(x)*y))",      {"x": "n", "y": "n"},      {},           ["p ∘ y positive"]),
+    ("sum(y*log(softmax(x)))",      {"x": "n", "y": "n"},      {"y": "simplex"}, ["y: simplex"]),  # a softmax is positive
+]  # fmt: skip
+# fmt: on
+
+
+@for_rows(("f", "shapes", "assume", "conditions"), CONDITIONS, parts=2)
+def test_a_condition_says_of_what_it_is_one(
+    f: str, shapes: dict[str, str], assume: dict[str, str], conditions: list[str]
+) -> None:
+    (result,) = gradcli.derive(f, shapes=shapes, assume=assume, wrt=next(iter(shapes))).results
+    assert [step.condition for step in result.steps if step.condition] == conditions
