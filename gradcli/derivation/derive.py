@@ -36,7 +36,7 @@ from gradcli.derivation.index import SINGLE, Index, Tensor, add, of_atom, scaled
 from gradcli.derivation.layers import chain_of, errors_of, numbered
 from gradcli.derivation.mathematics import Lines, Writing, entry_of, indexed
 from gradcli.derivation.matrices import Printer, Shapes, with_single_axes
-from gradcli.derivation.notation import NOTATIONS, Latex, M, Notation
+from gradcli.derivation.notation import NOTATIONS, Latex, M, Mathml, Notation
 from gradcli.derivation.notes import first_refused
 from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, TooLong, point_of
 from gradcli.derivation.record import SEED, Sweep, gradient_of, one_sided, sizes_of, swept
@@ -106,10 +106,11 @@ def formula(made: Statements, of: Derivative, dims: Mapping[str, Sequence[str]])
     return Formula(made.text(), shown["unicode"], shown["latex"], shown["mathml"])
 
 
-def in_latex(name: str, e: E, dims: Mapping[str, Sequence[str]]) -> str:
-    """Return an expression in LaTeX with its name. Raises NotSupported for what only indices can write."""
-    notation = Latex([*dims])
-    return notation.statements([(notation.name(name), notation.write(Writing(Shapes(dims)).formula(e)))])
+def written_out(name: str, e: E, dims: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+    """Return an expression with its name in LaTeX and in MathML. Raises NotSupported for what only indices can write."""
+    shown = Writing(Shapes(dims)).formula(e)
+    latex, mathml = (w.statements([(w.name(name), w.write(shown))]) for w in (Latex([*dims]), Mathml([*dims])))
+    return latex, mathml
 
 
 def _matrices(made: Statements, dims: Mapping[str, Sequence[str]], *, row: bool) -> list[Line]:
@@ -630,12 +631,12 @@ class Derivation:
             step = Lines(self.problem.dims).step(rule, text(found.e), self.letter, e, Value(found.axes, found.small))
             steps = (*steps, step)
             found, wanted = replace(found, e=e, made=made), replace(wanted, made=made)
-            index = step.after.replace("**", "^")
+            index = step.after.replace("**", "^"), step.latex, step.mathml
         code, uncoded = languages.every(wanted, test)
         return Result(
             wrt, tuple(self.problem.dims[wrt]), kind, self._formula(wrt, found), tuple((n, text(p)) for n, p in made.parts),
             steps, code, {"function": self._operations(wrt), "program": made.size, "inlined": found.e.size}, check,
-            index, uncoded=uncoded,
+            *index, uncoded=uncoded,
             direction=self.problem.direction or ABSENT, cost=cost_of(made, self.problem.dims),
         )  # fmt: skip
 
@@ -659,14 +660,14 @@ class Derivation:
                 continue
         return None
 
-    def function_in_latex(self) -> str:
-        """Return f as a formula with a left side; nothing where it has none."""
+    def function_written(self) -> tuple[str, str]:
+        """Return f as a formula with a left side, in LaTeX and in MathML; nothing where it has none."""
         printer = Printer(self._likes())
         try:
             value = self.read(self.problem.f)
-            return in_latex("f", printer.write(value.tensor, value.singles), self.problem.dims)
+            return written_out("f", printer.write(value.tensor, value.singles), self.problem.dims)
         except (GradcliError, np.linalg.LinAlgError):
-            return ""
+            return "", ""
 
     def read(self, f: Callable[[Mapping[str, Any]], Any]) -> Value:
         """Return the value of a function of the inputs as a tensor. Raises NotSupported."""

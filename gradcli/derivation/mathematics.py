@@ -56,11 +56,12 @@ class Entry:
     formula: M
 
 
-def indexed(x: Tensor, axes: Sequence[Index | None], name: str, dims: Dims) -> str:
-    """Return a tensor as a line of text: G[i,j] = sum_k A[i,k]*B[k,j]."""
+def indexed(x: Tensor, axes: Sequence[Index | None], name: str, dims: Dims) -> _Written:
+    """Return a tensor with indices as a line of text, G[i,j] = sum_k A[i,k]*B[k,j], in LaTeX and in MathML."""
     entry = entry_of(x, axes, dims, name)
-    notation = Plain([*dims])
-    return notation.statements([(notation.indexed(name, entry.letters), notation.write(entry.formula))])
+    notations: tuple[Notation, ...] = (Plain([*dims]), Latex([*dims]), Mathml([*dims]))
+    text, latex, mathml = (w.statements([(w.indexed(name, entry.letters), w.write(entry.formula))]) for w in notations)
+    return text, latex, mathml
 
 
 _ALONG = {"0": "columns", "1": "rows"}

@@ -9,7 +9,8 @@ from typing import ClassVar
 from xml.sax.saxutils import escape
 
 from gradcli.derivation.expression import Number, constant, is_fraction, shown
-from gradcli.report.derive import GREEK, latex_name, parts_of, printed
+from gradcli.report.derive import GREEK, latex_name, mathml_name, parts_of, printed
+from gradcli.report.equations import mathml_lines
 
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _LOWERED = str.maketrans("0123456789-", "₀₁₂₃₄₅₆₇₈₉₋")
@@ -207,6 +208,11 @@ class Notation(ABC):
         return RAISED if text.startswith("1e") else ENTRYWISE
 
     @property
+    def has_sigma(self) -> bool:
+        """Whether an input has the letter of the sigmoid, also with a number as in sigma1."""
+        return any(parts_of(name)[0] in ("sigma", "σ") for name in self.names)
+
+    @property
     def identity(self) -> str:
         return next(sign for sign in ("I", "Id", "Eye") if sign not in self.names or sign == "Eye")
 
@@ -386,15 +392,10 @@ class Latex(Notation):
                 before, after = m.text.split("|")
                 return rf"\left[{', '.join(filter(None, [before, inside, after]))}\right]"
         escaped = m.text.replace("_", r"\_")
-        usual = rf"\operatorname{{{escaped}}}" if m.text == "sigmoid" and self._has_sigma else self._words.get(m.text)
+        usual = rf"\operatorname{{{escaped}}}" if m.text == "sigmoid" and self.has_sigma else self._words.get(m.text)
         head = f"\\{m.text}" if m.text in _PLAIN_FUNCTIONS else usual or rf"\operatorname{{{escaped}}}"
         along = rf"_{{\mathrm{{{m.along}}}}}" if m.along else f"_{{{self._letters(m.letters)}}}" if m.letters else ""
         return rf"{head}{along}\left({inside}\right)"
-
-    @property
-    def _has_sigma(self) -> bool:
-        """Whether an input has the letter of the sigmoid, also with a number as in sigma1."""
-        return any(parts_of(name)[0] in ("sigma", "σ") for name in self.names)
 
     def _letters(self, letters: Letters) -> str:
         return ", ".join(map(self.name, letters))
@@ -438,9 +439,7 @@ class Mathml(Notation):
         return f"<mrow><mo>(</mo>{shown}<mo>)</mo></mrow>"
 
     def name(self, text: str) -> str:
-        stem, digits = parts_of(text)
-        shown = f"<mi>{escape(GREEK.get(stem, stem))}</mi>"
-        return f"<msub>{shown}<mn>{digits}</mn></msub>" if digits else shown
+        return mathml_name(text)
 
     def number(self, text: str) -> str:
         if "/" in text:
@@ -524,17 +523,13 @@ class Mathml(Notation):
             case Sign.JOINED:
                 ends = [f"<mn>{escape(x)}</mn>" if x else "" for x in m.text.split("|")]
                 return f"<mrow><mo>[</mo>{'<mo>,</mo>'.join(filter(None, [ends[0], inside, ends[1]]))}<mo>]</mo></mrow>"
-        head = f"<mi>{escape(m.text)}</mi>"
+        head = f"<mi>{'σ' if m.text == 'sigmoid' and not self.has_sigma else escape(m.text)}</mi>"
         low = f"<mtext>{m.along}</mtext>" if m.along else self._letters(m.letters, "<mo>,</mo>") if m.letters else ""
         head = f"<msub>{head}{low}</msub>" if low else head
         return f"<mrow>{head}<mo>(</mo>{inside}<mo>)</mo></mrow>"
 
     def statements(self, lines: Sequence[tuple[str, str]]) -> str:
-        shown = [f"{left}<mo>=</mo>{right}" for left, right in lines]
-        body = (
-            shown[0] if len(shown) == 1 else f"<mtable>{''.join(f'<mtr><mtd>{x}</mtd></mtr>' for x in shown)}</mtable>"
-        )
-        return f'<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">{body}</math>'
+        return mathml_lines(lines)
 
     def derivative(self, wrt: str, order: int, above: Letters = (), below: Letters = ()) -> str:
         d = "<mo>&#8706;</mo>"

@@ -239,11 +239,11 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
             findings += [doubt] if doubt else []
         results.append(result)
     with limited_work():
-        function = made.function_in_latex() if results else ""
+        function, function_mathml = made.function_written() if results else ("", "")
     report = DeriveReport(
         Target(f.kind, f.text), dict(made.problem.dims), {n: tuple(w for w in FACTS if w in facts[n]) for n in facts},
         wanted.seed, _said(wanted.layout), tuple(results), tuple(findings), int(_status(results, findings)), environment(),
-        refused=refused or ABSENT, function=function, solution=not answers or wanted.show,
+        refused=refused or ABSENT, function=function, function_mathml=function_mathml, solution=not answers or wanted.show,
     )  # fmt: skip
     if given is None:
         return report

@@ -1,9 +1,11 @@
 """The report of `derive`: closed forms, how they were found, code, and how well they were checked."""
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal
+from xml.sax.saxutils import escape
 
 from gradcli.report import numbers
 from gradcli.report.blocks import (
@@ -23,6 +25,7 @@ from gradcli.report.blocks import (
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Absent, ErrorDetail, Finding, Printed, Target, seed_line
 from gradcli.report.encode import TEXT_ONLY, Given, Status, Values
+from gradcli.report.equations import BREAK, aligned, mathml_lines, mathml_rows
 from gradcli.report.trace import TraceReport
 from gradcli.words import Verdict
 
@@ -44,17 +47,40 @@ class Formula:
     latex: str
     mathml: str
 
+    def whole(self) -> Mathematics:
+        """Return all its statements under each other."""
+        return Mathematics(self.unicode, "strong", aligned(self.latex.split(BREAK)), self.mathml)
+
     def lines(self) -> tuple[Mathematics, ...]:
         """Return its statements, those of named parts first."""
-        rows = re.findall(r"<mtr><mtd>(.*?)</mtd></mtr>", self.mathml)
-        head, _, _ = self.mathml.partition(">")
-        mathml = [f"{head}>{row}</math>" for row in rows] or [self.mathml]
-        parts = zip(self.unicode.split("; "), self.latex.split(r" \\ "), mathml, strict=True)
+        mathml = [mathml_lines([row]) for row in mathml_rows(self.mathml)]
+        parts = zip(self.unicode.split("; "), self.latex.split(BREAK), mathml, strict=True)
         return tuple(Mathematics(text, "strong", latex, element) for text, latex, element in parts)
 
 
 ERROR_OF_LAYER = "error of a layer"
 NAMING = ("name", ERROR_OF_LAYER)  # the rules of steps that give a name to a value
+_DERIVATIVES = {
+    "inverse": "derivative of an inverse", "determinant": "derivative of a determinant", "log det": "derivative of log det",
+    "solve": "derivative of the solution of a linear system", "norm": "derivative of a norm",
+    "squared norm": "derivative of a squared norm", "exponential": "derivative of the exponential",
+    "logarithm": "derivative of the logarithm", "softmax": "derivative of softmax", "logsumexp": "derivative of logsumexp",
+    "linearity": "linearity of the differential", "constant multiple": "linearity of the differential",
+    "logarithmic differentiation": "derivative of a power whose exponent moves, too",
+}  # fmt: skip
+_REASONS = {
+    "name": "Let",
+    ERROR_OF_LAYER: "The error δ of a layer is the derivative of f with respect to what the layer gives its function:",
+    "gradient": "The gradient is",
+    "adjoint": "Backward, the adjoint of each value, the derivative of f with respect to it:",
+    "substitute": "Substitute the lines above into it:",
+    "scalar = trace": "A number is its own trace, in which a row and a column change places:",
+    "cyclic rule": "Rotate the factors of each trace, tr(AB) = tr(BA), so that the differential of the input stands last:",
+    "transpose": "Transpose the products, so that the differential of the input stands last:",
+    "collect": "Collect the terms:",
+    "symmetry": "The derivative is its own transpose:",
+    "read off": "The derivative is what the differential of the input is multiplied with:",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +105,25 @@ class Step:
     unicode: str = ""
     latex: str = ""
     mathml: str = ""
+
+    @property
+    def reason(self) -> str:
+        """What is done and why, as the beginning of a sentence that ends with the formula, and what it needs in brackets."""
+        rules = self.rule.split(", ")
+        if self.rule == "transpose" and not self.after.startswith("df "):
+            said = "Transpose both sides:"
+        elif self.rule == "read off" and self.before.endswith("_bar"):
+            said = "The derivative is the adjoint of the input:"
+        elif self.rule == "read off" and ".T = " in self.after:
+            said = "The transpose of the derivative is what stands before the differential of the input in the trace:"
+        elif self.rule in _REASONS:
+            said = _REASONS[self.rule]
+        elif all(rule in _DERIVATIVES or rule.endswith(" rule") or rule.startswith("chain rule: ") for rule in rules):
+            *most, last = (_DERIVATIVES.get(rule, rule.replace("chain rule:", "chain rule for")) for rule in rules)
+            said = f"By the {', the '.join(most)} and the {last}:" if most else f"By the {last}:"
+        else:
+            said = f"Rewrite, since {self.rule}:" if " is " in self.rule else f"Rewrite ({self.rule}):"
+        return f"{said[:-1]} ({self.condition}):" if self.condition else said
 
     @property
     def names(self) -> bool:
@@ -176,6 +221,8 @@ class Result:
     operations   The operations of the function, of the program, and of the formula written out.
     check        How well the closed form was checked.
     index        The closed form with indices.
+    index_latex  The same in LaTeX.
+    index_mathml  The same in MathML.
     answer       Whether the hand derivation (--answer) is right.
     uncoded      Why there is no code, by language.
     cost         What the program costs, as expressions of the sizes.
@@ -194,6 +241,8 @@ class Result:
     operations: dict[str, int]
     check: Check
     index: str
+    index_latex: str
+    index_mathml: str
     answer: Answer | Absent = ABSENT
     uncoded: dict[str, str] = field(default_factory=dict)  # why there is no code, by language
     cost: Cost | Absent = ABSENT
@@ -224,6 +273,7 @@ class DeriveReport(Printed):
     sizes        The lengths at the point that got names, by name.
     refused      Why there is no closed form, by the input.
     function     What was differentiated, in LaTeX; empty where it has no formula.
+    function_mathml  The same in MathML.
     """
 
     target: Target
@@ -242,44 +292,53 @@ class DeriveReport(Printed):
     sizes: dict[str, int] | Absent = ABSENT  # the names that were given to lengths at the point
     refused: dict[str, ErrorDetail] | Absent = ABSENT
     function: str = ""
+    function_mathml: str = ""
     shown: tuple[str, ...] = field(default=("numpy",), metadata={TEXT_ONLY: True})  # the languages whose code is text
     solution: bool = field(default=True, metadata={TEXT_ONLY: True})  # whether text has it, beside an answer
 
     def blocks(self) -> tuple[Block, ...]:
         """Return what is said of answers, the variables, then for each input the steps, the result, the check and the code."""
-        judged = [block for r in self.results if isinstance(r.answer, Answer) for block in r.answer.blocks()]
-        return (
-            *judged,
-            *self._of_the_problem(),
-            *(self._solution() if self.solution else _HIDDEN),
-            *seed_line(self.seed),
-        )
+        return self._parts(narrated=False)
 
-    def _of_the_problem(self) -> list[Block]:
+    def page_blocks(self) -> tuple[Block, ...]:
+        """Return the same for a page: the function as a formula, and a sentence before the formulas of each step."""
+        text = self.target.text.strip()
+        title = Mathematics(text, "plain", self.function, self.function_mathml) if self.function_mathml else text
+        return (Heading(title, 1), *self._parts(narrated=True))
+
+    def _parts(self, *, narrated: bool) -> tuple[Block, ...]:
+        judged = [block for r in self.results if isinstance(r.answer, Answer) for block in r.answer.blocks()]
+        solution = self._derived(narrated=narrated) if self.solution else _HIDDEN
+        return (*judged, *self._head(), *solution, *seed_line(self.seed))
+
+    def _head(self) -> Iterator[Block]:
         rows: list[tuple[Cell, ...]] = [("f", self.target.text)]
-        rows.append(("variables", "; ".join(self._variable(name) for name in self.shapes)))
+        rows.append(("variables", self._variables()))
         if not isinstance(self.at, Absent):
             rows.append(("at", numbers.at_values(self.at, self.drawn or ())))
         if not isinstance(self.sizes, Absent):
             named = ", ".join(f"{n} = {k}" for n, k in self.sizes.items())
             rows.append(("sizes", f"from --at: {named}; give --shapes if equal lengths are not the same size"))
         rows.append(("layout", self.layout))
-        blocks: list[Block] = [Table(("", ""), tuple(rows))]
+        yield Table(("", ""), tuple(rows))
         for f in self.findings:
             place = "" if f.line is None else f" ({f.file}:{f.line}: {f.source})" if f.file else f" ({f.source})"
             said = f"{f.message}{place}" + (f"; {f.hint}" if f.hint else "")
-            blocks.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(said))))
-        return blocks
+            yield Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(said)))
 
-    def _solution(self) -> list[Block]:
-        blocks: list[Block] = []
+    def _derived(self, *, narrated: bool) -> Iterator[Block]:
+        several = len(self.results) > 1
         if shared := self.shared:
-            blocks.append(_steps(shared, "used below"))
+            yield from narration(shared) if narrated else [_steps(shared, "used below")]
         for result in self.results:
-            title = f"{result.kind} by {result.wrt}:" if len(self.results) > 1 else ""
-            steps = [_steps(own, title=title)] if (own := self.own_steps(result)) else []
-            blocks += _blocks(result, steps, self.shown, self.said_of_direction(result))
-        return blocks
+            title = f"{result.kind} by {result.wrt}:" if several else ""
+            own = self.own_steps(result)
+            if narrated:
+                yield Heading((Piece(f"{result.kind.capitalize()} by "), _name_of(result.wrt)))
+                steps: list[Block] = list(narration(own))
+            else:
+                steps = [_steps(own, title=title)] if own else []
+            yield from _blocks(result, steps, self.shown, self.said_of_direction(result), narrated=narrated)
 
     def gist(self) -> str:
         """Return the target, what was derived, and what was refused."""
@@ -319,10 +378,16 @@ class DeriveReport(Printed):
         tied = " and is symmetric" if "tied" in self.assume.get(result.wrt, ()) else ""
         return f"{result.direction} has the shape of {result.wrt}{tied}" if result.direction else ""
 
-    def _variable(self, name: str) -> str:
-        dims = self.shapes[name]
-        facts = f" ({', '.join(self.assume[name])})" if name in self.assume else ""
-        return f"{name} {' x '.join(dims) if dims else 'a number'}{facts}"
+    def _variables(self) -> tuple[Piece, ...]:
+        """Return each variable with its sizes, and what is assumed of it."""
+        found: list[Piece] = []
+        for name, dims in self.shapes.items():
+            facts = f" ({', '.join(self.assume[name])})" if name in self.assume else ""
+            shown = f"{name} {' x '.join(dims) if dims else 'a number'}"
+            found += [Piece("; ")] if found else []
+            found.append(Mathematics(shown, "plain", space_in_latex(name, dims), _space_in_mathml(name, dims)))
+            found += [Piece(facts)] if facts else []
+        return tuple(found)
 
 
 _HIDDEN = (Paragraph("--show shows the derivation, the result and its code"),)
@@ -352,16 +417,38 @@ def _steps(steps: tuple[Step, ...], head: str = "step", title: str = "") -> Tabl
     return Table(tuple(kept), tuple(zip(*kept.values(), strict=True)), frozenset({0}), title)
 
 
-def _blocks(result: Result, steps: list[Table], shown: tuple[str, ...], direction: str) -> list[Block]:
+def narration(steps: Sequence[Step]) -> Iterator[Block]:
+    """Yield steps as sentences with their formulas, those with one reason under each other."""
+    for reason, own in groupby(steps, key=lambda step: step.reason):
+        formulas = list(own)
+        yield Paragraph(reason)
+        rows = [row for step in formulas if step.mathml for row in mathml_rows(step.mathml)]
+        if rows:
+            text = "; ".join(step.unicode for step in formulas if step.mathml)
+            latex = aligned([line for step in formulas if step.latex for line in step.latex.split(BREAK)])
+            yield Paragraph(Mathematics(text, "plain", latex, mathml_lines(rows)), 4)
+        for step in formulas:
+            if not step.mathml:
+                yield Paragraph(step.unicode, 4)
+
+
+def _name_of(wrt: str) -> Mathematics:
+    math = f'<math xmlns="http://www.w3.org/1998/Math/MathML">{mathml_name(wrt)}</math>'
+    return Mathematics(wrt, "plain", latex_name(wrt), math)
+
+
+def _blocks(
+    result: Result, steps: Sequence[Block], shown: tuple[str, ...], direction: str, *, narrated: bool
+) -> list[Block]:
     found: list[Block] = [*steps]
     head = f"{result.kind} by {result.wrt}" + (f", {' x '.join(result.shape)}" if result.shape else "")
-    lines = result.formula.lines()
+    lines = (result.formula.whole(),) if narrated else result.formula.lines()
     rows: list[tuple[Cell, ...]] = [(head if k == 0 else "", line) for k, line in enumerate(lines)]
     if direction:
         rows.append(("", direction))
     if not isinstance(result.value, Absent):
         rows.append(("at the point", numbers.listed(result.value) + _compared(result)))
-    rows.append(("with indices", result.index))
+    rows.append(("with indices", Mathematics(result.index, "plain", result.index_latex, result.index_mathml)))
     sizes = ", ".join(sorted({str(n) for s in result.check.sizes for n in s.values()}, key=int))
     checked = f"{result.check.points} points, sizes {sizes}" if sizes else f"{result.check.points} points"
     error = numbers.power(result.check.max_relative_error)
@@ -443,8 +530,9 @@ class Lecture(Printed):
 
     def page_blocks(self) -> tuple[Block | Figure, ...]:
         """Return the derivation, the computation as a graph with its steps, and the check."""
+        title, *derivation = self.derivation.page_blocks()
         return (
-            Heading(self.target.text.strip(), 1), Heading("Derivation"), *self.derivation.blocks(),
+            title, Heading("Derivation"), *derivation,
             Heading("Forward and backward at the point"), *self.walkthrough.page_blocks(),
             Heading("Check"), *self.check.blocks(),
         )  # fmt: skip
@@ -494,6 +582,25 @@ def latex_name(name: str) -> str:
         words = "".join(f"\\{c}" if c in "_#$%&{}" else c if c.isascii() else f"u{ord(c):04X}" for c in stem)
         shown = words if len(words) == 1 else rf"\mathrm{{{words}}}"
     return f"{shown}_{{{digits}}}" if digits else shown
+
+
+def mathml_name(name: str) -> str:
+    """Return a name in MathML."""
+    stem, digits = parts_of(name)
+    shown = f"<mi>{escape(GREEK.get(stem, stem))}</mi>"
+    return f"<msub>{shown}<mn>{digits}</mn></msub>" if digits else shown
+
+
+def space_in_latex(name: str, dims: Sequence[str]) -> str:
+    """Return the space that a variable is in: W ∈ ℝ^(m × n)."""
+    sizes = r" \times ".join(d if d.isdecimal() else latex_name(d) for d in dims)
+    return rf"{latex_name(name)} \in \mathbb{{R}}" + (f"^{{{sizes}}}" if sizes else "")
+
+
+def _space_in_mathml(name: str, dims: Sequence[str]) -> str:
+    sizes = "<mo>&#215;</mo>".join(f"<mn>{d}</mn>" if d.isdecimal() else mathml_name(d) for d in dims)
+    space = f"<msup><mi>ℝ</mi><mrow>{sizes}</mrow></msup>" if sizes else "<mi>ℝ</mi>"
+    return f'<math xmlns="http://www.w3.org/1998/Math/MathML">{mathml_name(name)}<mo>&#8712;</mo>{space}</math>'
 
 
 def printed(name: str) -> str:

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,48 @@ def test_files_are_written_by_their_ending(gradcli: Gradcli, tmp_path: Path, end
     file = tmp_path / f"found{ending}"
     assert gradcli("derive", *LEAST, "--out", str(file)).exit_status == 0
     assert file.read_text(encoding="utf-8").startswith({".tex": r"\documentclass", ".json": "{"}.get(ending, ""))
+
+
+LATEX = [
+    argv for status, argv in [*RUNS.values(), (0, ("sum((sigmoid(W2@sigmoid(W1@x)) - y)**2)", "--shapes", "W1: h n; x: n; W2: m h; y: m"))]
+    if status < 2
+]  # fmt: skip
+
+
+@for_rows("argv", LATEX, parts=4)
+def test_latex_is_well_formed(gradcli: Gradcli, argv: tuple[str, ...]) -> None:
+    """Braces, brackets and environments are balanced, and equations that stand under each other have one sign each."""
+    text = gradcli("derive", *argv, "--format", "latex").stdout
+    body = re.sub(r"\\begin{lstlisting}.*?\\end{lstlisting}", "", text, flags=re.S).partition(r"\begin{document}")[2]
+    assert text.isascii() and "?" not in body
+    bare = re.sub(r"\\[{}\\]", "", body)
+    assert bare.count("{") == bare.count("}") and body.count(r"\left") == body.count(r"\right")
+    assert body.count(r"\[") == body.count(r"\]") and body.count(r"\(") == body.count(r"\)")
+    opened: list[str] = []
+    for how, name in re.findall(r"\\(begin|end){(\w+)}", body):
+        assert how == "begin" or (not opened and name == "document") or opened.pop() == name
+        opened += [name] if how == "begin" else []
+    for lines in re.findall(r"\\begin{aligned}(.*?)\\end{aligned}", body):
+        assert all(line.count("&") == 1 for line in lines.split(r" \\ "))
+    assert r" &= \boxed{" in body and body.lstrip().startswith("\\[") and "\nLet \\(" in body
+
+
+def test_a_page_has_sentences_and_formulas(gradcli: Gradcli, tmp_path: Path) -> None:
+    """The title is a formula, sizes are spaces, sigmoid is its letter, and each formula has a sentence before it."""
+    file = tmp_path / "found.html"
+    f = "sum((sigmoid(W@x) - y)**2)"
+    assert gradcli("derive", f, "--shapes", "W: m n; x: n; y: m", "--wrt", "W", "--out", str(file)).exit_status == 0
+    page = file.read_text(encoding="utf-8")
+    body = ET.fromstring(page[page.index("<main>") : page.index("</main>")] + "</main>")
+    math = "{http://www.w3.org/1998/Math/MathML}"
+    (title,) = body.iter("h1")
+    assert "".join(title.itertext()).startswith("f=‖σ(W") and title.find(f"{math}math") is not None
+    assert "W∈ℝm×n" in "".join(body.itertext()) and "sigmoid" not in "".join(
+        "".join(element.itertext()) for element in body.iter(f"{math}math")
+    )
+    said = [p.text for p in body.iter("p") if p.text and p.find(f"{math}math") is None]
+    assert said[:2] == ["Let", "By the chain rule for sigmoid:"]
+    assert "The error δ of a layer is the derivative of f with respect to what the layer gives its function:" in said
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")

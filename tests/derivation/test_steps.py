@@ -220,3 +220,23 @@ def test_a_condition_says_of_what_it_is_one(
 ) -> None:
     (result,) = gradcli.derive(f, shapes=shapes, assume=assume, wrt=next(iter(shapes))).results
     assert [step.condition for step in result.steps if step.condition] == conditions
+
+
+REASONS = {  # by the rule, what is said of it
+    "name": "Let",
+    "chain rule: tanh": "By the chain rule for tanh:",
+    "inverse": "By the derivative of an inverse (P invertible):",
+    "quotient rule, product rule": "By the quotient rule and the product rule:",
+    "sigmoid(-t) is 1 - sigmoid(t)": "Rewrite, since sigmoid(-t) is 1 - sigmoid(t):",
+    "common denominator": "Rewrite (common denominator):",
+}
+
+
+@for_rows(("rule", "says"), list(REASONS.items()))
+def test_each_step_says_its_reason(rule: str, says: str) -> None:
+    assert Step(rule, "", "G = x", condition="P invertible" if rule == "inverse" else None).reason == says
+
+
+def test_a_transpose_says_what_is_transposed() -> None:
+    assert Step("transpose", "", "df = g@dx").reason.startswith("Transpose the products")
+    assert Step("transpose", "G.T = x", "G = x.T").reason == "Transpose both sides:"

@@ -1,11 +1,25 @@
 """Reports of derivations as a complete LaTeX document."""
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
-from gradcli.report.blocks import Block, Code, Heading, Headline, Paragraph, Table, text_of, visible
-from gradcli.report.derive import GREEK, Lecture, bare, latex_name
+from gradcli.report.blocks import (
+    Block,
+    Cell,
+    Code,
+    Heading,
+    Headline,
+    Mathematics,
+    Paragraph,
+    Table,
+    pieces_of,
+    text_of,
+    visible,
+)
+from gradcli.report.derive import GREEK, Lecture, Step, bare, latex_name, space_in_latex
+from gradcli.report.equations import BREAK, aligned
 from gradcli.report.forms import Page
-from gradcli.report.forms.equations import BREAK, aligned
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
@@ -14,10 +28,12 @@ _SPECIAL = {
 }  # fmt: skip
 _SIGNS = {
     "ᵀ": r"\(^{\top}\)", "∘": r"\(\circ\)", "∂": r"\(\partial\)",
-    "²": r"\(^2\)", "³": r"\(^3\)", "·": r"\(\cdot\)", "×": r"\(\times\)",
+    "𝟏": r"\(\mathbf{1}\)", "⁻": r"\(^{-}\)", "·": r"\(\cdot\)", "×": r"\(\times\)",
     "±": r"\(\pm\)", "≤": r"\(\leq\)", "≥": r"\(\geq\)", "→": r"\(\to\)",
     "…": r"\dots{}", "−": "-", "√": r"\(\surd\)", "‖": r"\(\|\)",
     **{sign: rf"\({latex_name(sign)}\)" for sign in GREEK.values()},
+    **{sign: rf"\(^{{{k}}}\)" for k, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
+    **{sign: rf"\(_{{{k}}}\)" for k, sign in enumerate("₀₁₂₃₄₅₆₇₈₉")},
 }  # fmt: skip
 _WIDE = 40  # characters of a cell that count for the width of its column
 _HEAD = r"""\documentclass{article}
@@ -54,10 +70,10 @@ def render(report: Any, page: Page) -> str:
     lines = [_HEAD]
     if report.function:
         lines += [r"\[", f"  {_fitted(report.function)}", r"\]"]
-    lines.append(f"Variables: {'; '.join(_described(report, name) for name in report.shapes)}.\n")
+    lines.append(f"Let {_listed([_described(report, name) for name in report.shapes])}.\n")
     lines.append(f"Layout: {_LAYOUTS[report.layout.partition(':')[0]]}; a Jacobian is indexed [output, input].\n")
     if report.shared:
-        lines += [r"\section*{Used below}", *_steps(report.shared)]
+        lines += _steps(report.shared)
     for result in report.results:
         lines += _result(report, result)
     lines += [escaped(f"{f.kind}: {f.message}") + "\n" for f in report.findings]
@@ -71,14 +87,19 @@ def _fitted(formula: str) -> str:
 
 def _block(block: Block) -> str:
     if isinstance(block, Heading):
-        return rf"\section*{{{escaped(text_of(block.text))}}}"
+        return rf"\section*{{{_cell(block.text)}}}"
     if isinstance(block, Headline):
-        return rf"\textbf{{{escaped(block.word)}}} {escaped(text_of(block.sentence))}" + "\n"
+        return rf"\textbf{{{escaped(block.word)}}} {_cell(block.sentence)}" + "\n"
     if isinstance(block, Paragraph):
-        return escaped(text_of(block.text)) + "\n"
+        return _cell(block.text) + "\n"
     if isinstance(block, Code):
         return "\n".join(_listing(block.text))
     return _table(block) if isinstance(block, Table) else ""
+
+
+def _cell(cell: Cell) -> str:
+    """Return text escaped, and formulas as formulas."""
+    return "".join(rf"\({p.latex}\)" if isinstance(p, Mathematics) else escaped(p.text) for p in pieces_of(cell))
 
 
 def _table(table: Table) -> str:
@@ -90,7 +111,7 @@ def _table(table: Table) -> str:
     ]
     room = 0.92 - 0.02 * count
     columns = "".join(rf"p{{{room * n / sum(longest):.3f}\linewidth}}" for n in longest)
-    shown = [[escaped(text_of(cell)) for cell in row] for row in ([table.columns] if any(table.columns) else []) + rows]
+    shown = [[_cell(cell) for cell in row] for row in ([table.columns] if any(table.columns) else []) + rows]
     body = [("{}" if row[0].startswith("[") else "") + " & ".join(row) + r" \\" for row in shown]  # \\[ has a meaning
     title = [escaped(table.title) + r"\par"] if table.title else []
     head = [r"{\footnotesize\raggedright", *title, rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}"]
@@ -100,24 +121,36 @@ def _table(table: Table) -> str:
 
 def _described(report: Any, name: str) -> str:
     """Return what a variable is: its space, and what is assumed of it."""
-    sizes = r" \times ".join(d if d.isdecimal() else latex_name(d) for d in report.shapes[name])
-    space = rf"\mathbb{{R}}^{{{sizes}}}" if sizes else r"\mathbb{R}"
-    shown = rf"{latex_name(name)} \in {space}"
-    return rf"\({shown}\)" + (f" ({escaped(', '.join(report.assume[name]))})" if name in report.assume else "")
+    assumed = f" ({escaped(', '.join(report.assume[name]))})" if name in report.assume else ""
+    return rf"\({space_in_latex(name, report.shapes[name])}\){assumed}"
 
 
-def _steps(steps: Any) -> list[str]:
-    return [r"\begin{enumerate}", *(f"  \\item {_step(step)}" for step in steps), r"\end{enumerate}"]
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _steps(steps: Sequence[Step]) -> list[str]:
+    """Return steps as sentences with their formulas, those with one reason under each other."""
+    lines: list[str] = []
+    for reason, several in groupby(steps, key=lambda step: step.reason):
+        own = list(several)
+        shown = [line for step in own for line in step.latex.split(BREAK) if step.latex]
+        lines.append(escaped(reason))
+        if shown:
+            lines += [r"\[", rf"  \fitted{{{aligned(shown)}}}", r"\]"]
+        lines += [rf"\texttt{{{escaped(step.after)}}}" + "\n" for step in own if not step.latex]
+    return lines
 
 
 def _result(report: Any, result: Any) -> list[str]:
-    lines = [rf"\section*{{{escaped(f'{result.kind.capitalize()} by {result.wrt}')}}}"]
-    lines += _steps(steps) if (steps := report.own_steps(result)) else []
+    lines = [rf"\section*{{{result.kind.capitalize()} with respect to \({latex_name(result.wrt)}\)}}"]
+    lines += _steps(report.own_steps(result))
     *parts, last = result.formula.latex.split(BREAK)
     if result.direction:
         parts = [_along(last, result), *parts]
-    boxed = aligned([*parts, rf"& \boxed{{{last}}}"])
-    lines += [r"\[", rf"  \fitted{{{boxed}}}", r"\]"]
+    left, _, right = last.partition(" = ")
+    shown = aligned([*parts, rf"{left} = \boxed{{{right}}}"])
+    lines += ["The result is", r"\[", rf"  \fitted{{{shown}}}", r"\]"]
     if result.direction:
         lines.append(escaped(f"{report.said_of_direction(result)}.") + "\n")
     error = f"{result.check.max_relative_error:.0e}"
@@ -134,12 +167,6 @@ def _along(last: str, result: Any) -> str:
     moved = rf"{x} + t \, {latex_name(result.direction)}"
     gradient = rf"\frac{{\partial f}}{{\partial {x}}}\left({moved}\right)"
     return rf"{last.partition(' = ')[0]} = \left. \frac{{\mathrm{{d}}}}{{\mathrm{{d}} t}} {gradient} \right|_{{t = 0}}"
-
-
-def _step(step: Any) -> str:
-    condition = f" ({escaped(step.condition)})" if step.condition else ""
-    said = _fitted(step.latex) if step.latex else rf"\texttt{{{escaped(step.after)}}}"
-    return f"{escaped(step.rule)}{condition}: {said}"
 
 
 def _listing(code: str) -> list[str]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from gradcli.report.blocks import Block, Cell, Code, Mathematics, Paragraph, Piece, Table, pieces_of, text_of
 from gradcli.report.derive import DeriveReport, Lecture
+from gradcli.report.equations import BREAK, aligned
 from gradcli.report.forms import Page, rendered
 from gradcli.report.forms.elements import elements
-from gradcli.report.forms.equations import BREAK, aligned
 
 MOST_BYTES = 50_000  # of the HTML, so that notebooks stay small
 _WIDTH = 100  # columns of the text
