@@ -176,11 +176,13 @@ def found_at(f: Function | str, at: Any, settings: Settings, wrt: str | None) ->
 def derive(
     f: str | Function, shapes: Mapping[str, str] | None = None, *, at: Any = None, assume: Mapping[str, str] | None = None,
     wrt: str | None = None, order: int = 1, answer: str | None = None, show: bool = False,
-    layout: str = "denominator", style: str = "differential",
+    layout: str = "mixed", style: str = "differential",
 ) -> DeriveReport:  # fmt: skip
     """Return the closed form of the derivative of an expression, or of a Python function, by each of its inputs.
 
     Shapes  by input, sizes by name or number: {"W": "m n", "x": "n"}; an input that is not named is a number.
+    `layout` is `mixed`, where gradients have the shape of the input and Jacobians are indexed [output, input], `denominator`,
+    where they are indexed [input, output], or `numerator`, where gradients are transposed.
     At a point, as `check` takes it, sizes are read from the values where `shapes` does not name them, and each result has
     its `value` there.
 

@@ -43,7 +43,7 @@ from gradcli.derivation.record import SEED, Sweep, gradient_of, one_sided, sizes
 from gradcli.derivation.scalar_forms import shorter_forms
 from gradcli.derivation.simplify import simplified
 from gradcli.derivation.statements import Statements, program
-from gradcli.derivation.steps import QUIET, NamedLine, assigned, letter_for, lines_of, steps_of
+from gradcli.derivation.steps import QUIET, NamedLine, assigned, is_row, letter_for, lines_of, steps_of
 from gradcli.derivation.structure import Value, single
 from gradcli.derivation.verified import ALLOWED, SelfTest, Unverified, Verifier, self_test
 from gradcli.errors import BadOption, GradcliError, NotSupported
@@ -82,7 +82,7 @@ class Derivative:
     """What a closed form is: the derivative of f, with `outputs` axes, by an input.
 
     `tensor` is the same closed form, with its axes, for what can only be written with indices. A `product` H[V] has these two
-    letters. A `row` is the gradient by a vector in numerator layout.
+    letters. A `row` is the gradient by a vector in numerator layout. A Jacobian that is `turned` has the axes of the input first.
     """
 
     wrt: str
@@ -92,6 +92,7 @@ class Derivative:
     outputs: int = 0
     product: tuple[str, str] | None = None
     row: bool = False
+    turned: bool = False
 
 
 def formula(made: Statements, of: Derivative, dims: Mapping[str, Sequence[str]]) -> Formula:
@@ -133,7 +134,11 @@ def _written(notation: Notation, lines: Sequence[Line], of: Derivative) -> str:
         elif of.product is not None:
             left = notation.product(*of.product, letters)
         else:
-            left = notation.derivative(of.wrt, of.order, letters[: of.outputs], letters[of.outputs :])
+            inputs = len(letters) - of.outputs
+            above, below = letters[: of.outputs], letters[of.outputs :]
+            if of.turned:
+                above, below = letters[inputs:], letters[:inputs]
+            left = notation.derivative(of.wrt, of.order, above, below)
         shown.append((left, notation.write(m)))
     return notation.statements(shown)
 
@@ -463,7 +468,7 @@ class Derivation:
         self.begun: Begun | None = None
         self.wrt: str | None = None
         if any("1" in own for own in problem.dims.values()) and problem.layout == "numerator":
-            raise NotSupported("columns and rows are derived in denominator layout", do="leave out --layout")
+            raise NotSupported("columns and rows are not derived in numerator layout", do="leave out --layout")
         self.squeezed = (
             False if any("1" in own for own in problem.dims.values()) else None
         )  # whether axes of length 1 are left out; None if there are none
@@ -508,7 +513,7 @@ class Derivation:
         words = problem.facts.get(wrt, frozenset())
         facts = {**problem.facts, wrt: words & OPEN}
         dims = {n: d for n, d in problem.dims.items() if n != problem.direction}
-        own = replace(problem, order=1, dims=dims, facts=facts, direction=None, layout="denominator")
+        own = replace(problem, order=1, dims=dims, facts=facts, direction=None, layout="mixed")
         drawn = replace(own, facts={**facts, wrt: frozenset("symmetric" if w == "tied" else w for w in words)})
         try:
             closed = Derivation(own, self.sizes, self.points).closed(wrt)
@@ -538,6 +543,8 @@ class Derivation:
             tensor = _tied(tensor)
         if self.problem.layout == "numerator" and kind == "gradient":
             axes = axes[::-1]
+        if self.problem.layout == "denominator" and kind == "jacobian":
+            axes = (*value.singles, *output)
         if self.squeezed is False and kind != "gradient" and not self.problem.direction:
             return self._squeezed().closed(wrt)
         free = tensor.free
@@ -681,12 +688,20 @@ class Derivation:
     def _formula(self, wrt: str, found: Closed) -> Formula:
         of_input = sum(d != "1" for d in self.problem.dims[wrt])
         outputs = sum(i is not None for i in found.axes) - of_input if found.kind == "jacobian" else 0
-        row = self.problem.layout == "numerator" and found.kind == "gradient" and of_input == 1
         along = self.problem.direction
         product = (letter_for(self.problem.dims, self.problem.order), along) if along else None
         return formula(
             found.made,
-            Derivative(wrt, self.problem.order, found.small, found.axes, outputs, product, row),
+            Derivative(
+                wrt,
+                self.problem.order,
+                found.small,
+                found.axes,
+                outputs,
+                product,
+                row=is_row(self.problem, wrt, found.kind == "gradient"),
+                turned=self.problem.layout == "denominator",
+            ),
             self.problem.dims,
         )
 

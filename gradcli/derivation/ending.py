@@ -351,7 +351,10 @@ def directed(problem: Problem, wrt: str) -> Problem:
 
 @dataclass(frozen=True)
 class Ending:
-    """What the last steps are written with; `axes` are those of the derivative, of which `own` belong to the input."""
+    """What the last steps are written with; `axes` are those of the derivative, of which `own` belong to the input.
+
+    A derivative that is a `row` is written as one.
+    """
 
     wrt: str
     letter: str
@@ -363,6 +366,7 @@ class Ending:
     lines: Lines
     named: Named
     indexed: bool = False
+    row: bool = False
 
     def from_differential(
         self, graphs: Sequence[Any], reader: Reader, before: Sequence[Step], result: Tensor
@@ -469,12 +473,13 @@ class Ending:
                 if self.indexed:
                     yield self.lines.entry(rule, said, self.letter, value, None, None)
                 else:
-                    yield self.lines.step(rule, said, self.letter, shown, value)
+                    yield self.lines.step(rule, said, self.letter, shown, value, row=self.row)
         apart = self.named.standardised or self.named.tensor not in (None, result)
         if before is not None and apart and not self.indexed:
             yield from self._parts()
             rule, e = "collect" if self.named.standardised else "substitute", self.lines.in_names(self.named.e)
-            yield self.lines.step(rule, text(before), self.letter, e, Value(self.axes, self.named.tensor or result))
+            value = Value(self.axes, self.named.tensor or result)
+            yield self.lines.step(rule, text(before), self.letter, e, value, row=self.row)
 
     def _parts(self) -> Iterator[Step]:
         """Yield the parts that a textbook names, by which later lines call them."""

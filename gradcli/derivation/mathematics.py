@@ -516,11 +516,13 @@ class Lines:
         value: Value,
         where: str | None = None,
         condition: str | None = None,
+        *,
+        row: bool = False,
     ) -> Step:
-        """Return a step whose outcome is an expression with a name, and the same as a tensor."""
+        """Return a step whose outcome is an expression with a name, and the same as a tensor; a vector may be a `row`."""
         said = f"{name} = {text(e)}"
         self.shapes.known[name] = tuple(i.dim for i in value.singles if i is not None)
-        written = self._written([(name, e)]) or self._entry(name, value, self.notations[0])
+        written = self._written([(name, e)], row=row) or self._entry(name, value, self.notations[0])
         if "φ(" in written[0] and not self.densities:
             self.densities = True
             condition = "; ".join(filter(None, (condition, "φ the normal density")))
@@ -549,10 +551,11 @@ class Lines:
         except NotSupported:
             return text(e)
 
-    def _written(self, lines: Sequence[tuple[str, E]]) -> _Written | None:
+    def _written(self, lines: Sequence[tuple[str, E]], *, row: bool = False) -> _Written | None:
         """Return statements in every notation; None where only indices can write one."""
         try:
-            formulas = [(self._symbol(n), self.writing.formula(e)) for n, e in lines]
+            write = self.writing.row if row else self.writing.formula
+            formulas = [(self._symbol(n), write(e)) for n, e in lines]
         except NotSupported:
             return None
         unicode, latex, mathml = (w.statements([(w.write(n), w.write(m)) for n, m in formulas]) for w in self.notations)

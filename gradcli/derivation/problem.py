@@ -52,7 +52,7 @@ class Problem:
     facts: Mapping[str, frozenset[str]]
     order: int = 1
     seed: int = 0
-    layout: str = "denominator"
+    layout: str = "mixed"
     style: str = "differential"
     direction: str | None = None
     compared: Mapping[str, tuple[float, ...]] = field(default_factory=dict)

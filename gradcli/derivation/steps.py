@@ -87,7 +87,7 @@ class Explained(Protocol):
 _CLOSE = 1e-6  # relative to the largest entry: a line that is wrong is further off
 
 
-def lines_hold(steps: Sequence[Step], point: Mapping[str, Any], wrt: str, letter: str) -> bool:
+def lines_hold(steps: Sequence[Step], point: Mapping[str, Any], wrt: str, letter: str, layout: str = "mixed") -> bool:
     """Return whether lines of one name agree at a point, and the last differential is that of the derivative `letter`.
 
     Lines with indices are not computed. Where an input has the name of a differential or of the function, no line is clear.
@@ -110,9 +110,16 @@ def lines_hold(steps: Sequence[Step], point: Mapping[str, Any], wrt: str, letter
         if name in known and not _agree(known[name], value):
             return False
         known[name] = value[()]
-    if not {"df", letter} <= known.keys() or np.ndim(known["df"]) or np.shape(known[letter]) != np.shape(direction):
+    if not {"df", letter} <= known.keys():
         return True
-    return _agree(known["df"], np.sum(known[letter] * direction))
+    found, outputs, inputs = known[letter], np.ndim(known["df"]), np.ndim(direction)
+    if layout == "numerator" and not outputs:
+        found = np.transpose(found)
+    if layout == "denominator" and np.ndim(found) == outputs + inputs:
+        found = np.moveaxis(found, range(inputs), range(-inputs, 0))
+    if np.shape(found) != (*np.shape(known["df"]), *np.shape(direction)):
+        return True  # without axes of length 1
+    return _agree(known["df"], np.tensordot(found, direction, axes=inputs))
 
 
 def _agree(x: Any, y: Any) -> bool:
@@ -143,7 +150,9 @@ def steps_of(
     moved = list(_from_f(made, wrt, shown, found, printer, ending))
     if made.problem.style == "differential" and not made.begun:
         at = {**made.points[0], **{n: np.float64(v[0]) for n, v in made.sizes.items()}}
-        if not lines_hold([*constants, *moved], at, wrt, made.letter):  # the result alone, which is verified
+        if not lines_hold(
+            [*constants, *moved], at, wrt, made.letter, made.problem.layout
+        ):  # the result alone, which is verified
             plain = Lines(made.problem.dims, lines.writing.symmetric)
             moved = list(_assuming(facts, replace(ending, lines=plain).read_off(found, found.last)))
     steps += moved
@@ -186,13 +195,17 @@ def _ending(
     made: Explained, wrt: str, printer: Printer, axes: tuple[Index | None, ...], named: Named, lines: Lines
 ) -> Ending:
     rank = sum(d != "1" for d in made.problem.dims[wrt])
-    own = tuple(i for i in axes if i is not None)[-rank:] if rank else ()
-    if made.problem.layout == "numerator" and made.problem.order == 1 and len(own) == len(axes):
+    every = tuple(i for i in axes if i is not None)
+    own = every[-rank:] if rank else ()
+    of_number = made.problem.order == 1 and len(own) == len(axes)
+    if made.problem.layout == "numerator" and of_number:
         own = own[::-1]
+    if made.problem.layout == "denominator" and made.problem.order == 1:
+        own = every[:rank]
     return Ending(
         wrt,
         made.letter,
-        _pairing(made, wrt),
+        _pairing(made, wrt, of_number),
         made.problem.facts,
         printer,
         axes,
@@ -200,7 +213,14 @@ def _ending(
         lines,
         named,
         made.problem.style == "index",
+        is_row(made.problem, wrt, of_number),
     )
+
+
+def is_row(problem: Problem, wrt: str, of_number: bool) -> bool:
+    """Whether a derivative of f, which may be a number, is a row: the gradient by a vector in numerator layout."""
+    vector = sum(d != "1" for d in problem.dims[wrt]) == 1
+    return problem.layout == "numerator" and problem.order == 1 and of_number and vector
 
 
 def letter_for(taken: Iterable[str], order: int = 1) -> str:
@@ -209,15 +229,19 @@ def letter_for(taken: Iterable[str], order: int = 1) -> str:
     return [letter for letter in ("G", "H", "J", "D", "grad", "hess") if letter not in used][order - 1]
 
 
-def _pairing(made: Explained, wrt: str) -> str:
-    """Return the equation from which the derivative is read off."""
-    if made.problem.order == 1:
-        return f"df = <{made.letter}, d{wrt}>"
+def _pairing(made: Explained, wrt: str, of_number: bool) -> str:
+    """Return from what the derivative of f, which may be a number, is read off."""
+    letter, layout, rank = made.letter, made.problem.layout, sum(d != "1" for d in made.problem.dims[wrt])
     if made.problem.style == "graph":
-        return f"{wrt}_bar"
+        return f"{wrt}_bar" if of_number else f"{wrt}_bar, which is linear in its seed"
     if made.problem.direction:
         return f"d{made.function}, d{wrt} being {made.problem.direction}"
-    return f"d{made.function} = {made.letter}{'@' if made.problem.dims[wrt] else '*'}d{wrt}"
+    if of_number and layout == "numerator" and rank == 2:
+        return f"df = tr({letter}@d{wrt})"
+    if of_number and (layout != "numerator" or rank != 1):
+        return f"df = <{letter}, d{wrt}>"
+    left = f"{letter}.T" if layout == "denominator" and made.problem.order == 1 and rank else letter
+    return f"d{made.function} = {left}{'@' if made.problem.dims[wrt] else '*'}d{wrt}"
 
 
 def _begun(made: Explained, begun: Begun, lines: Lines) -> Step:

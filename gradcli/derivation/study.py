@@ -170,9 +170,11 @@ def of_callable(
 
 
 STYLES = ("differential", "graph", "index")
+_AS_INPUT = "a gradient has the shape of its input, df = <G, dX> = tr(G.T dX)"
 LAYOUTS = {
-    "denominator": "a gradient has the shape of its input, df = <G, dX> = tr(G.T dX)",
-    "numerator": "a gradient has the shape of its input's transpose, df = tr(G dX)",
+    "mixed": f"{_AS_INPUT}; a Jacobian is indexed [output, input]",
+    "denominator": f"{_AS_INPUT}; a Jacobian is indexed [input, output]",
+    "numerator": "a gradient has the shape of its input's transpose, df = tr(G dX); a Jacobian is indexed [output, input]",
 }
 
 
@@ -187,7 +189,7 @@ class DeriveOptions:
     steps: bool = True
     answer: str | None = None
     show: bool = False  # the solution beside an answer
-    layout: str = "denominator"
+    layout: str = "mixed"
     style: str = "differential"
     seed: int = 0
     given: Given | None = None
@@ -374,7 +376,7 @@ def _chosen(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
 
 
 def _said(layout: str) -> str:
-    return f"{layout}: {LAYOUTS[layout]}; a Jacobian is indexed [output, input]"
+    return f"{layout}: {LAYOUTS[layout]}"
 
 
 def _status(results: Sequence[Result], findings: Sequence[Finding]) -> Exit:

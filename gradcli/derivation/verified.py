@@ -302,6 +302,9 @@ class Verifier:
                         value = value + value.T - np.diag(np.diag(value))
                     if self.problem.layout == "numerator" and self.kind == "gradient":
                         value = value.T
+                    if self.problem.layout == "denominator" and self.kind == "jacobian":
+                        inputs = sum(d != "1" for d in self.problem.dims[self.wrt])
+                        value = np.moveaxis(value, range(-inputs, 0), range(inputs))
                     return value if np.all(np.isfinite(value)) else None
         return None
 

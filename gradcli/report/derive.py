@@ -114,6 +114,10 @@ class Step:
             said = "Transpose both sides:"
         elif self.rule == "read off" and self.before.endswith("_bar"):
             said = "The derivative is the adjoint of the input:"
+        elif self.rule == "read off" and self.before.endswith("_bar, which is linear in its seed"):
+            said = "The derivative is read off the adjoint of the input, which is linear in its seed:"
+        elif self.rule == "read off" and ".T@" in self.before:
+            said = "The transpose of the derivative is what the differential of the input is multiplied with:"
         elif self.rule == "read off" and ".T = " in self.after:
             said = "The transpose of the derivative is what stands before the differential of the input in the trace:"
         elif self.rule in _REASONS:

@@ -195,8 +195,8 @@ class Options:
         "--show", "", "With --answer: also show the derivation, the result and its code.", on=("derive",), group=OUTPUT,
         default=False, kind=bool)
     layout: str = row(
-        "--layout", "KIND", "denominator: shaped as the input; numerator: transposed.",
-        on=("derive",), group=OUTPUT, default="denominator")
+        "--layout", "KIND", "numerator, denominator; mixed: gradients shaped as the input, Jacobians [output, input].",
+        on=("derive",), group=OUTPUT, default="mixed")
     style: str = row(
         "--style", "KIND", "Steps by differential, graph (adjoints) or index.",
         on=("derive",), group=OUTPUT, default="differential")

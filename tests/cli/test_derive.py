@@ -51,7 +51,7 @@ BAD = [
     (("x@x", "--shapes", "x: n", "--assume", "x: big"), "'big' is no assumption",                                 "known: symmetric, spd, tied"),
     (("x@x", "--shapes", "x: n", "--assume", "q: spd"), "--assume names 'q', which is not an input",                  "inputs: x"),
     (("x@x", "--shapes", "x: n", "--assume", "spd"),   "the assumption 'spd' cannot be read",                     'write --assume "S: spd; y: simplex"'),
-    (("x@x", "--shapes", "x: n", "--layout", "up"),    "--layout does not know 'up'",                             "known: denominator, numerator"),
+    (("x@x", "--shapes", "x: n", "--layout", "up"),    "--layout does not know 'up'",                             "known: mixed, denominator, numerator"),
     (("x@x", "--shapes", "x: n", "--style", "up"),     "--style does not know 'up'",                              "known: differential, graph, index"),
     (("x@x", "--shapes", "x: n", "--code", "tosh"),     "--code does not know 'tosh'",                            "did you mean 'torch'? known: numpy, torch, jax, c, all"),
     (("x@x", "--shapes", "x: n", "--code", "numpy,fortran"), "--code does not know 'fortran'",                   "known: numpy, torch, jax, c, all"),
@@ -114,7 +114,7 @@ def test_text_fits(gradcli: Gradcli, status: int, argv: tuple) -> None:
 
 @for_rows(("argv", "says"), [
     ((*LEAST, "--wrt", "W"), "gradient by W, m x n ∂f/∂W = (W x - y) xᵀ"), ((*LEAST, "--wrt", "x"), "Wᵀ (W x - y)"), ((*LEAST, "--wrt", "W"), "variables W m x n; x n; y m"),
-    ((*LEAST, "--wrt", "W"), "layout denominator: a gradient has the shape of its input"), ((*LEAST, "--layout", "numerator"), "layout numerator:"),
+    ((*LEAST, "--wrt", "W"), "layout mixed: a gradient has the shape of its input"), ((*LEAST, "--layout", "numerator"), "layout numerator:"),
     ((*GAUSS, "--wrt", "S"), "S n x n (spd)"), ((*LEAST, "--wrt", "W"), "against certified"), ((*LEAST, "--wrt", "W"), "return np.outer(W@x - y, x)"),
     (("sum(i0e(x))", "--shapes", "x: n"), "refused: by x:"), (("softmax(z)", "--shapes", "z: n"), "jacobian by z, n"),
     (("sum(x**3)", "--shapes", "x: n", "--order", "2"), "hessian by x, n"),

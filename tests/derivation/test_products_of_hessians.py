@@ -142,7 +142,7 @@ def test_the_text_says_what_the_direction_is(gradcli: Gradcli) -> None:
     assert "hessian by W, n x k H[V] = Xᵀ X V V has the shape of W" in shown
     assert "read off H[V] = Xᵀ X V" in shown and "def hessian(*, X, W, Y, V):" in shown
     latex = gradcli(*argv, "--format", "latex").stdout
-    assert r"\boxed{H[V] = X^{\top} \, X \, V}" in latex and "V has the shape of W." in latex
+    assert r"H[V] &= \boxed{X^{\top} \, X \, V}" in latex and "V has the shape of W." in latex
 
 
 def test_the_code_tests_itself(gradcli: Gradcli, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,9 +53,14 @@ _HEAD = r"""\documentclass{article}
   \ifdim\wd\formula>\linewidth\resizebox{\linewidth}{!}{\usebox{\formula}}\else\usebox{\formula}\fi}
 \begin{document}
 """
+_AS_INPUT = r"a gradient has the shape of its input, \(\mathrm{d}f = \operatorname{tr}(G^{\top} \, \mathrm{d}X)\)"
 _LAYOUTS = {
-    "denominator": r"a gradient has the shape of its input, \(\mathrm{d}f = \operatorname{tr}(G^{\top} \, \mathrm{d}X)\)",
-    "numerator": r"a gradient has the shape of the transpose of its input, \(\mathrm{d}f = \operatorname{tr}(G \, \mathrm{d}X)\)",
+    "mixed": f"{_AS_INPUT}; a Jacobian is indexed [output, input]",
+    "denominator": f"{_AS_INPUT}; a Jacobian is indexed [input, output]",
+    "numerator": (
+        r"a gradient has the shape of the transpose of its input, \(\mathrm{d}f = \operatorname{tr}(G \, \mathrm{d}X)\); "
+        "a Jacobian is indexed [output, input]"
+    ),
 }
 
 
@@ -71,7 +76,7 @@ def render(report: Any, page: Page) -> str:
     if report.function:
         lines += [r"\[", f"  {_fitted(report.function)}", r"\]"]
     lines.append(f"Let {_listed([_described(report, name) for name in report.shapes])}.\n")
-    lines.append(f"Layout: {_LAYOUTS[report.layout.partition(':')[0]]}; a Jacobian is indexed [output, input].\n")
+    lines.append(f"Layout: {_LAYOUTS[report.layout.partition(':')[0]]}.\n")
     if report.shared:
         lines += _steps(report.shared)
     for result in report.results:
