@@ -134,11 +134,22 @@ def with_errors(
         small = simplified(x, lambda t: measure(printer, t, own))
         return small, printer.oriented(printer.write(small, own))
 
-    parts = [(word, without_minus(smallest(x.tensor, x.singles)[1])) for word, x in errors.items()]
+    parts = [(word, without_minus(_number_first(smallest(x.tensor, x.singles)[1]))) for word, x in errors.items()]
     if not chained and (parts[0][1].op != Op.MUL or parts[0][1].size < _WORTH):
         return None
     small, e = smallest(whole, axes)
     return Named(e, tuple(parts), tensor=small)
+
+
+def _number_first(e: E) -> E:
+    """Return a sum with a number that all its terms have before it: 2 (p - y)."""
+    terms = [a.args[0] if a.op == Op.NEG else a for a in e.args] if e.op == Op.ADD else []
+    numbers = {a.args[0] if a.op == Op.MUL and a.args[0].op == "number" else None for a in terms}
+    first = numbers.pop() if len(numbers) == 1 else None
+    if first is None:
+        return e
+    rest = [mul([*t.args[1:]]) for t in terms]
+    return mul([first, add([neg(r) if a.op == Op.NEG else r for a, r in zip(e.args, rest, strict=True)])])
 
 
 def unlike(stems: Sequence[str], stem: str, taken: Collection[str]) -> str:
