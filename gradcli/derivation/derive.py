@@ -11,8 +11,9 @@ import numpy as np
 from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx
 
 from gradcli.arithmetic.graph import Graph
-from gradcli.arithmetic.program import record
-from gradcli.arithmetic.tape import Recorded, Tape
+from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.tape import Recorded
+from gradcli.derivation import expression as ex
 from gradcli.derivation.algebra import FUNCTIONS, identity, multiply, tidied
 from gradcli.derivation.code import languages, writer
 from gradcli.derivation.code.writer import chained, solved
@@ -31,7 +32,7 @@ from gradcli.derivation.ending import (
     with_densities,
     with_errors,
 )
-from gradcli.derivation.expression import E, Op, text
+from gradcli.derivation.expression import E, Op, text, transpose
 from gradcli.derivation.index import SINGLE, Index, Tensor, add, of_atom, scaled
 from gradcli.derivation.layers import chain_of, errors_of, numbered
 from gradcli.derivation.mathematics import Lines, Writing, entry_of, indexed
@@ -42,8 +43,18 @@ from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, TooLong, poin
 from gradcli.derivation.record import SEED, Sweep, gradient_of, one_sided, sizes_of, swept
 from gradcli.derivation.scalar_forms import shorter_forms
 from gradcli.derivation.simplify import simplified
-from gradcli.derivation.statements import Statements, program
-from gradcli.derivation.steps import QUIET, NamedLine, assigned, is_row, letter_for, lines_of, steps_of
+from gradcli.derivation.statements import Statements, program, straightened
+from gradcli.derivation.steps import (
+    QUIET,
+    NamedLine,
+    assigned,
+    both_ways,
+    is_row,
+    letter_for,
+    letters_of,
+    lines_of,
+    steps_of,
+)
 from gradcli.derivation.structure import Value, single
 from gradcli.derivation.verified import ALLOWED, SelfTest, Unverified, Verifier, self_test
 from gradcli.errors import BadOption, GradcliError, NotSupported
@@ -70,6 +81,7 @@ class Closed:
     named: Named
     made: Statements
     lines: Sequence[NamedLine]
+    turned: dict[E, E]
 
 
 # A closed form as it is printed: in gradcli's language, in Unicode, in LaTeX and in MathML, each with its left sides.
@@ -558,17 +570,22 @@ class Derivation:
             e, fits = with_single_axes(e, axes, wrt, {**self._first(), **self.points[0]}, right)
             if not (fits or self.squeezed):
                 return self._squeezed().closed(wrt)
-        known = {**(self.begun.known if self.begun else {}), **self._named(sweeps, reader, printer)}
+        own, letters, turned = self._named(sweeps, reader, printer)
+        known = {**(self.begun.known if self.begun else {}), **own}
         with np.errstate(all="ignore"):  # the lines and their rules are run, at points where f may have no value
-            lines = lines_of(self, wrt, sweeps, printer)
-        called = {form: line.name for line in lines for form, _ in line.forms}
+            lines = lines_of(self, wrt, sweeps, printer, letters)
+        called = letters | {form: line.name for line in lines for form, _ in line.forms}
         taken = [*self.taken, *known.values(), *called.values()]
         apart = Named(e) if self.squeezed is not None else named(small, axes, printer, taken)
         if kind == "gradient" and self.squeezed is None and not apart.parts:
             apart = self._in_errors(wrt, sweeps, axes, printer, taken) or apart
         whole = with_densities(apart, taken)
-        made = program(whole.e, self.taken, known, begun=whole.parts, steps=called)
-        return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known, apart, made, lines)
+        straight, *parts = (straightened(x, turned) for x in (whole.e, *(part for _, part in whole.parts)))
+        begun = [(n, part) for (n, _), part in zip(whole.parts, parts, strict=True)]
+        made = program(straight, self.taken, known, begun=begun, steps=called)
+        shown = {line.name for line in lines}
+        held = {x: n for x, n in letters.items() if n not in shown and not any(a == ex.name(wrt) for a in x.walk())}
+        return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known | held, apart, made, lines, turned)
 
     def _in_errors(
         self, wrt: str, sweeps: Sequence[Sweep], axes: tuple[Index | None, ...], printer: Printer, taken: Sequence[str]
@@ -630,6 +647,7 @@ class Derivation:
                 found.axes,
                 found.named,
                 found.known,
+                found.turned,
                 found.lines,
             )
         index = indexed(found.small, found.axes, self.letter, self.problem.dims)
@@ -705,28 +723,44 @@ class Derivation:
             self.problem.dims,
         )
 
-    def _named(self, sweeps: Sequence[Sweep], reader: Reader, printer: Printer) -> dict[E, str]:
-        """Return the expressions that the user's own lines compute, with the names they get there."""
+    def _named(
+        self, sweeps: Sequence[Sweep], reader: Reader, printer: Printer
+    ) -> tuple[dict[E, str], dict[E, str], dict[E, E]]:
+        """Return the expressions that the user's own lines compute, with their names, and those that have a usual letter.
+
+        The third are the forms of transposes of both, each with what it is the transpose of. A letter is for the same
+        expression whatever f is differentiated by.
+        """
         found: dict[E, str] = {}
-        tapes = [sweep.tape for sweep in sweeps] if self.begun else [self._recorded(k) for k in range(RECORDINGS)]
-        for k, name in assigned(tapes[0].lines).items():
+        letters: dict[E, str] = {}
+        turned: dict[E, E] = {}
+        recorded = [] if self.begun else [self._recorded(k) for k in range(RECORDINGS)]
+        tapes = [program.tape for program in recorded] or [sweep.tape for sweep in sweeps]
+        given = assigned(tapes[0].lines)
+        words = {*given.values(), *(n for n, _ in self._statements(printer)), *self.taken}
+        lettered = letters_of(recorded[0], words) if recorded else {}
+        for k, name in (lettered | given).items():
             try:
                 value = reader.read([tape.value(k) for tape in tapes])
-                found.setdefault(printer.write(value.tensor, value.singles), name)
+                e, other = both_ways(printer, value)
             except NotSupported:
                 continue
+            (found if k in given else letters).setdefault(e, name)
+            if other is not None and None not in value.axes and e.size and other != transpose(e):
+                turned[other] = e
         found = {**{e: n for n, e in self._statements(printer)}, **found}
-        return {e: n for e, n in found.items() if e.size and n not in self.taken}
+        known = {e: n for e, n in found.items() if e.size and n not in self.taken}
+        return known, {e: n for e, n in letters.items() if e not in known}, turned
 
-    def _recorded(self, k: int) -> Tape:
-        """Return the lines of f in the k-th recording, those that depend on any input."""
+    def _recorded(self, k: int) -> Program:
+        """Return f in the k-th recording, with the lines that depend on any input."""
         f = self.problem.f
         values = self.points[k] | {n: int(v[k]) for n, v in self.sizes.items()}
         inputs = [n for n in f.inputs if n in self.problem.dims]
         with np.errstate(all="ignore"):
             graphs = [Graph.variable(n, np.asarray(values[n])) for n in inputs]
             rest = {n: values[n] for n in f.inputs if n not in inputs}
-            return record(lambda *xs: f({**rest, **dict(zip(inputs, xs, strict=True))}), graphs).tape
+            return record(lambda *xs: f({**rest, **dict(zip(inputs, xs, strict=True))}), graphs)
 
     def _statements(self, printer: Printer) -> Iterator[tuple[str, E]]:
         """Yield the names that the statements of an expression give, each with what it stands for."""

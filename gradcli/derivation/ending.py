@@ -134,9 +134,10 @@ def with_errors(
         small = simplified(x, lambda t: measure(printer, t, own))
         return small, printer.oriented(printer.write(small, own))
 
-    parts = [(word, without_minus(_number_first(smallest(x.tensor, x.singles)[1]))) for word, x in errors.items()]
-    if not chained and (parts[0][1].op != Op.MUL or parts[0][1].size < _WORTH):
+    found = {word: smallest(x.tensor, x.singles)[1] for word, x in errors.items()}
+    if not chained and any(e.op != Op.MUL or e.size < _WORTH for e in found.values()):
         return None
+    parts = [(word, without_minus(_number_first(e))) for word, e in found.items()]
     small, e = smallest(whole, axes)
     return Named(e, tuple(parts), tensor=small)
 

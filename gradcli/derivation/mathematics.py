@@ -33,7 +33,7 @@ from gradcli.derivation.notation import (  # fmt: skip
     number_place,
     transposed,
 )
-from gradcli.derivation.statements import Statements, axes, replaced
+from gradcli.derivation.statements import Statements, axes, replaced, straightened
 from gradcli.derivation.structure import Value
 from gradcli.derivation.whole import EXTREMES, OPAQUE
 from gradcli.errors import NotSupported
@@ -471,8 +471,11 @@ def _softmax(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
 class Lines:
     """Writes the lines of a derivation; it learns the shape of each name, and what is a differential or an adjoint."""
 
-    def __init__(self, dims: Mapping[str, Sequence[str]], symmetric: Iterable[str] = ()) -> None:
+    def __init__(
+        self, dims: Mapping[str, Sequence[str]], symmetric: Iterable[str] = (), turned: Mapping[E, E] | None = None
+    ) -> None:
         self.dims = dims
+        self.turned = dict(turned or {})  # how transposes of what has a name are written, with what they transpose
         self.notations: tuple[Notation, ...] = (Unicode([*dims]), Latex([*dims]), Mathml([*dims]))
         self.symbols: dict[str, M] = {}
         self.shapes = Shapes(dims)
@@ -497,6 +500,7 @@ class Lines:
 
     def in_names(self, e: E) -> E:
         """Return an expression with names for what was defined, the largest parts first."""
+        e = straightened(e, self.turned)
         for old, new in sorted(self.definitions.items(), key=lambda pair: -pair[0].size):
             e = replaced(e, old, new)
         return e

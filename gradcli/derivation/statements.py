@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gradcli.derivation.expression import E, Op, name, places, text
+from gradcli.derivation.expression import E, Op, name, places, text, transpose
 from gradcli.errors import NotSupported
 
 _WORTH = 3  # operations that a name must save
@@ -141,6 +141,13 @@ def _name_for(e: E, used: set[str]) -> str:
     letter = _LETTERS.get(e.text if e.op == "call" else e.op, "t")
     letter = letter.upper() if letter == "p" and axes(e) == 2 else letter
     return next(n for n in (letter, *(f"{letter}{k}" for k in range(1, 1000))) if n not in used)
+
+
+def straightened(e: E, turned: Mapping[E, E]) -> E:
+    """Return an expression with the transposes of parts written as such; `turned` has how they are written otherwise."""
+    for other, part in turned.items():
+        e = replaced(e, other, transpose(part))
+    return e
 
 
 def replaced(e: E, old: E, new: E) -> E:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gradcli.arithmetic.graph import Graph
-from gradcli.arithmetic.program import names, products, where
+from gradcli.arithmetic.program import Program, names, products, where
 from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, sweep_back
 from gradcli.derivation.convert import Reader
 from gradcli.derivation.ending import MIRRORED, Begun, Ending, Found, Named
@@ -138,11 +138,15 @@ def steps_of(
     axes: tuple[Index | None, ...],
     named: Named,
     statements: Mapping[E, str],
+    turned: Mapping[E, E],
     shown: Sequence[NamedLine],
 ) -> tuple[Step, ...]:
-    """Return the steps from the function to the result; `shown` are the lines that have names, none for no way to it."""
+    """Return the steps from the function to the result; `shown` are the lines that have names, none for no way to it.
+
+    `turned` has the forms of transposes of what has a name, each with what it is the transpose of.
+    """
     facts = made.problem.facts
-    lines = Lines(made.problem.dims, [n for n, words in facts.items() if words & MIRRORED])
+    lines = Lines(made.problem.dims, [n for n, words in facts.items() if words & MIRRORED], turned)
     steps = [_begun(made, made.begun, lines)] if made.begun else []
     moving = {word for word in names(sweeps[0].tape.lines) if word}
     constants = [lines.part("name", n, e, e) for e, n in statements.items() if n not in moving and not made.begun]
@@ -274,7 +278,7 @@ def _differentials(
             return lines.entry(rule, before, name, value, where, condition)
         e = lines.in_names(printer.write(value.tensor, value.singles))
         if rule == "name":
-            again = [_both(printer, value), *forms]
+            again = [both_ways(printer, value), *forms]
             lines.define(
                 name,
                 [(e, None), *again],
@@ -308,7 +312,7 @@ def _differentials(
     return steps, named[-1].whole if plain and named else []
 
 
-def _both(printer: Printer, x: Value) -> tuple[E, E | None]:
+def both_ways(printer: Printer, x: Value) -> tuple[E, E | None]:
     """Return how a value is written, and for a matrix also how its transpose is."""
     turned = printer.write(x.tensor, x.singles[::-1]) if len(x.axes) == 2 else None
     return printer.write(x.tensor, x.singles), turned
@@ -601,21 +605,49 @@ def _adds_nothing(line: Line) -> bool:
     return slots[-1] == CONSTANT and not isinstance(xs[-1], Graph) and not np.any(xs[-1])
 
 
-def lines_of(made: Explained, wrt: str, sweeps: Sequence[Sweep], printer: Printer) -> list[NamedLine]:
-    """Return the lines that the steps show; none where there are too many, or names would be taken for differentials."""
+def letters_of(program: Program, taken: Collection[str]) -> dict[int, str]:
+    """Return the lines of a program that have a name with a letter of its own, as `s` of a sigmoid; none has a `taken` name."""
+    if not program.moves or len(program.lines) > _MOST:
+        return {}
+    plan = Plan(program.tape, program.y.slot, QUIET, merged=True)
+    used, found = set(taken), {}
+    for k in sorted(plan.named):
+        if plan.given[k] is None and (letter := plan.letter(k)) != "t":
+            found[k] = _free(letter, used)
+            used.add(found[k])
+    return found
+
+
+def lines_of(
+    made: Explained, wrt: str, sweeps: Sequence[Sweep], printer: Printer, letters: Mapping[E, str]
+) -> list[NamedLine]:
+    """Return the lines that the steps show; none where there are too many, or names would be taken for differentials.
+
+    A line whose value has one of the `letters` is called by it.
+    """
     clear = f"d{wrt}" not in made.problem.dims and not any(n.endswith("_bar") for n in made.problem.dims)
     if not clear or len(sweeps[0].tape.lines) > _MOST:
         return []
     reader, backward = made.reader(), made.problem.style == "graph"
+
+    def lettered(graphs: Sequence[Any]) -> str | None:
+        value = reader.read(graphs)
+        return letters.get(printer.write(value.tensor, value.singles))
+
     try:
-        named = _lines(made, wrt, sweeps, lambda graphs: _is_named(graphs, reader, printer), backward)
+        named = _lines(made, wrt, sweeps, lambda graphs: _is_named(graphs, reader, printer), lettered, backward)
     except NotSupported:
         return []
-    return [replace(line, forms=[_both(printer, v) for v in _read(reader, line.plain)]) for line in named]
+    return [replace(line, forms=[both_ways(printer, v) for v in _read(reader, line.plain)]) for line in named]
 
 
 def _lines(
-    made: Explained, wrt: str, sweeps: Sequence[Sweep], is_named: Callable[[Sequence[Any]], bool], backward: bool
+    made: Explained,
+    wrt: str,
+    sweeps: Sequence[Sweep],
+    is_named: Callable[[Sequence[Any]], bool],
+    lettered: Callable[[Sequence[Any]], str | None],
+    backward: bool,
 ) -> list[NamedLine]:
     """Return the named lines of the program, each in terms of those before it; the others are written where they are used.
 
@@ -647,7 +679,9 @@ def _lines(
             for r, (y, ydot) in enumerate(pairs):
                 values[k][r], dots[k][r] = y, ydot
             continue
-        name = made.function if k == result else _free(plan.given[k] or plan.letter(k), taken)
+        stem = plan.given[k] or plan.letter(k)
+        usual = lettered(own[k]) if plan.given[k] is None and stem != "t" and k != result else None
+        name = made.function if k == result else usual if usual and usual not in taken else _free(stem, taken)
         taken.add(name)
         here = None if made.begun else where(position)  # these lines are not the user's, but the gradient's
         rules, needs = plan.rules(k)

@@ -71,6 +71,24 @@ def test_a_name_is_for_the_same_in_the_steps_and_in_the_result(f: str, shapes: d
     assert met
 
 
+@pytest.mark.slow
+def test_a_letter_is_for_the_same_whatever_f_is_differentiated_by() -> None:
+    """The first layer's tanh is h1 also where it is a constant, and steps with it are written in its name."""
+    shapes = {"W1": "h n", "x": "n", "W2": "k h", "W3": "m k", "y": "m"}
+    by_w1, by_w2 = gradcli.derive("sum((W3@tanh(W2@tanh(W1@x)) - y)**2)", shapes=shapes, wrt="W1,W2").results
+    for result, last in ((by_w1, "δ1 xᵀ"), (by_w2, "δ2 h1ᵀ")):
+        assert result.formula.unicode.split("; ")[:2] == ["h1 = tanh(W1 x)", "h2 = tanh(W2 h1)"]
+        assert [s.unicode for s in result.steps][:2] == ["h1 = tanh(W1 x)", "h2 = tanh(W2 h1)"]
+        assert result.steps[-1].unicode == f"G = {last}"
+
+
+def test_a_transpose_of_a_statement_has_its_name() -> None:
+    """The transpose of a product of entries is printed as a product of transposes, which is one of the name all the same."""
+    shapes = {"X": "n d", "W": "d h", "D": "n h", "V": "h k", "Y": "n k"}
+    (result,) = gradcli.derive("A = relu(X@W)*D; sum((A@V - Y)**2)", shapes=shapes, wrt="V").results
+    assert result.formula.unicode.endswith("∂f/∂V = Aᵀ δ2") and result.steps[-1].unicode == "G = Aᵀ δ2"
+
+
 CHAINS = [  # a function, the names of the weights, the numbers of the layers
     ("sum(tanh(B@tanh(A@x)))",             ["A", "B"],         ("1", "2")),
     ("sum(relu(W3@tanh(W2@tanh(W1@x))))",  ["W1", "W2", "W3"], ("1", "2", "3")),

@@ -103,16 +103,17 @@ collect: G = (g - mean(g ∘ xhat) xhat - mean(g) 𝟏) / t2
 NETWORK = "0.5*norm(V@tanh(W@x + b) + c - y)**2"
 SIZES = {"V": "k m", "W": "m n", "x": "n", "b": "m", "c": "k", "y": "k"}
 BY_V = """
-name: t1 = V tanh(W x + b) + c - y
+name: h = tanh(W x + b)
+name: t1 = V h + c - y
 name: f = 0.5 ‖t1‖²
-sum rule: dt1 = dV tanh(W x + b)
+sum rule: dt1 = dV h
 squared norm: df = t1ᵀ dt1
-substitute: df = t1ᵀ dV tanh(W x + b)
+substitute: df = t1ᵀ dV h
 error of a layer: δ2 = t1
-scalar = trace: df = tr(dV tanh(W x + b) t1ᵀ)
-cyclic rule: df = tr(tanh(W x + b) δ2ᵀ dV)
-read off: Gᵀ = tanh(W x + b) δ2ᵀ
-transpose: G = δ2 tanh(W x + b)ᵀ
+scalar = trace: df = tr(dV h t1ᵀ)
+cyclic rule: df = tr(h δ2ᵀ dV)
+read off: Gᵀ = h δ2ᵀ
+transpose: G = δ2 hᵀ
 """
 BY_W = """
 name: h = tanh(W x + b)
