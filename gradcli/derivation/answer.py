@@ -372,8 +372,11 @@ class _Hand:
 
     def _laid_out(self, made: Any) -> Any:
         """Return a derivative in the layout of the answer."""
-        turned = self.made.problem.layout == "numerator" and self.result.kind == "gradient"
-        return np.transpose(made) if turned and made is not None else made
+        layout, kind = self.made.problem.layout, self.result.kind
+        if made is not None and (layout, kind) == ("denominator", "jacobian"):
+            inputs = len(self.made.problem.dims[self.result.wrt])
+            return np.moveaxis(made, range(-inputs, 0), range(inputs))
+        return np.transpose(made) if (layout, kind) == ("numerator", "gradient") and made is not None else made
 
     def on_tape(self) -> Iterator[str]:
         """Yield the slip in a rule of calculus, in one operation of f, that gives the answer."""
