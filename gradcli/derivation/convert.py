@@ -143,7 +143,9 @@ def _sums_to_one(term: Term, free: tuple[Index, ...]) -> Term | None:
         over = over or picks_one(f)
         alone = over and all(i not in free and _uses(term, i) == 1 for i in over)
         if alone and (f.power == 1 or f.atom.facts & {"onehot", "onehot rows"}):
-            return Term(term.coef, without(term, f))
+            rest = Term(term.coef, without(term, f))
+            lost = [i for i in f.at if i not in over and i not in free and i not in rest.indices]
+            return times(rest, product([size_of(i.dim) for i in lost])) if lost else rest
     return None
 
 
