@@ -16,7 +16,18 @@ from gradcli.derivation.algebra import FUNCTIONS, identity, multiply, tidied
 from gradcli.derivation.code import languages, writer
 from gradcli.derivation.code.writer import chained, solved
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.ending import OPEN, Begun, Found, Named, directed, measure, named, unseeded, with_densities
+from gradcli.derivation.ending import (
+    OPEN,
+    Begun,
+    Found,
+    Named,
+    directed,
+    measure,
+    named,
+    unseeded,
+    with_complements,
+    with_densities,
+)
 from gradcli.derivation.expression import E, Op, text
 from gradcli.derivation.index import SINGLE, Index, Tensor, add, of_atom, scaled
 from gradcli.derivation.mathematics import Lines, Writing, entry_of, indexed
@@ -537,7 +548,7 @@ class Derivation:
         known = {**(self.begun.known if self.begun else {}), **self._named(sweeps, reader, printer)}
         taken = [*self.taken, *known.values()]
         apart = Named(e) if self.squeezed is not None else named(small, axes, wrt, printer, taken)
-        whole = with_densities(apart, taken)
+        whole = with_complements(with_densities(apart, taken), known)
         made = program(whole.e, self.taken, known, begun=whole.parts)
         return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known, apart, made)
 

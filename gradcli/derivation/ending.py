@@ -8,13 +8,14 @@ from typing import Any
 
 from gradcli.derivation.algebra import DENSITY, ONE, identity, multiply, product, sum_over, tidied
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.expression import E, Op, add, call, dot, matmul, mul, name, neg, number, power, text
+from gradcli.derivation.expression import ONE as UNIT
+from gradcli.derivation.expression import E, Op, add, call, complement, dot, matmul, mul, name, neg, number, power, text
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, fresh, of_atom, scaled
 from gradcli.derivation.index import add as add_tensors
 from gradcli.derivation.mathematics import Lines
 from gradcli.derivation.matrices import Printer
 from gradcli.derivation.problem import Problem, first_free
-from gradcli.derivation.simplify import bulk, expanded, simplified
+from gradcli.derivation.simplify import SAYS, bulk, expanded, simplified
 from gradcli.derivation.statements import Statements, replaced
 from gradcli.derivation.statements import axes as axes_of
 from gradcli.derivation.structure import Value
@@ -42,13 +43,14 @@ class Found:
 
 _UNPRINTABLE = 10**6
 _RANK_TWO = 3  # operations an outer product in another product counts for: it makes a matrix of two vectors
+_DEGREE = 1_000  # operations that a higher degree of the cost counts for, so that no simplification raises it
 
 
 def measure(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> int:
     """Return the size of a tensor's printed form; one without a matrix form is larger than any that has one."""
     try:
         e = printer.write(x, axes)
-        operations = shared(e) + _RANK_TWO * _outers(e) + _unfactored(e)
+        operations = shared(e) + _RANK_TWO * _outers(e) + _unfactored(e) + _DEGREE * degree(e)
         return 1_000_000 * operations + 1_000 * e.size + bulk(x)
     except NotSupported:
         return _UNPRINTABLE * 1_000_000 + bulk(x)
@@ -65,6 +67,20 @@ def _outers(e: E, inside: bool = False) -> int:
     own = inside and e.op == "call" and e.text in ("outer", "einsum")
     deeper = inside or e.op == Op.MATMUL or (e.op == "call" and e.text in ("trace", "sum", "einsum"))
     return int(own) + sum(_outers(a, deeper) for a in e.args)
+
+
+def degree(e: E) -> int:
+    """Return the degree of the cost of the largest product: 3 for one of two matrices, the number of indices of an einsum.
+
+    0 stands for products that cost no more than to read their operands. A chain with a vector in it starts there.
+    """
+    found = 0
+    for a in set(e.walk()):
+        if a.op == Op.MATMUL and all(axes_of(b) == 2 for b in a.args):
+            found = max(found, 3)
+        elif a.op == "call" and a.text == "einsum":
+            found = max(found, len({*dict(a.options)["first"]} - {*'",->'}))
+    return found
 
 
 def _unfactored(e: E) -> int:
@@ -230,10 +246,10 @@ def _has_slope(e: E) -> bool:
     """Whether a product has the slope of a layer's function as a factor: h (1 - h), 1 - h**2, or u > 0."""
     if e.op != Op.MUL:
         return False
-    return any(a.op == "compare" or (_complement(a) is not None) for a in e.args)
+    return any(a.op == "compare" or (_complemented(a) is not None) for a in e.args)
 
 
-def _complement(e: E) -> E | None:
+def _complemented(e: E) -> E | None:
     """Return h of 1 - h or 1 - h**2, h being a sigmoid or tanh; None for anything else."""
     if e.op != Op.ADD or len(e.args) != 2 or e.args[0] != number(Fraction(1)) or e.args[1].op != Op.NEG:
         return None
@@ -264,6 +280,27 @@ def with_densities(made: Named, taken: Collection[str]) -> Named:
 
 def _is_density(e: E) -> bool:
     return e.op == "call" and e.text == DENSITY and not any(_is_density(a) for b in e.args for a in b.walk())
+
+
+def with_complements(made: Named, known: Collection[E]) -> Named:
+    """Return a derivative with 1 - sigmoid(u) for sigmoid(-u), where sigmoid(u) is beside it or among the `known` values.
+
+    Not in a logarithm, which is finite where sigmoid(-u) is smaller than the rounding of 1 - sigmoid(u).
+    """
+    inside = {a for x in (made.e, *(p for _, p in made.parts)) for a in x.walk()}
+    logs = {b for a in inside if a.op == "call" and a.text == "log" for b in a.walk()}
+    e, parts = made.e, list(made.parts)
+    for s in sorted({*known} | inside, key=lambda s: (s not in known, _leading_minus(s), text(s))):
+        other = complement(s)
+        if other is not None and other in inside - logs and s not in logs:
+            inside -= {other, s}
+            rest = add([UNIT, neg(s)])
+            e, parts = replaced(e, other, rest), [(n, replaced(p, other, rest)) for n, p in parts]
+    return replace(made, e=e, parts=tuple(parts))
+
+
+def _leading_minus(e: E) -> bool:
+    return any(a.op == Op.NEG or (a.op == Op.ADD and a.args[0].op == Op.NEG) for a in e.args)
 
 
 # Jacobians, as the coefficient of the seed of a reverse sweep, and second derivatives, as the gradient differentiated again.
@@ -482,6 +519,8 @@ class Ending:
             except NotSupported:
                 continue
             if shown != before:
+                complemented = before is None or any(complement(a) is not None for a in before.walk())
+                rule = rule if rule != SAYS or complemented else "collect"
                 said = self.pairing if before is None else text(before)
                 value, condition = Value(self.axes, after), None if before is None else self._assumed
                 before = shown

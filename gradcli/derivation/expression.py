@@ -228,6 +228,16 @@ def _flipped(e: E) -> E | None:
     return None
 
 
+def opposite(e: E) -> E:
+    """Return -e as it is written: b - a for a - b."""
+    return without_minus(add([neg(a) for a in e.args]) if e.op == Op.ADD else neg(e))
+
+
+def complement(e: E) -> E | None:
+    """Return sigmoid(-u) for sigmoid(u); None for anything else."""
+    return replace(e, args=(opposite(*e.args),)) if e.op == "call" and e.text == "sigmoid" else None
+
+
 _CONSTANTS = {
     "e": np.e,
     "pi": np.pi,

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from gradcli.derivation.algebra import DENSITY, is_product
-from gradcli.derivation.expression import E, Op, name, power, text, transpose
+from gradcli.derivation.expression import ONE as UNIT
+from gradcli.derivation.expression import E, Op, add, complement, name, neg, power, text, transpose
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, slot
 from gradcli.derivation.matrices import NAMES, SHAPELESS, SIGNS, Printer, Shape, Shapes, is_vector
 from gradcli.derivation.notation import (  # fmt: skip
@@ -488,6 +489,8 @@ class Lines:
             if not e.size:
                 continue
             self.definitions.setdefault(e, short)
+            if (other := complement(e)) is not None:
+                self.definitions.setdefault(other, add([UNIT, neg(short)]))
             if turned is not None and turned != transpose(e):
                 self.definitions.setdefault(turned, transpose(short))
             if e.op == "call" and e.text == "sqrt" and e.args[0].size:

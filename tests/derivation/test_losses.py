@@ -3,9 +3,11 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 import gradcli
 from gradcli.derivation.problem import dims_of
+from gradcli.report.common import Absent
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import drawn
 from tests.rows import for_rows
@@ -64,3 +66,39 @@ def test_the_code_is_right(f: str, sizes: str, wrt: str, assumed: str) -> None:
     for seed in range(4):
         at = point_of(sizes, assumed, seed)
         np.testing.assert_allclose(gradient(**at), differences(Expression(f), at, wrt), rtol=1e-6, atol=1e-6)
+
+
+# fmt: off
+GRU = "z = sigmoid(A@x + B@h); r = sigmoid(C@x + D@h); c = tanh(E@x + F@(r*h)); y = (1 - z)*h + z*c; "
+LSTM = "i = sigmoid(A@x + B@h); g = sigmoid(C@x + D@h); o = sigmoid(E@x + F@h); c = g*s + i*tanh(G@x + H@h); y = o*tanh(c); "
+OF_CELLS = "A: n n; B: n n; C: n n; D: n n; E: n n; F: n n; x: n; h: n; v: n"
+CELLS = [
+    # cell                              by    sizes
+    (GRU + "v@y",                       "x",  OF_CELLS),
+    (GRU + "v@y",                       "h",  OF_CELLS),
+    (GRU + "v@y",                       "D",  OF_CELLS),
+    (LSTM + "0.5*sum((y - v)**2)",      "B",  OF_CELLS + "; G: n n; H: n n; s: n"),
+    (LSTM + "v@y",                      "h",  OF_CELLS + "; G: n n; H: n n; s: n"),
+]
+# fmt: on
+
+
+@pytest.mark.slow
+@for_rows(("f", "wrt", "sizes"), CELLS)
+def test_a_cell_of_vectors_multiplies_no_matrices(f: str, wrt: str, sizes: str) -> None:
+    report = gradcli.derive(f, {n: " ".join(dims) for n, dims in dims_of([sizes]).items()}, wrt=wrt)
+    (result,) = report.results
+    assert "sigmoid(-" not in result.formula.expression
+    assert not isinstance(result.cost, Absent)
+    few, many = (eval(result.cost.operations, {"n": n}) for n in (1_000, 100_000))  # our own polynomial
+    assert many / few < 1.1 * 100**2
+
+
+@for_rows(("f", "wrt", "formula"), [
+    ("z = sigmoid(a); sum((1 - z)*h)**2",              "h", "2*(h@(1 - sigmoid(a)))*(1 - sigmoid(a))"),
+    ("z = sigmoid(a - b); sum(h*(1 - z) + z*c)**2/2",  "h", "d = 1 - sigmoid(a - b); (sum(c) + (h - c)@d)*d"),
+])  # fmt: skip
+def test_the_complement_of_a_named_sigmoid_is_written_so(f: str, wrt: str, formula: str) -> None:
+    (result,) = gradcli.derive(f, dict.fromkeys(Expression(f).inputs, "n"), wrt=wrt).results
+    assert result.formula.expression.endswith(formula)
+    assert "sigmoid(-" not in " ".join(step.after for step in result.steps)
