@@ -215,6 +215,46 @@ def _logistic(term: Term, free: tuple[Index, ...]) -> Term | None:
     return None
 
 
+def _contradiction(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Remove a product with u a > clip(u) a where its other factors say that clip(u) is u."""
+    strict = [f for f in term.factors if f.atom.op in ("greater", "less")]
+    if len(strict) < 2:
+        return None
+    ends = [(outside(f), outside(f, 1)) if f.atom.op == "greater" else (outside(f, 1), outside(f)) for f in strict]
+    for large, small in ends:
+        known = [pair for pair in ends if pair != (large, small)]
+        if not add([_taken(large, known), scaled(_taken(small, known), -1)]).terms:
+            return Term(Fraction(0))
+    return None
+
+
+def _taken(x: Tensor, known: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """Return a tensor with its maxima and minima of operands that are known to be larger and smaller as one of these."""
+    parts = []
+    for term in x.terms:
+        whole = Tensor((), (Term(term.coef),))
+        for f in term.factors:
+            whole = multiply(whole, power(_operand_taken(f, known), f.power))
+        parts.append(Tensor(x.free, whole.terms))
+    return add(parts, x.free)
+
+
+def _operand_taken(f: Factor, known: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    alone = Tensor(tuple(dict.fromkeys(f.at)), (Term(ONE, (f._replace(power=ONE),)),))
+    if f.atom.op == "group":
+        return _taken(outside(f), known)
+    if f.atom.op in ("maximum", "minimum"):
+        operands = outside(f), outside(f, 1)
+        for large, small in known:
+            if all(any(_equal(a, b) for b in operands) for a in (large, small)):
+                return _taken(large if f.atom.op == "maximum" else small, known)
+    return alone
+
+
+def _equal(a: Tensor, b: Tensor) -> bool:
+    return not add([a, scaled(b, -1)]).terms
+
+
 def _ordered_like(x: Tensor, like: Tensor) -> Tensor:
     """Return a tensor with its free indices in the order of another's, so that keys can be compared."""
     return Tensor(tuple(i for i in like.free if i in x.free), x.terms)
@@ -362,6 +402,7 @@ RULES[:] = [
     normal,
     density,
     sign_times,
+    _contradiction,
     spectral,
     triangular,
     inverse_factors,

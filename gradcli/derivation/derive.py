@@ -25,6 +25,7 @@ from gradcli.derivation.ending import (
     measure,
     named,
     unseeded,
+    with_choices,
     with_complements,
     with_densities,
 )
@@ -41,7 +42,7 @@ from gradcli.derivation.simplify import simplified
 from gradcli.derivation.statements import Statements, program
 from gradcli.derivation.steps import QUIET, assigned, letter_for, steps_of
 from gradcli.derivation.structure import Value, single
-from gradcli.derivation.verified import ALLOWED, SelfTest, Unverified, Verifier, self_test
+from gradcli.derivation.verified import ALLOWED, NotFinite, SelfTest, Unverified, Verifier, self_test
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.report.common import ABSENT, Absent
 from gradcli.report.derive import Check, Cost, DerivedKind, Formula, Result
@@ -64,6 +65,7 @@ class Closed:
     e: E
     known: dict[E, str]
     named: Named
+    whole: Named
     made: Statements
 
 
@@ -147,7 +149,7 @@ _PART = re.compile(r"\[[^]]*\]|[^,\s]+")
 _PER_ENTRY = {"softmax": 5, "logsumexp": 4, "var": 4, "norm": 2}  # operations; all other functions take one
 _ASIDE = {"softmax", "logsumexp", "var"}  # functions that need a temporary array
 _REDUCING = {"sum", "mean", "var", "norm", "logsumexp", "prod", "max", "min"}
-_EACH = FUNCTIONS | {"exp", "log", "sqrt", "abs", "sigmoid", "softplus", "softmax"}  # functions entry by entry
+_EACH = FUNCTIONS | {"exp", "log", "sqrt", "abs", "sigmoid", "softplus", "softmax", "where"}  # functions entry by entry
 _SIZED = {"eye", "ones", "zeros"}  # functions of sizes
 _BARE: dict[str, tuple[str, ...]] = {
     Op.MUL: (Op.MUL, Op.DIV),
@@ -539,18 +541,43 @@ class Derivation:
         printer = Printer(self._likes())
         moves: list[tuple[str, Tensor]] = []
         small = simplified(tensor, lambda t: measure(printer, t, axes), moves)
+        known = {**(self.begun.known if self.begun else {}), **self._named(sweeps, reader, printer)}
+        return self._written(wrt, kind, sweeps, axes, tensor, moves, small, printer, known)
+
+    def _written(
+        self, wrt: str, kind: DerivedKind, sweeps: Sequence[Sweep], axes: tuple[Index | None, ...], tensor: Tensor,
+        moves: Sequence[tuple[str, Tensor]], small: Tensor, printer: Printer, known: dict[E, str],
+    ) -> Closed:  # fmt: skip
+        """Return a closed form with its program: `small` with its parts named."""
         e = printer.write(small, axes)
         if self.squeezed is not None and (kind == "gradient" or self.problem.direction):
             right = None if self.problem.direction else sweeps[0].xbars[0]
             e, fits = with_single_axes(e, axes, wrt, {**self._first(), **self.points[0]}, right)
             if not (fits or self.squeezed):
                 return self._squeezed().closed(wrt)
-        known = {**(self.begun.known if self.begun else {}), **self._named(sweeps, reader, printer)}
         taken = [*self.taken, *known.values()]
         apart = Named(e) if self.squeezed is not None else named(small, axes, wrt, printer, taken)
         whole = with_complements(with_densities(apart, taken), known)
         made = program(whole.e, self.taken, known, begun=whole.parts)
-        return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known, apart, made)
+        return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known, apart, whole, made)
+
+    def _forms(self, wrt: str, found: Closed) -> Iterator[Closed]:
+        """Yield a closed form, and other ones that may be finite where it is not: with choices, and not simplified.
+
+        None has a choice by single points of the input itself, where its derivative is not that of the branch.
+        """
+        if wrt in self.problem.compared:
+            yield found
+            return
+        plain = self._written(
+            wrt, found.kind, found.sweeps, found.axes, found.tensor, (), found.tensor, found.printer, found.known
+        )
+        for form in (found, plain):
+            yield form
+            chosen = with_choices(form.whole)
+            if chosen != form.whole:
+                made = program(chosen.e, self.taken, form.known, begun=chosen.parts)
+                yield replace(form, whole=chosen, made=made)
 
     def _squeezed(self) -> "Derivation":
         """Return the derivation with the inputs without their axes of length 1."""
@@ -564,18 +591,13 @@ class Derivation:
         return own._checked(wrt, own.closed(wrt))
 
     def _checked(self, wrt: str, found: Closed) -> Result:
-        made, kind = found.made, found.kind
+        kind = found.kind
         verifier = Verifier(self.problem, self.sizes, wrt, kind)
-        wanted = languages.CodeRequest(made, kind, self.problem.dims, wrt)
         test = self_test(self.problem, kind, self._first(), verifier.truth, verifier.points())
         verifier.refuse_unmet_comparisons()
-        try:
-            check = verifier.check(made, languages.in_arrays(wanted, writer.NUMPY), test)
-        except Unverified:
-            if (reads := one_sided(found.sweeps[0].tape)) is None:
-                raise
-            says = f"{reads} reads one triangle of its argument; the closed form is for a symmetric matrix"
-            raise NotSupported(says, do=f'--assume "{wrt}: symmetric"') from None
+        found, check = self._verified(wrt, found, verifier, test)
+        made = found.made
+        wanted = languages.CodeRequest(made, kind, self.problem.dims, wrt)
         with np.errstate(all="ignore"):  # the rules in the steps are run, at points where f may have no value
             steps = steps_of(
                 self,
@@ -607,7 +629,7 @@ class Derivation:
     ) -> tuple[str, E, Statements, Check] | None:
         """Return a form of a number's derivative by a number that is shorter for a reader: its rule, program and check.
 
-        None is returned for arrays, and where there is none that is verified.
+        None is returned for arrays, and where there is none that is verified and finite wherever the derivative is.
         """
         if found.kind != "gradient" or self.problem.order != 1 or any(self.problem.dims.values()):
             return None
@@ -617,10 +639,41 @@ class Derivation:
             made = program(e, self.taken, found.known)
             code = languages.in_arrays(replace(wanted, made=made), writer.NUMPY)
             try:
-                return rule, e, made, verifier.check(made, code, test)
+                check = verifier.check(made, code, test)
             except Unverified:
                 continue
+            if verifier.is_finite(code):
+                return rule, e, made, check
         return None
+
+    def _verified(self, wrt: str, found: Closed, verifier: Verifier, test: SelfTest | None) -> tuple[Closed, Check]:
+        """Return the first form that is right, and finite wherever the derivative is; if none is finite, the first right one.
+
+        Raises  NotSupported, Unverified.
+        """
+        right: tuple[Closed, Check] | None = None
+        refused: Unverified | None = None
+        for form in self._forms(wrt, found):
+            wanted = languages.CodeRequest(form.made, form.kind, self.problem.dims, wrt)
+            code = languages.in_arrays(wanted, writer.NUMPY)
+            try:
+                check = verifier.check(form.made, code, test)
+            except NotFinite as error:
+                refused = refused or error
+                continue
+            except Unverified as error:
+                refused = refused or error
+                break
+            if verifier.is_finite(code):
+                return form, check
+            right = right or (form, check)
+        if right is not None:
+            return right
+        assert refused is not None
+        if (reads := one_sided(found.sweeps[0].tape)) is None:
+            raise refused
+        says = f"{reads} reads one triangle of its argument; the closed form is for a symmetric matrix"
+        raise NotSupported(says, do=f'--assume "{wrt}: symmetric"')
 
     def function_in_latex(self) -> str:
         """Return f as a formula with a left side; nothing where it has none."""

@@ -299,6 +299,102 @@ def with_complements(made: Named, known: Collection[E]) -> Named:
     return replace(made, e=e, parts=tuple(parts))
 
 
+# Products with an indicator, as a choice: 0 times a value that is not finite is not 0 in code.
+
+_UNBOUNDED = {
+    "log", "log1p", "log2", "log10", "sqrt", "exp", "exp2", "expm1", "sinh", "cosh", "tan", "arcsin", "arccos", "arccosh",
+    "arctanh", "logit", "xlogy", "entr", "gamma", "gammaln", "digamma", "norm", "inv",
+}  # fmt: skip
+
+
+def with_choices(made: Named) -> Named:
+    """Return a derivative with where(c, u, 0) for the product of an indicator and a value that may not be finite elsewhere."""
+    return replace(made, e=_chosen(made.e), parts=tuple((n, _chosen(p)) for n, p in made.parts))
+
+
+def _chosen(e: E) -> E:
+    e = replace(e, args=tuple(map(_chosen, e.args)))
+    if e.op == Op.NEG and e.args[0].text == "where":
+        c, *branches = e.args[0].args
+        return call("where", c, *(b if b == _NOTHING else neg(b) for b in branches))
+    if e.op == Op.ADD:
+        return _merged(e.args)
+    if e.op == Op.DOT:
+        return next((call("sum", x) for x in map(_product_of_choice, (e.args, e.args[::-1])) if x.text == "where"), e)
+    if e.op == Op.DIV:
+        above, below = e.args
+        return _product_of_choice(above.args if above.op == Op.MUL else (above,), [below])
+    return _product_of_choice(e.args) if e.op == Op.MUL else e
+
+
+_NOTHING = number(Fraction(0))
+_MOST_WHOLE = 100  # powers below it are finite wherever their base is of a usual size
+
+
+def _product_of_choice(factors: Sequence[E], below: Sequence[E] = ()) -> E:
+    """Return a quotient of products as a choice by those of its indicators that the others share inputs with."""
+    rest, chosen = list(factors), []
+    for f in factors:
+        condition = _condition(f)
+        if condition is not None and _unbounded(mul([a for a in rest if a is not f], list(below)), _inputs(f)):
+            rest = [a for a in rest if a is not f]
+            chosen.append(condition)
+    e = mul(rest, list(below))
+    for c, holds in chosen:
+        e = call("where", c, e, _NOTHING) if holds else call("where", c, _NOTHING, e)
+    return e
+
+
+def _merged(terms: Sequence[E]) -> E:
+    """Return a sum with its choices by one condition as one, to which products with the condition belong."""
+    for term in terms:
+        if term.text != "where":
+            continue
+        c = term.args[0]
+        branches: dict[bool, list[E]] = {True: [], False: []}
+        others = []
+        for t in terms:
+            if t.text == "where" and t.args[0] == c:
+                for holds, branch in zip((True, False), t.args[1:], strict=True):
+                    branches[holds] += [branch] if branch != _NOTHING else []
+                continue
+            own = t.args[0] if t.op == Op.NEG else t
+            factors = own.args if own.op == Op.MUL else (own,)
+            met = next((f for f in factors if (found := _condition(f)) is not None and found[0] == c), None)
+            if met is None:
+                others.append(t)
+                continue
+            product = mul([f for f in factors if f is not met])
+            branches[_condition(met) == (c, True)].append(neg(product) if t.op == Op.NEG else product)
+        yes, no = (add(branches[holds]) if branches[holds] else _NOTHING for holds in (True, False))
+        return _merged([*others, call("where", c, yes, no)]) if len(others) + 1 < len(terms) else add(list(terms))
+    return add(list(terms))
+
+
+def _condition(e: E) -> tuple[E, bool] | None:
+    """Return the comparison of which a value is the indicator, and whether of where it holds; None for anything else."""
+    if e.op == "compare":
+        return e, True
+    if e.op == Op.ADD and len(e.args) == 2 and e.args[0] == UNIT and e.args[1].op == Op.NEG:
+        (inner,) = e.args[1].args
+        return (inner, False) if inner.op == "compare" else None
+    return None
+
+
+def _inputs(e: E) -> set[str]:
+    return {a.text for a in e.walk() if a.op == "name"}
+
+
+def _unbounded(e: E, names: set[str]) -> bool:
+    """Whether an expression has a function that is not finite everywhere, of some of the names."""
+    for a in e.walk():
+        powers = a.op == Op.POW and not (a.args[1].op == "number" and a.args[1].number in range(_MOST_WHOLE))
+        inside = a.args[1] if a.op == Op.DIV else a
+        if (powers or a.op == Op.DIV or (a.op == "call" and a.text in _UNBOUNDED)) and _inputs(inside) & names:
+            return True
+    return False
+
+
 def _leading_minus(e: E) -> bool:
     return any(a.op == Op.NEG or (a.op == Op.ADD and a.args[0].op == Op.NEG) for a in e.args)
 

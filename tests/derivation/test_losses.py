@@ -1,13 +1,20 @@
 """Losses of machine learning: the printed code is right, and finite where the gradient is."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gradcli
+from gradcli.checks.run_modes import attempt
+from gradcli.derivation import derive
+from gradcli.derivation.index import Atom, Tensor, add, function, of_atom, scalar, scaled
 from gradcli.derivation.problem import dims_of
+from gradcli.modes.mode import Question
+from gradcli.modes.registry import MODES
 from gradcli.report.common import Absent
+from gradcli.request.point import Point
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import drawn
 from tests.rows import for_rows
@@ -29,6 +36,19 @@ RIGHT = [
     # one branch or the other
     ("x if x > 0 else 0.1*x",                                                                   "x:",                     "x",  ""),
     ("a = x*y if x > y else x - y; a**2",                                                       "x:; y:",                 "x",  ""),
+    # a branch that has no value where it is not taken
+    ("sum(where(x > 0, x*log(x), 0))",                                                          "x: n",                   "x",  ""),
+    ("where(x > 0, sqrt(x), 2*x)",                                                              "x:",                     "x",  ""),
+    ("a@where(x > y, log(x - y), 0)",                                                           "a: n; x: n; y: n",       "y",  ""),
+    ("sum(where(x <= 1, x**2/2, where(x > 2, 1/(x - 2), log(x))))",                             "x: n",                   "x",  ""),
+]
+FINITE = [
+    # function                                                                                  sizes                     by    the certified gradient is finite at
+    ("sum(where(x > 0, x, exp(x) - 1))",                                                        "x: n",                   "x",  [1e3, -1e3, 0.5, 3.5e3]),
+    ("sum(minimum(1, exp(x - y))*y)",                                                           "x: n; y: n",             "x",  [1e3, -1e3, 0.5, 3.5e3]),
+    ("r = exp(x - y); -mean(minimum(r*y, clip(r, 0.8, 1.2)*y))",                                "x: n; y: n",             "x",  [1e3, -1e3, 5.0, -3.5e3]),
+    ("-sum(y*log_softmax(x)) + 0.1*logsumexp(x)**2",                                            "x: n; y: n",             "x",  [1e3, -1e3, 0.5, 3.5e3]),
+    ("p = softmax(x); q = softmax(2*x); y@(p - q)",                                             "x: n; y: n",             "x",  [1e3, -1e3, 0.5, 3.5e3]),
 ]
 # fmt: on
 LENGTHS = {"m": 3, "n": 4}
@@ -65,7 +85,8 @@ def test_the_code_is_right(f: str, sizes: str, wrt: str, assumed: str) -> None:
     gradient = code_of(f, sizes, wrt, assumed)
     for seed in range(4):
         at = point_of(sizes, assumed, seed)
-        np.testing.assert_allclose(gradient(**at), differences(Expression(f), at, wrt), rtol=1e-6, atol=1e-6)
+        with np.errstate(all="ignore"):  # np.where computes both branches
+            np.testing.assert_allclose(gradient(**at), differences(Expression(f), at, wrt), rtol=1e-6, atol=1e-6)
 
 
 # fmt: off
@@ -102,3 +123,23 @@ def test_the_complement_of_a_named_sigmoid_is_written_so(f: str, wrt: str, formu
     (result,) = gradcli.derive(f, dict.fromkeys(Expression(f).inputs, "n"), wrt=wrt).results
     assert result.formula.expression.endswith(formula)
     assert "sigmoid(-" not in " ".join(step.after for step in result.steps)
+
+
+@for_rows(("f", "sizes", "wrt", "x"), FINITE)
+def test_the_code_is_finite_where_the_gradient_is(f: str, sizes: str, wrt: str, x: list[float]) -> None:
+    at = {"x": np.array(x), "y": np.array([0.3, 0.2, 0.4, 0.1])}
+    at = {name: at[name] for name in dims_of([sizes])}
+    found = attempt(MODES["certified"], Question(Expression(f), Point(at), (wrt,)))
+    assert found.estimate is not None
+    with np.errstate(over="ignore", invalid="ignore"):  # np.where computes both branches
+        np.testing.assert_allclose(code_of(f, sizes, wrt, "")(**at), found.estimate.value[wrt], rtol=1e-9, atol=1e-300)
+
+
+def test_a_form_that_is_not_finite_gives_way_to_the_one_before_simplification(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unfolded(x: Tensor, cost: Any, steps: Any = None) -> Tensor:
+        z = of_atom(Atom("input", "z", dims=(x.free[0].dim,)), x.free)
+        nothing = [function("expm1", [z], x.free), scaled(function("exp", [z], x.free), -1), scalar(Fraction(1))]
+        return add([x, *nothing], x.free)
+
+    monkeypatch.setattr(derive, "simplified", unfolded)
+    np.testing.assert_allclose(code_of("logsumexp(z)", "z: n", "z", "")(z=np.array([3.5e3, 0, 1])), [1, 0, 0])
