@@ -557,7 +557,7 @@ class Derivation:
                 return self._squeezed().closed(wrt)
         taken = [*self.taken, *known.values()]
         apart = Named(e) if self.squeezed is not None else named(small, axes, wrt, printer, taken)
-        whole = with_complements(with_densities(apart, taken), known)
+        whole, known = with_complements(with_densities(apart, taken), known)
         made = program(whole.e, self.taken, known, begun=whole.parts)
         return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known, apart, whole, made)
 

@@ -43,6 +43,7 @@ class Found:
 
 _UNPRINTABLE = 10**6
 _RANK_TWO = 3  # operations an outer product in another product counts for: it makes a matrix of two vectors
+_SCALED = 3  # operations a matrix counts for that is scaled entry by entry, and then multiplies a vector
 _DEGREE = 1_000  # operations that a higher degree of the cost counts for, so that no simplification raises it
 
 
@@ -50,7 +51,8 @@ def measure(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> int:
     """Return the size of a tensor's printed form; one without a matrix form is larger than any that has one."""
     try:
         e = printer.write(x, axes)
-        operations = shared(e) + _RANK_TWO * _outers(e) + _unfactored(e) + _DEGREE * degree(e)
+        degree, scaled_matrices = _products(e)
+        operations = shared(e) + _RANK_TWO * _outers(e) + _SCALED * scaled_matrices + _unfactored(e) + _DEGREE * degree
         return 1_000_000 * operations + 1_000 * e.size + bulk(x)
     except NotSupported:
         return _UNPRINTABLE * 1_000_000 + bulk(x)
@@ -69,18 +71,20 @@ def _outers(e: E, inside: bool = False) -> int:
     return int(own) + sum(_outers(a, deeper) for a in e.args)
 
 
-def degree(e: E) -> int:
-    """Return the degree of the cost of the largest product: 3 for one of two matrices, the number of indices of an einsum.
+def _products(e: E) -> tuple[int, int]:
+    """Return the degree of the cost of the largest product, and how many matrices are scaled to multiply a vector.
 
-    0 stands for products that cost no more than to read their operands. A chain with a vector in it starts there.
+    The degree is 3 for a product of two matrices and the number of indices for an einsum; 0 stands for products that cost no
+    more than to read their operands. A chain with a vector in it starts there.
     """
-    found = 0
-    for a in set(e.walk()):
-        if a.op == Op.MATMUL and all(axes_of(b) == 2 for b in a.args):
-            found = max(found, 3)
-        elif a.op == "call" and a.text == "einsum":
-            found = max(found, len({*dict(a.options)["first"]} - {*'",->'}))
-    return found
+    inside = {*e.walk()}
+    chains = [a for a in inside if a.op == Op.MATMUL]
+    ranks = {b: axes_of(b) for b in {b for a in chains for b in a.args}}
+    of_matrices = any(all(ranks[b] == 2 for b in a.args) for a in chains)
+    sums = [len({*dict(a.options)["first"]} - {*'",->'}) for a in inside if a.op == "call" and a.text == "einsum"]
+    beside = [b for a in chains if any(ranks[b] == 1 for b in a.args) for b in a.args if ranks[b] == 2]
+    scaled_ones = sum(c.op in (Op.MUL, Op.DIV) for b in beside for c in (b, *b.args))
+    return max(3 * of_matrices, *sums, 0), scaled_ones
 
 
 def _unfactored(e: E) -> int:
@@ -282,21 +286,32 @@ def _is_density(e: E) -> bool:
     return e.op == "call" and e.text == DENSITY and not any(_is_density(a) for b in e.args for a in b.walk())
 
 
-def with_complements(made: Named, known: Collection[E]) -> Named:
+def with_complements(made: Named, known: Mapping[E, str]) -> tuple[Named, dict[E, str]]:
     """Return a derivative with 1 - sigmoid(u) for sigmoid(-u), where sigmoid(u) is beside it or among the `known` values.
 
-    Not in a logarithm, which is finite where sigmoid(-u) is smaller than the rounding of 1 - sigmoid(u).
+    The second result is `known`, written so. Not in a logarithm, which is finite where sigmoid(-u) is smaller than the
+    rounding of 1 - sigmoid(u).
     """
     inside = {a for x in (made.e, *(p for _, p in made.parts)) for a in x.walk()}
     logs = {b for a in inside if a.op == "call" and a.text == "log" for b in a.walk()}
-    e, parts = made.e, list(made.parts)
+    pairs: list[tuple[E, E]] = []
     for s in sorted({*known} | inside, key=lambda s: (s not in known, _leading_minus(s), text(s))):
         other = complement(s)
         if other is not None and other in inside - logs and s not in logs:
             inside -= {other, s}
-            rest = add([UNIT, neg(s)])
-            e, parts = replaced(e, other, rest), [(n, replaced(p, other, rest)) for n, p in parts]
-    return replace(made, e=e, parts=tuple(parts))
+            pairs.append((other, add([UNIT, neg(s)])))
+
+    def written(e: E) -> E:
+        for other, rest in pairs:
+            e = replaced(e, other, rest)
+        return e
+
+    parts = tuple((n, written(p)) for n, p in made.parts)
+    return replace(made, e=written(made.e), parts=parts), {written(e): n for e, n in known.items()}
+
+
+def _leading_minus(e: E) -> bool:
+    return any(a.op == Op.NEG or (a.op == Op.ADD and a.args[0].op == Op.NEG) for a in e.args)
 
 
 # Products with an indicator, as a choice: 0 times a value that is not finite is not 0 in code.
@@ -336,8 +351,9 @@ def _product_of_choice(factors: Sequence[E], below: Sequence[E] = ()) -> E:
     rest, chosen = list(factors), []
     for f in factors:
         condition = _condition(f)
-        if condition is not None and _unbounded(mul([a for a in rest if a is not f], list(below)), _inputs(f)):
-            rest = [a for a in rest if a is not f]
+        others = [a for a in rest if a is not f]
+        if condition is not None and _unbounded(mul(others, list(below)), _inputs(f)):
+            rest = rest if condition[0].args[0] == f else others
             chosen.append(condition)
     e = mul(rest, list(below))
     for c, holds in chosen:
@@ -372,13 +388,22 @@ def _merged(terms: Sequence[E]) -> E:
 
 
 def _condition(e: E) -> tuple[E, bool] | None:
-    """Return the comparison of which a value is the indicator, and whether of where it holds; None for anything else."""
+    """Return the comparison of which a value is the indicator, and whether of where it holds; None for anything else.
+
+    Of a sum of several indicators, it is whether the sum is not 0.
+    """
     if e.op == "compare":
         return e, True
     if e.op == Op.ADD and len(e.args) == 2 and e.args[0] == UNIT and e.args[1].op == Op.NEG:
         (inner,) = e.args[1].args
-        return (inner, False) if inner.op == "compare" else None
-    return None
+        if inner.op == "compare":
+            return inner, False
+    return (E("compare", (e, _NOTHING), "!="), True) if e.op == Op.ADD and _of_indicators(e) else None
+
+
+def _of_indicators(e: E) -> bool:
+    """Whether an expression is made of indicators and numbers."""
+    return e.op in ("compare", "number") or (e.op in (Op.ADD, Op.NEG, Op.MUL) and all(map(_of_indicators, e.args)))
 
 
 def _inputs(e: E) -> set[str]:
@@ -393,10 +418,6 @@ def _unbounded(e: E, names: set[str]) -> bool:
         if (powers or a.op == Op.DIV or (a.op == "call" and a.text in _UNBOUNDED)) and _inputs(inside) & names:
             return True
     return False
-
-
-def _leading_minus(e: E) -> bool:
-    return any(a.op == Op.NEG or (a.op == Op.ADD and a.args[0].op == Op.NEG) for a in e.args)
 
 
 # Jacobians, as the coefficient of the seed of a reverse sweep, and second derivatives, as the gradient differentiated again.

@@ -69,10 +69,12 @@ class E:
         return hash((self.op, self.args, self.text, self.number, self.options))
 
     def walk(self) -> Iterator["E"]:
-        """Yield the node and all nodes below it."""
-        yield self
-        for a in self.args:
-            yield from a.walk()
+        """Yield the node and all nodes below it, each before its operands."""
+        pending = [self]
+        while pending:
+            node = pending.pop()
+            yield node
+            pending += reversed(node.args)
 
 
 def name(text: str, scalar: bool = False, axes: int | None = None) -> E:

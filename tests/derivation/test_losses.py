@@ -48,6 +48,8 @@ FINITE = [
     ("sum(minimum(1, exp(x - y))*y)",                                                           "x: n; y: n",             "x",  [1e3, -1e3, 0.5, 3.5e3]),
     ("r = exp(x - y); -mean(minimum(r*y, clip(r, 0.8, 1.2)*y))",                                "x: n; y: n",             "x",  [1e3, -1e3, 5.0, -3.5e3]),
     ("-sum(y*log_softmax(x)) + 0.1*logsumexp(x)**2",                                            "x: n; y: n",             "x",  [1e3, -1e3, 0.5, 3.5e3]),
+    ("m = minimum(exp(x)*y, y); mean(where(y < 0.25, maximum(m, 3*y), m))",                     "x: n; y: n",             "x",  [1e3, -1e3, 5.0, 3.5e3]),
+    ("-sum((1 - sigmoid(x))**3.5*y*log_expit(x))",                                              "x: n; y: n",             "x",  [1e3, -1e3, 0.5, -3.5e3]),
     ("p = softmax(x); q = softmax(2*x); y@(p - q)",                                             "x: n; y: n",             "x",  [1e3, -1e3, 0.5, 3.5e3]),
 ]
 # fmt: on
