@@ -33,6 +33,8 @@ RIGHT = [
     # a transposed exponential of a negative
     ("K = exp(-C); u = a/(K@w); v = b/(K.T@u); u@(K*C)@v",                                      "C: m n; a: m; b: n; w: n", "C", "w: positive"),
     ("K = exp(-C/t); u = a/sum(K, axis=1); sum(b*(K.T@u)**2)",                                  "C: m n; a: m; b: n; t:", "C",  "t: positive"),
+    # a difference of large numbers, of which rounding leaves few digits
+    ("t*logsumexp(z/t)",                                                                        "t:; z: n",               "t",  ""),
     # one branch or the other
     ("x if x > 0 else 0.1*x",                                                                   "x:",                     "x",  ""),
     ("a = x*y if x > y else x - y; a**2",                                                       "x:; y:",                 "x",  ""),
