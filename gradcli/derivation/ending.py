@@ -330,8 +330,8 @@ def with_choices(made: Named) -> Named:
 def _chosen(e: E) -> E:
     e = replace(e, args=tuple(map(_chosen, e.args)))
     if e.op == Op.NEG and e.args[0].text == "where":
-        c, *branches = e.args[0].args
-        return call("where", c, *(b if b == _NOTHING else neg(b) for b in branches))
+        c, yes, no = e.args[0].args
+        return call("where", c, _less(yes), _less(no))
     if e.op == Op.ADD:
         return _merged(e.args)
     if e.op == Op.DOT:
@@ -363,28 +363,35 @@ def _product_of_choice(factors: Sequence[E], below: Sequence[E] = ()) -> E:
 
 def _merged(terms: Sequence[E]) -> E:
     """Return a sum with its choices by one condition as one, to which products with the condition belong."""
-    for term in terms:
-        if term.text != "where":
-            continue
-        c = term.args[0]
-        branches: dict[bool, list[E]] = {True: [], False: []}
-        others = []
-        for t in terms:
-            if t.text == "where" and t.args[0] == c:
-                for holds, branch in zip((True, False), t.args[1:], strict=True):
-                    branches[holds] += [branch] if branch != _NOTHING else []
-                continue
-            own = t.args[0] if t.op == Op.NEG else t
-            factors = own.args if own.op == Op.MUL else (own,)
-            met = next((f for f in factors if (found := _condition(f)) is not None and found[0] == c), None)
-            if met is None:
-                others.append(t)
-                continue
-            product = mul([f for f in factors if f is not met])
-            branches[_condition(met) == (c, True)].append(neg(product) if t.op == Op.NEG else product)
-        yes, no = (add(branches[holds]) if branches[holds] else _NOTHING for holds in (True, False))
-        return _merged([*others, call("where", c, yes, no)]) if len(others) + 1 < len(terms) else add(list(terms))
+    for c in dict.fromkeys(term.args[0] for term in terms if term.text == "where"):
+        parts = [_by(c, term) for term in terms]
+        found = [part for part in parts if part is not None]
+        if len(found) > 1:
+            branches = ([b for b in several if b != _NOTHING] for several in zip(*found, strict=True))
+            yes, no = (add(several) if several else _NOTHING for several in branches)
+            others = [term for term, part in zip(terms, parts, strict=True) if part is None]
+            return _merged([*others, call("where", c, yes, no)])
     return add(list(terms))
+
+
+def _by(c: E, term: E) -> tuple[E, E] | None:
+    """Return what a term is where a condition holds, and where it does not; None where it does not have the condition."""
+    if term.op == Op.NEG:
+        found = _by(c, term.args[0])
+        return None if found is None else (_less(found[0]), _less(found[1]))
+    if term.text == "where":
+        return (term.args[1], term.args[2]) if term.args[0] == c else None
+    factors = term.args if term.op == Op.MUL else (term,)
+    for f in factors:
+        condition = _condition(f)
+        if condition is not None and condition[0] == c:
+            rest = mul([a for a in factors if a is not f or c.args[0] == f])
+            return (rest, _NOTHING) if condition[1] else (_NOTHING, rest)
+    return None
+
+
+def _less(e: E) -> E:
+    return e if e == _NOTHING else neg(e)
 
 
 def _condition(e: E) -> tuple[E, bool] | None:

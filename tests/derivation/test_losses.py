@@ -33,6 +33,8 @@ RIGHT = [
     # a transposed exponential of a negative
     ("K = exp(-C); u = a/(K@w); v = b/(K.T@u); u@(K*C)@v",                                      "C: m n; a: m; b: n; w: n", "C", "w: positive"),
     ("K = exp(-C/t); u = a/sum(K, axis=1); sum(b*(K.T@u)**2)",                                  "C: m n; a: m; b: n; t:", "C",  "t: positive"),
+    ("sum(where(x > 0, x*log(x), 0) - where(x < y, sqrt(y - x), exp(x - y)))",                  "x: n; y: n",             "x",  ""),
+    ("sum(where((x > 0) or (x < y), 1/(abs(x) + maximum(x, y - x)), 0))",                       "x: n; y: n",             "x",  ""),
     # a difference of large numbers, of which rounding leaves few digits
     ("t*logsumexp(z/t)",                                                                        "t:; z: n",               "t",  ""),
     # one branch or the other
