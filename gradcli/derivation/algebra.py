@@ -255,7 +255,8 @@ def absolute(x: Tensor) -> Tensor:
 def _exponent(x: Tensor, p: Tensor) -> Tensor:
     if p.number is not None and isinstance(p.number, Fraction):
         return power(x, p.number)
-    return function("power", [x, p], tuple(dict.fromkeys((*x.free, *p.free))))
+    base = Tensor(x.free, (tidied(one(x), x.free),)) if x.terms else x
+    return function("power", [base, p], tuple(dict.fromkeys((*x.free, *p.free))))
 
 
 def logarithm(x: Tensor) -> Tensor:

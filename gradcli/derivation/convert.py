@@ -143,7 +143,9 @@ def _sums_to_one(term: Term, free: tuple[Index, ...]) -> Term | None:
         over = over or picks_one(f)
         alone = over and all(i not in free and _uses(term, i) == 1 for i in over)
         if alone and (f.power == 1 or f.atom.facts & {"onehot", "onehot rows"}):
-            return Term(term.coef, without(term, f))
+            rest = Term(term.coef, without(term, f))
+            lost = [i for i in f.at if i not in over and i not in free and i not in rest.indices]
+            return times(rest, product([size_of(i.dim) for i in lost])) if lost else rest
     return None
 
 
@@ -211,6 +213,46 @@ def _logistic(term: Term, free: tuple[Index, ...]) -> Term | None:
                 rest = Term(term.coef * unit.coef, without(term, f))
                 return times(rest, function("expit", [scaled(inner, -ONE)], f.at))
     return None
+
+
+def _contradiction(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Remove a product with u a > clip(u) a where its other factors say that clip(u) is u."""
+    strict = [f for f in term.factors if f.atom.op in ("greater", "less")]
+    if len(strict) < 2:
+        return None
+    ends = [(outside(f), outside(f, 1)) if f.atom.op == "greater" else (outside(f, 1), outside(f)) for f in strict]
+    for large, small in ends:
+        known = [pair for pair in ends if pair != (large, small)]
+        if not add([_taken(large, known), scaled(_taken(small, known), -1)]).terms:
+            return Term(Fraction(0))
+    return None
+
+
+def _taken(x: Tensor, known: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """Return a tensor with its maxima and minima of operands that are known to be larger and smaller as one of these."""
+    parts = []
+    for term in x.terms:
+        whole = Tensor((), (Term(term.coef),))
+        for f in term.factors:
+            whole = multiply(whole, power(_operand_taken(f, known), f.power))
+        parts.append(Tensor(x.free, whole.terms))
+    return add(parts, x.free)
+
+
+def _operand_taken(f: Factor, known: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    alone = Tensor(tuple(dict.fromkeys(f.at)), (Term(ONE, (f._replace(power=ONE),)),))
+    if f.atom.op == "group":
+        return _taken(outside(f), known)
+    if f.atom.op in ("maximum", "minimum"):
+        operands = outside(f), outside(f, 1)
+        for large, small in known:
+            if all(any(_equal(a, b) for b in operands) for a in (large, small)):
+                return _taken(large if f.atom.op == "maximum" else small, known)
+    return alone
+
+
+def _equal(a: Tensor, b: Tensor) -> bool:
+    return not add([a, scaled(b, -1)]).terms
 
 
 def _ordered_like(x: Tensor, like: Tensor) -> Tensor:
@@ -360,6 +402,7 @@ RULES[:] = [
     normal,
     density,
     sign_times,
+    _contradiction,
     spectral,
     triangular,
     inverse_factors,

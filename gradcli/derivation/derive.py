@@ -29,6 +29,8 @@ from gradcli.derivation.ending import (
     named,
     unlike,
     unseeded,
+    with_choices,
+    with_complements,
     with_densities,
     with_errors,
 )
@@ -56,13 +58,28 @@ from gradcli.derivation.steps import (
     steps_of,
 )
 from gradcli.derivation.structure import Value, single
-from gradcli.derivation.verified import ALLOWED, SelfTest, Unverified, Verifier, self_test
+from gradcli.derivation.verified import ALLOWED, NotFinite, SelfTest, Unverified, Verifier, self_test
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.report.common import ABSENT, Absent
 from gradcli.report.derive import Check, Cost, DerivedKind, Formula, Result
 from gradcli.targets.derived import OnSurfaces, root_of
 from gradcli.targets.expression import Expression
 from gradcli.tracing.shapes import shape
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of parts: those the user gave, letters of the steps, the steps' lines, and parts that are written turned."""
+
+    known: dict[E, str]
+    letters: dict[E, str]
+    lines: Sequence[NamedLine]
+    turned: dict[E, E]
+
+    @property
+    def called(self) -> dict[E, str]:
+        """The names that parts have in the steps."""
+        return self.letters | {form: line.name for line in self.lines for form, _ in line.forms}
 
 
 @dataclass(frozen=True)
@@ -79,9 +96,9 @@ class Closed:
     e: E
     known: dict[E, str]
     named: Named
+    whole: Named
     made: Statements
-    lines: Sequence[NamedLine]
-    turned: dict[E, E]
+    names: Names
 
 
 # A closed form as it is printed: in gradcli's language, in Unicode, in LaTeX and in MathML, each with its left sides.
@@ -170,7 +187,7 @@ _PART = re.compile(r"\[[^]]*\]|[^,\s]+")
 _PER_ENTRY = {"softmax": 5, "logsumexp": 4, "var": 4, "norm": 2}  # operations; all other functions take one
 _ASIDE = {"softmax", "logsumexp", "var"}  # functions that need a temporary array
 _REDUCING = {"sum", "mean", "var", "norm", "logsumexp", "prod", "max", "min"}
-_EACH = FUNCTIONS | {"exp", "log", "sqrt", "abs", "sigmoid", "softplus", "softmax"}  # functions entry by entry
+_EACH = FUNCTIONS | {"exp", "log", "sqrt", "abs", "sigmoid", "softplus", "softmax", "where"}  # functions entry by entry
 _SIZED = {"eye", "ones", "zeros"}  # functions of sizes
 _BARE: dict[str, tuple[str, ...]] = {
     Op.MUL: (Op.MUL, Op.DIV),
@@ -564,28 +581,38 @@ class Derivation:
         printer = Printer(self._likes())
         moves: list[tuple[str, Tensor]] = []
         small = simplified(tensor, lambda t: measure(printer, t, axes), moves)
+        known = self.begun.known if self.begun else {}
+        own, letters, turned = self._named(sweeps, reader, printer)
+        with np.errstate(all="ignore"):  # the lines and their rules are run, at points where f may have no value
+            lines = lines_of(self, wrt, sweeps, printer, letters)
+        names = Names({**known, **own}, letters, lines, turned)
+        return self._written(wrt, kind, sweeps, axes, tensor, moves, small, printer, names)
+
+    def _written(
+        self, wrt: str, kind: DerivedKind, sweeps: Sequence[Sweep], axes: tuple[Index | None, ...], tensor: Tensor,
+        moves: Sequence[tuple[str, Tensor]], small: Tensor, printer: Printer, names: Names,
+    ) -> Closed:  # fmt: skip
+        """Return a closed form with its program: `small` with its parts named."""
         e = printer.write(small, axes)
         if self.squeezed is not None and (kind == "gradient" or self.problem.direction):
             right = None if self.problem.direction else sweeps[0].xbars[0]
             e, fits = with_single_axes(e, axes, wrt, {**self._first(), **self.points[0]}, right)
             if not (fits or self.squeezed):
                 return self._squeezed().closed(wrt)
-        own, letters, turned = self._named(sweeps, reader, printer)
-        known = {**(self.begun.known if self.begun else {}), **own}
-        with np.errstate(all="ignore"):  # the lines and their rules are run, at points where f may have no value
-            lines = lines_of(self, wrt, sweeps, printer, letters)
-        called = letters | {form: line.name for line in lines for form, _ in line.forms}
-        taken = [*self.taken, *known.values(), *called.values()]
+        taken = [*self.taken, *names.known.values(), *names.called.values()]
         apart = Named(e) if self.squeezed is not None else named(small, axes, printer, taken)
         if kind == "gradient" and self.squeezed is None and not apart.parts:
             apart = self._in_errors(wrt, sweeps, axes, printer, taken) or apart
-        whole = with_densities(apart, taken)
-        straight, *parts = (straightened(x, turned) for x in (whole.e, *(part for _, part in whole.parts)))
-        begun = [(n, part) for (n, _), part in zip(whole.parts, parts, strict=True)]
-        made = program(straight, self.taken, known, begun=begun, steps=called)
-        shown = {line.name for line in lines}
-        held = {x: n for x, n in letters.items() if n not in shown and not any(a == ex.name(wrt) for a in x.walk())}
-        return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known | held, apart, made, lines, turned)
+        whole, known = with_complements(with_densities(apart, taken), names.known)
+        straight, *parts = (straightened(x, names.turned) for x in (whole.e, *(part for _, part in whole.parts)))
+        whole = replace(
+            whole, e=straight, parts=tuple((n, part) for (n, _), part in zip(whole.parts, parts, strict=True))
+        )
+        made = program(whole.e, self.taken, known, begun=whole.parts, steps=names.called)
+        shown = {line.name for line in names.lines}
+        fixed = ((x, n) for x, n in names.letters.items() if n not in shown)
+        held = {x: n for x, n in fixed if not any(a == ex.name(wrt) for a in x.walk())}
+        return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known | held, apart, whole, made, names)
 
     def _in_errors(
         self, wrt: str, sweeps: Sequence[Sweep], axes: tuple[Index | None, ...], printer: Printer, taken: Sequence[str]
@@ -613,6 +640,24 @@ class Derivation:
         except NotSupported:
             return None
 
+    def _forms(self, wrt: str, found: Closed) -> Iterator[Closed]:
+        """Yield a closed form, and other ones that may be finite where it is not: with choices, and not simplified.
+
+        None has a choice by single points of the input itself, where its derivative is not that of the branch.
+        """
+        if wrt in self.problem.compared:
+            yield found
+            return
+        plain = self._written(
+            wrt, found.kind, found.sweeps, found.axes, found.tensor, (), found.tensor, found.printer, found.names
+        )
+        for form in (found, plain):
+            yield form
+            chosen = with_choices(form.whole)
+            if chosen != form.whole:
+                made = program(chosen.e, self.taken, form.known, begun=chosen.parts, steps=form.names.called)
+                yield replace(form, whole=chosen, made=made)
+
     def _squeezed(self) -> "Derivation":
         """Return the derivation with the inputs without their axes of length 1."""
         own = copy(self)
@@ -625,18 +670,13 @@ class Derivation:
         return own._checked(wrt, own.closed(wrt))
 
     def _checked(self, wrt: str, found: Closed) -> Result:
-        made, kind = found.made, found.kind
+        kind = found.kind
         verifier = Verifier(self.problem, self.sizes, wrt, kind)
-        wanted = languages.CodeRequest(made, kind, self.problem.dims, wrt)
         test = self_test(self.problem, kind, self._first(), verifier.truth, verifier.points())
         verifier.refuse_unmet_comparisons()
-        try:
-            check = verifier.check(made, languages.in_arrays(wanted, writer.NUMPY), test)
-        except Unverified:
-            if (reads := one_sided(found.sweeps[0].tape)) is None:
-                raise
-            says = f"{reads} reads one triangle of its argument; the closed form is for a symmetric matrix"
-            raise NotSupported(says, do=f'--assume "{wrt}: symmetric"') from None
+        found, check = self._verified(wrt, found, verifier, test)
+        made = found.made
+        wanted = languages.CodeRequest(made, kind, self.problem.dims, wrt)
         with np.errstate(all="ignore"):  # the rules in the steps are run, at points where f may have no value
             steps = steps_of(
                 self,
@@ -647,8 +687,8 @@ class Derivation:
                 found.axes,
                 found.named,
                 found.known,
-                found.turned,
-                found.lines,
+                found.names.turned,
+                found.names.lines,
             )
         index = indexed(found.small, found.axes, self.letter, self.problem.dims)
         if (shorter := self._shorter(found, verifier, wanted, test)) is not None:
@@ -670,7 +710,7 @@ class Derivation:
     ) -> tuple[str, E, Statements, Check] | None:
         """Return a form of a number's derivative by a number that is shorter for a reader: its rule, program and check.
 
-        None is returned for arrays, and where there is none that is verified.
+        None is returned for arrays, and where there is none that is verified and finite wherever the derivative is.
         """
         if found.kind != "gradient" or self.problem.order != 1 or any(self.problem.dims.values()):
             return None
@@ -680,10 +720,41 @@ class Derivation:
             made = program(e, self.taken, found.known)
             code = languages.in_arrays(replace(wanted, made=made), writer.NUMPY)
             try:
-                return rule, e, made, verifier.check(made, code, test)
+                check = verifier.check(made, code, test)
             except Unverified:
                 continue
+            if verifier.is_finite(code):
+                return rule, e, made, check
         return None
+
+    def _verified(self, wrt: str, found: Closed, verifier: Verifier, test: SelfTest | None) -> tuple[Closed, Check]:
+        """Return the first form that is right, and finite wherever the derivative is; if none is finite, the first right one.
+
+        Raises  NotSupported, Unverified.
+        """
+        right: tuple[Closed, Check] | None = None
+        refused: Unverified | None = None
+        for form in self._forms(wrt, found):
+            wanted = languages.CodeRequest(form.made, form.kind, self.problem.dims, wrt)
+            code = languages.in_arrays(wanted, writer.NUMPY)
+            try:
+                check = verifier.check(form.made, code, test)
+            except NotFinite as error:
+                refused = refused or error
+                continue
+            except Unverified as error:
+                refused = refused or error
+                break
+            if verifier.is_finite(code):
+                return form, check
+            right = right or (form, check)
+        if right is not None:
+            return right
+        assert refused is not None
+        if (reads := one_sided(found.sweeps[0].tape)) is None:
+            raise refused
+        says = f"{reads} reads one triangle of its argument; the closed form is for a symmetric matrix"
+        raise NotSupported(says, do=f'--assume "{wrt}: symmetric"')
 
     def function_written(self) -> tuple[str, str]:
         """Return f as a formula with a left side, in LaTeX and in MathML; nothing where it has none."""

@@ -8,11 +8,13 @@ from typing import Any
 
 from gradcli.derivation.algebra import DENSITY, ONE, identity, multiply, product, sum_over, tidied
 from gradcli.derivation.convert import Reader
+from gradcli.derivation.expression import ONE as UNIT
 from gradcli.derivation.expression import (
     E,
     Op,
     add,
     call,
+    complement,
     dot,
     matmul,
     mul,
@@ -28,7 +30,7 @@ from gradcli.derivation.index import add as add_tensors
 from gradcli.derivation.mathematics import Lines
 from gradcli.derivation.matrices import Printer
 from gradcli.derivation.problem import Problem, first_free
-from gradcli.derivation.simplify import bulk, expanded, simplified
+from gradcli.derivation.simplify import SAYS, bulk, expanded, simplified
 from gradcli.derivation.statements import Statements, replaced
 from gradcli.derivation.statements import axes as axes_of
 from gradcli.derivation.structure import Value
@@ -56,13 +58,16 @@ class Found:
 
 _UNPRINTABLE = 10**6
 _RANK_TWO = 3  # operations an outer product in another product counts for: it makes a matrix of two vectors
+_SCALED = 3  # operations a matrix counts for that is scaled entry by entry, and then multiplies a vector
+_DEGREE = 1_000  # operations that a higher degree of the cost counts for, so that no simplification raises it
 
 
 def measure(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> int:
     """Return the size of a tensor's printed form; one without a matrix form is larger than any that has one."""
     try:
         e = printer.write(x, axes)
-        operations = shared(e) + _RANK_TWO * _outers(e) + _unfactored(e)
+        degree, scaled_matrices = _products(e)
+        operations = shared(e) + _RANK_TWO * _outers(e) + _SCALED * scaled_matrices + _unfactored(e) + _DEGREE * degree
         return 1_000_000 * operations + 1_000 * e.size + bulk(x)
     except NotSupported:
         return _UNPRINTABLE * 1_000_000 + bulk(x)
@@ -79,6 +84,22 @@ def _outers(e: E, inside: bool = False) -> int:
     own = inside and e.op == "call" and e.text in ("outer", "einsum")
     deeper = inside or e.op == Op.MATMUL or (e.op == "call" and e.text in ("trace", "sum", "einsum"))
     return int(own) + sum(_outers(a, deeper) for a in e.args)
+
+
+def _products(e: E) -> tuple[int, int]:
+    """Return the degree of the cost of the largest product, and how many matrices are scaled to multiply a vector.
+
+    The degree is 3 for a product of two matrices and the number of indices for an einsum; 0 stands for products that cost no
+    more than to read their operands. A chain with a vector in it starts there.
+    """
+    inside = {*e.walk()}
+    chains = [a for a in inside if a.op == Op.MATMUL]
+    ranks = {b: axes_of(b) for b in {b for a in chains for b in a.args}}
+    of_matrices = any(all(ranks[b] == 2 for b in a.args) for a in chains)
+    sums = [len({*dict(a.options)["first"]} - {*'",->'}) for a in inside if a.op == "call" and a.text == "einsum"]
+    beside = [b for a in chains if any(ranks[b] == 1 for b in a.args) for b in a.args if ranks[b] == 2]
+    scaled_ones = sum(c.op in (Op.MUL, Op.DIV) for b in beside for c in (b, *b.args))
+    return max(3 * of_matrices, *sums, 0), scaled_ones
 
 
 def _unfactored(e: E) -> int:
@@ -251,6 +272,147 @@ def with_densities(made: Named, taken: Collection[str]) -> Named:
 
 def _is_density(e: E) -> bool:
     return e.op == "call" and e.text == DENSITY and not any(_is_density(a) for b in e.args for a in b.walk())
+
+
+def with_complements(made: Named, known: Mapping[E, str]) -> tuple[Named, dict[E, str]]:
+    """Return a derivative with 1 - sigmoid(u) for sigmoid(-u), where sigmoid(u) is beside it or among the `known` values.
+
+    The second result is `known`, written so. Not in a logarithm, which is finite where sigmoid(-u) is smaller than the
+    rounding of 1 - sigmoid(u).
+    """
+    inside = {a for x in (made.e, *(p for _, p in made.parts)) for a in x.walk()}
+    logs = {b for a in inside if a.op == "call" and a.text == "log" for b in a.walk()}
+    pairs: list[tuple[E, E]] = []
+    for s in sorted({*known} | inside, key=lambda s: (s not in known, _leading_minus(s), text(s))):
+        other = complement(s)
+        if other is not None and other in inside - logs and s not in logs:
+            inside -= {other, s}
+            pairs.append((other, add([UNIT, neg(s)])))
+
+    def written(e: E) -> E:
+        for other, rest in pairs:
+            e = replaced(e, other, rest)
+        return e
+
+    parts = tuple((n, written(p)) for n, p in made.parts)
+    return replace(made, e=written(made.e), parts=parts), {written(e): n for e, n in known.items()}
+
+
+def _leading_minus(e: E) -> bool:
+    return any(a.op == Op.NEG or (a.op == Op.ADD and a.args[0].op == Op.NEG) for a in e.args)
+
+
+# Products with an indicator, as a choice: 0 times a value that is not finite is not 0 in code.
+
+_UNBOUNDED = {
+    "log", "log1p", "log2", "log10", "sqrt", "exp", "exp2", "expm1", "sinh", "cosh", "tan", "arcsin", "arccos", "arccosh",
+    "arctanh", "logit", "xlogy", "entr", "gamma", "gammaln", "digamma", "norm", "inv",
+}  # fmt: skip
+
+
+def with_choices(made: Named) -> Named:
+    """Return a derivative with where(c, u, 0) for the product of an indicator and a value that may not be finite elsewhere."""
+    return replace(made, e=_chosen(made.e), parts=tuple((n, _chosen(p)) for n, p in made.parts))
+
+
+def _chosen(e: E) -> E:
+    e = replace(e, args=tuple(map(_chosen, e.args)))
+    if e.op == Op.NEG and e.args[0].text == "where":
+        c, yes, no = e.args[0].args
+        return call("where", c, _less(yes), _less(no))
+    if e.op == Op.ADD:
+        return _merged(e.args)
+    if e.op == Op.DOT:
+        return next((call("sum", x) for x in map(_product_of_choice, (e.args, e.args[::-1])) if x.text == "where"), e)
+    if e.op == Op.DIV:
+        above, below = e.args
+        return _product_of_choice(above.args if above.op == Op.MUL else (above,), [below])
+    return _product_of_choice(e.args) if e.op == Op.MUL else e
+
+
+_NOTHING = number(Fraction(0))
+_MOST_WHOLE = 100  # powers below it are finite wherever their base is of a usual size
+
+
+def _product_of_choice(factors: Sequence[E], below: Sequence[E] = ()) -> E:
+    """Return a quotient of products as a choice by those of its indicators that the others share inputs with."""
+    rest, chosen = list(factors), []
+    for f in factors:
+        condition = _condition(f)
+        others = [a for a in rest if a is not f]
+        if condition is not None and _unbounded(mul(others, list(below)), _inputs(f)):
+            rest = rest if condition[0].args[0] == f else others
+            chosen.append(condition)
+    e = mul(rest, list(below))
+    for c, holds in chosen:
+        e = call("where", c, e, _NOTHING) if holds else call("where", c, _NOTHING, e)
+    return e
+
+
+def _merged(terms: Sequence[E]) -> E:
+    """Return a sum with its choices by one condition as one, to which products with the condition belong."""
+    for c in dict.fromkeys(term.args[0] for term in terms if term.text == "where"):
+        parts = [_by(c, term) for term in terms]
+        found = [part for part in parts if part is not None]
+        if len(found) > 1:
+            branches = ([b for b in several if b != _NOTHING] for several in zip(*found, strict=True))
+            yes, no = (add(several) if several else _NOTHING for several in branches)
+            others = [term for term, part in zip(terms, parts, strict=True) if part is None]
+            return _merged([*others, call("where", c, yes, no)])
+    return add(list(terms))
+
+
+def _by(c: E, term: E) -> tuple[E, E] | None:
+    """Return what a term is where a condition holds, and where it does not; None where it does not have the condition."""
+    if term.op == Op.NEG:
+        found = _by(c, term.args[0])
+        return None if found is None else (_less(found[0]), _less(found[1]))
+    if term.text == "where":
+        return (term.args[1], term.args[2]) if term.args[0] == c else None
+    factors = term.args if term.op == Op.MUL else (term,)
+    for f in factors:
+        condition = _condition(f)
+        if condition is not None and condition[0] == c:
+            rest = mul([a for a in factors if a is not f or c.args[0] == f])
+            return (rest, _NOTHING) if condition[1] else (_NOTHING, rest)
+    return None
+
+
+def _less(e: E) -> E:
+    return e if e == _NOTHING else neg(e)
+
+
+def _condition(e: E) -> tuple[E, bool] | None:
+    """Return the comparison of which a value is the indicator, and whether of where it holds; None for anything else.
+
+    Of a sum of several indicators, it is whether the sum is not 0.
+    """
+    if e.op == "compare":
+        return e, True
+    if e.op == Op.ADD and len(e.args) == 2 and e.args[0] == UNIT and e.args[1].op == Op.NEG:
+        (inner,) = e.args[1].args
+        if inner.op == "compare":
+            return inner, False
+    return (E("compare", (e, _NOTHING), "!="), True) if e.op == Op.ADD and _of_indicators(e) else None
+
+
+def _of_indicators(e: E) -> bool:
+    """Whether an expression is made of indicators and numbers."""
+    return e.op in ("compare", "number") or (e.op in (Op.ADD, Op.NEG, Op.MUL) and all(map(_of_indicators, e.args)))
+
+
+def _inputs(e: E) -> set[str]:
+    return {a.text for a in e.walk() if a.op == "name"}
+
+
+def _unbounded(e: E, names: set[str]) -> bool:
+    """Whether an expression has a function that is not finite everywhere, of some of the names."""
+    for a in e.walk():
+        powers = a.op == Op.POW and not (a.args[1].op == "number" and a.args[1].number in range(_MOST_WHOLE))
+        inside = a.args[1] if a.op == Op.DIV else a
+        if (powers or a.op == Op.DIV or (a.op == "call" and a.text in _UNBOUNDED)) and _inputs(inside) & names:
+            return True
+    return False
 
 
 # Jacobians, as the coefficient of the seed of a reverse sweep, and second derivatives, as the gradient differentiated again.
@@ -480,6 +642,8 @@ class Ending:
             except NotSupported:
                 continue
             if shown != before:
+                complemented = before is None or any(complement(a) is not None for a in before.walk())
+                rule = rule if rule != SAYS or complemented else "collect"
                 said = self.pairing if before is None else text(before)
                 value, before = Value(self.axes, after), shown
                 if self.indexed:

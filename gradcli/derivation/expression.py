@@ -69,10 +69,12 @@ class E:
         return hash((self.op, self.args, self.text, self.number, self.options))
 
     def walk(self) -> Iterator["E"]:
-        """Yield the node and all nodes below it."""
-        yield self
-        for a in self.args:
-            yield from a.walk()
+        """Yield the node and all nodes below it, each before its operands."""
+        pending = [self]
+        while pending:
+            node = pending.pop()
+            yield node
+            pending += reversed(node.args)
 
 
 def name(text: str, scalar: bool = False, axes: int | None = None) -> E:
@@ -226,6 +228,16 @@ def _flipped(e: E) -> E | None:
         if turned is not None:
             return replace(e, args=(*e.args[:k], turned, *e.args[k + 1 :]))
     return None
+
+
+def opposite(e: E) -> E:
+    """Return -e as it is written: b - a for a - b."""
+    return without_minus(add([neg(a) for a in e.args]) if e.op == Op.ADD else neg(e))
+
+
+def complement(e: E) -> E | None:
+    """Return sigmoid(-u) for sigmoid(u); None for anything else."""
+    return replace(e, args=(opposite(*e.args),)) if e.op == "call" and e.text == "sigmoid" else None
 
 
 _CONSTANTS = {

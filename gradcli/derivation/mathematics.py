@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from gradcli.derivation.algebra import DENSITY, is_product
-from gradcli.derivation.expression import E, Op, name, power, text, transpose
+from gradcli.derivation.expression import ONE as UNIT
+from gradcli.derivation.expression import E, Op, add, complement, mul, name, neg, number, power, text, transpose
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, slot
 from gradcli.derivation.matrices import NAMES, SHAPELESS, SIGNS, Printer, Shape, Shapes, is_vector
 from gradcli.derivation.notation import (  # fmt: skip
@@ -269,6 +270,8 @@ class Writing:
             return M(Sign.POWER, (M(Sign.NORM, args[0].args[:1]), args[0].args[1]))
         if name == "outer":
             return beside([args[0], self.row(e.args[1])])
+        if name == "where":
+            return self.formula(_by_indicators(*e.args))
         made = _CALLS.get(name)
         if made is not None:
             return made(*args)
@@ -340,6 +343,16 @@ _CALLS: dict[str, Callable[..., M]] = {
     ),
     "sqrt": lambda a: _norm_of(a) or M(Sign.ROOT, (a,)),
 }
+
+
+def _by_indicators(condition: E, yes: E, no: E) -> E:
+    """Return a choice as mathematics has it: a product with an indicator, which is 0 where that is 0, whatever the factor."""
+    other = replace(condition, text=_OPPOSITE[condition.text])
+    parts = [mul([c, e]) for c, e in ((condition, yes), (other, no)) if e != number(Fraction(0))]
+    return add(parts)
+
+
+_OPPOSITE = {">": "<=", "<=": ">", "<": ">=", ">=": "<", "==": "!=", "!=": "=="}
 
 
 def _norm_of(square: M) -> M | None:
@@ -492,6 +505,8 @@ class Lines:
             if not e.size:
                 continue
             self.definitions.setdefault(e, short)
+            if (other := complement(e)) is not None:
+                self.definitions.setdefault(other, add([UNIT, neg(short)]))
             if turned is not None and turned != transpose(e):
                 self.definitions.setdefault(turned, transpose(short))
             if e.op == "call" and e.text == "sqrt" and e.args[0].size:

@@ -312,10 +312,12 @@ class Printer:
     def _raised(self, f: Factor, write: Callable[[], E]) -> tuple[E, bool]:
         """Return a factor with its power, and whether it belongs in the numerator; exp(u)**-1 is exp(-u)."""
         e = write()
-        if f.atom.op == "exp" and f.power.denominator == 1 and e.text == "exp":
-            (u,) = e.args
+        straight = e.args[0] if e.op == Op.TRANSPOSE else e
+        if f.atom.op == "exp" and f.power.denominator == 1 and straight.text == "exp":
+            (u,) = straight.args
             inner = u if abs(f.power) == 1 else mul([number(abs(f.power)), u])
-            return call("exp", ex.neg(inner) if f.power < 0 else inner), True
+            whole = call("exp", ex.neg(inner) if f.power < 0 else inner)
+            return (whole if straight is e else transpose(whole)), True
         return ex.power(e, abs(f.power)), f.power > 0
 
     def _traces(self, factors: list[Factor], at: tuple[Index, ...]) -> tuple[list[E], list[Factor]]:

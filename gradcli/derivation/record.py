@@ -18,13 +18,15 @@ from gradcli.derivation.structure import Value as Indexed
 from gradcli.derivation.units import cut, inverse_of, rows, triangle, turned, unit
 from gradcli.derivation.whole import opaque
 from gradcli.errors import GradcliError, NotSupported
+from gradcli.rules.elementwise import share
 from gradcli.rules.linalg import T, expm_frechet
 from gradcli.rules.reductions import PEAKS
 from gradcli.rules.shaping import GETITEM
 from gradcli.targets.derived import OnSurfaces, Weighted
 from gradcli.targets.facts import SYMMETRIC
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value
-from gradcli.tracing.shapes import shape
+from gradcli.tracing.primitive import named as primitive_named
+from gradcli.tracing.shapes import shape, unbroadcast
 
 SEED = "seed of the sweep"  # names the cotangent of a result that is not a scalar; no input can have this name
 
@@ -243,12 +245,84 @@ class _ConvolveRule:
         return node("correlate", lambda a, v: np.correlate(a, v, "valid"), ybar, xs[1 - i])
 
 
+_PIECEWISE: dict[str, Callable[..., list[Any]]] = {  # by function, the branches that it takes, of those of its arguments
+    "maximum": lambda a, b: [*a, *b], "minimum": lambda a, b: [*a, *b], "where": lambda condition, a, b: [*a, *b],
+    "relu": lambda x: [*x, 0.0], "absolute": lambda x: [*x, *(-v for v in x)],
+}  # fmt: skip
+_STRAIGHT = {"elementwise", "linear", "bilinear"}  # kinds of primitives that have a value wherever their arguments do
+_MOST_PIECES = 64  # of one value
+_ROUNDED = 1e-12  # relative: two forms of one value, such as u + (v - u) and v
+
+
+@dataclass(frozen=True, slots=True)
+class _ExtremeRule:
+    """The larger or smaller of two operands; where they are equal all around, both have one slope, and the first is taken.
+
+    So are a*r and a*clip(r, 0.8, 1.2), for r between 0.8 and 1.2. Operands that are equal at single points alone are compared
+    strictly, both ways.
+    """
+
+    largest: bool
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return self._slope(xs[i], xs[1 - i], i) * xdot
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return unbroadcast(ybar * self._slope(xs[i], xs[1 - i], i), xs[i])
+
+    def _slope(self, mine: Value, other: Value, i: int) -> Value:
+        if not _alike_in_places(mine, other):
+            return share(mine, other) if self.largest else share(other, mine)
+        if i == 0:
+            return (mine >= other if self.largest else mine <= other) * 1.0
+        return (mine > other if self.largest else mine < other) * 1.0
+
+
+def _alike_in_places(a: Value, b: Value) -> bool:
+    """Whether two values are equal if each of their piecewise functions takes one of its branches at all entries."""
+    graphs = [Graph.lift(_recorded(x)) for x in (a, b)]
+    if not any(node.op in _PIECEWISE for x in graphs for node in _nodes(x)):
+        return False
+    with np.errstate(all="ignore"):
+        first, second = map(_pieces, graphs)
+        return any(np.allclose(u, v, rtol=_ROUNDED, atol=0) for u in first for v in second)
+
+
+def _recorded(x: Value) -> Any:
+    """Return the value underneath the sweeps."""
+    return _recorded(x.primal) if isinstance(x, Recorded) else x
+
+
+def _pieces(x: Graph) -> list[Any]:
+    """Return the values that a graph has at its point if each piecewise function takes one branch, or the other."""
+    found: dict[int, list[Any]] = {}
+    pending = [x]
+    while pending:
+        node = pending[-1]
+        waiting = [a for a in node.args if isinstance(a, Graph) and id(a) not in found]
+        if waiting:
+            pending += waiting
+            continue
+        pending.pop()
+        args = [found[id(a)] if isinstance(a, Graph) else [a] for a in node.args]
+        if node.op in _PIECEWISE:
+            branches = _PIECEWISE[node.op](*args)[:_MOST_PIECES]
+            found[id(node)] = [np.broadcast_to(v, np.shape(node.value)) for v in branches]
+        elif max(map(len, args), default=1) == 1 or primitive_named(node.op).kind not in _STRAIGHT:
+            found[id(node)] = [node.value]
+        else:
+            several = itertools.islice(itertools.product(*args), _MOST_PIECES)
+            found[id(node)] = [primitive_named(node.op).fun(*own, **(node.params or {})) for own in several]
+    return found[id(x)]
+
+
 RULES: dict[str, Rule] = {
     "det": _DetRule(False), "logdet": _DetRule(True), "cumsum": _CumsumRule(), "expm": _ExpmRule(), "sqrtm": _SqrtmRule(),
     "logm": _LogmRule(),
     "pinv": _PinvRule(),
     "cholesky": _CholeskyRule(), "svdvals": _SingularValuesRule(), "max": _MaxRule(), "convolve": _ConvolveRule(),
     "getitem": _GetitemRule(),
+    "maximum": _ExtremeRule(largest=True), "minimum": _ExtremeRule(largest=False),
 }  # fmt: skip
 
 

@@ -136,16 +136,23 @@ def one_base(term: Term, free: tuple[Index, ...]) -> Term | None:
         if f.atom.op != "power" or f.power != 1 or (alone := outside(f).factor) is None:
             continue
         base, p = outside(f), outside(f, 1)
-        for g in term.factors:
-            same = g is not f and g.atom == alone.atom and set(g.at) == set(alone.at) <= set(f.at)
+        for whole_factor in (g for g in term.factors if g is not f):
+            g = _as_written_alone(whole_factor)
+            same = g.atom == alone.atom and set(g.at) == set(alone.at) <= set(f.at)
             if not same or (g.power / alone.power).denominator != 1:
                 continue
             more = add([p, Tensor((), (Term(g.power / alone.power),))], p.free)
             whole = (
                 power(base, Fraction(more.number)) if more.number is not None else function("power", [base, more], f.at)
             )
-            return times(Term(term.coef, without(term, f, g)), whole)
+            return times(Term(term.coef, without(term, f, whole_factor)), whole)
     return None
+
+
+def _as_written_alone(f: Factor) -> Factor:
+    """Return a factor as it is in no product: 1 - sigmoid(t), which stands beside sigmoid(t), is sigmoid(-t)."""
+    alone = tidied(Term(ONE, (f,)), f.at) if f.atom.op == "group" and f.power == 1 else Term(ONE, (f,))
+    return alone.factors[0] if len(alone.factors) == 1 and alone.coef == 1 else f
 
 
 def normal(term: Term, free: tuple[Index, ...]) -> Term | None:

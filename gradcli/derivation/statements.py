@@ -86,6 +86,8 @@ def _product(ranks: list[int]) -> int:
 
 def axes(e: E) -> int | None:
     """Return the number of axes, names without known axes being plain numbers; None for a plain number or an unsupported `@`."""
+    if e.op == "name":
+        return e.axes
     names = [a for a in e.walk() if a.op == "name" and a.axes is not None]
     try:
         found = rank(e, {a.text: a.axes for a in names if a.axes is not None})

@@ -1,11 +1,12 @@
 """Verification: the printed form and the code are compared with certified derivatives before they are shown."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gradcli.arithmetic.ball import Ball, nearest, precision, radius
 from gradcli.arithmetic.graph import Graph
 from gradcli.checks.run_modes import attempt
 from gradcli.derivation.code.writer import NUMPY, Dialect, imported
@@ -237,16 +238,36 @@ def in_c(test: SelfTest, kind: str) -> str:
     return "\n\n#include <stdio.h>\n\nint main(void) {\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
 
 
+def _is_finite(value: Callable[[dict[str, Any]], Any], point: dict[str, Any]) -> bool:
+    """Whether a function has a value at a point, and a finite one."""
+    try:
+        return bool(np.all(np.isfinite(value(point))))
+    except (np.linalg.LinAlgError, GradcliError):
+        return False
+
+
 POINTS = 3  # at each of three sizes
 ALLOWED = 1e-9  # relative to the largest entry: different forms round differently
+_EXACT_BITS = 256  # of ball arithmetic, in which rounding is far below what is allowed
 _TRIES = 4  # random points of any signs, before inputs are moved to where f may have a value
 UNSEEN = 1e-6  # relative to f, or to 1: smaller derivatives are compared as if they were this large
+
+
+# how values are made hard: logits at which exp overflows or vanishes, of either sign; zeros; ties; tiny and huge ones
+_HARD: tuple[Callable[[Any], Any], ...] = (
+    lambda x: 1e3 * (1 + np.abs(x)), lambda x: -1e3 * (1 + np.abs(x)), lambda x: 3.5e3 * np.sign(x),
+    lambda x: 0 * x, lambda x: 0 * x + 1, lambda x: 1e-100 * x, lambda x: 1e100 * x,
+)  # fmt: skip
 
 
 class Unverified(GradcliError):
     """A closed form that could not be confirmed, and is not shown."""
 
     kind = "unverified"
+
+
+class NotFinite(Unverified):
+    """A closed form that is not finite where the derivative is."""
 
 
 class Verifier:
@@ -309,18 +330,19 @@ class Verifier:
         return None
 
     def check(self, made: Statements, code: str, test: SelfTest | None = None) -> Check:
-        """Return how well a form and its code agree with certified derivatives. Raises Unverified if they do not."""
+        """Return how well a form and its code agree with certified derivatives.
+
+        Raises  Unverified if they do not: NotFinite if the form has no value at a point, or another shape.
+        """
         try:
             worst = max(self.error(Expression(made.text())), self._error_of(self._ran(code)))
         except GradcliError as error:
             raise Unverified(f"the closed form found for {self.wrt} cannot be read: {error.what}") from None
-        if not np.isfinite(worst) and self.problem.compared:
-            word = ", ".join(self.problem.compared)
-            says = f"the closed form found for {self.wrt} is not finite at values that {word} is compared with"
-            raise Unverified(says, do="gradcli grad computes the derivative")
-        if not worst <= ALLOWED:
+        finite = bool(np.isfinite(worst))
+        if worst > ALLOWED and not (finite and self._differs_by_rounding(Expression(made.text()), self._ran(code))):
             says = f"the closed form found for {self.wrt} differs from the certified derivative ({worst:.1e})"
-            raise Unverified(says, do="please report it; gradcli grad computes the derivative")
+            kind = Unverified if finite else NotFinite
+            raise kind(says, do="please report it; gradcli grad computes the derivative")
         if test is not None and not test.holds(self._ran(code)):
             says = f"the closed form found for {self.wrt} differs from the certified derivative at the point of its self-test"
             raise Unverified(says, do="please report it; gradcli grad computes the derivative")
@@ -330,6 +352,47 @@ class Verifier:
             raise Unverified(says, do="give the sizes as numbers: --shapes x:3")
         sizes = tuple({n: v[k] for n, v in self.sizes.items()} for k in range(RECORDINGS))
         return Check("pass", worst, len(self.points()), sizes)
+
+    def _differs_by_rounding(self, formula: Expression, run: Callable[[dict[str, Any]], Any]) -> bool:
+        """Whether a formula is right in exact arithmetic, and its values are as far off as rounding can make them.
+
+        So is logsumexp(z/T) - z@softmax(z/T)/T at a small T: a difference of large numbers.
+        """
+        for point, truth in self.points():
+            found = [run(point), self.value(formula, point)]
+            if all(self._apart(x, point, truth) <= ALLOWED for x in found):
+                continue
+            lifted = {n: Ball.lift(x) for n, x in (point | self.sizes_at(point)).items() if n in formula.inputs}
+            try:
+                with np.errstate(all="ignore"):
+                    with precision(_EXACT_BITS):
+                        exact = nearest(formula(lifted))
+                    with precision(53):
+                        rounding = radius(formula(lifted))
+            except GradcliError:
+                return False
+            known = bool(np.all(np.isfinite(rounding))) and self._apart(exact, point, truth) <= ALLOWED
+            if not known or any(np.any(np.abs(x - truth) > rounding) for x in found):
+                return False
+        return True
+
+    def is_finite(self, code: str) -> bool:
+        """Whether code has a finite value at hard points, wherever f and its derivative have one."""
+        run = self._ran(code)
+        with np.errstate(all="ignore"):
+            return all(
+                _is_finite(run, point) or not _is_finite(self._size, point) or self.truth(point) is None
+                for point in self._hard_points()
+            )
+
+    def _hard_points(self) -> Iterator[dict[str, Any]]:
+        """Yield points with large, tiny and equal values of the input, and of all inputs without assumptions."""
+        sizes = {n: v[0] for n, v in self.sizes.items()}
+        point = point_of(self.problem, sizes, np.random.default_rng([self.problem.seed, 79]))
+        free = {n for n in self.problem.dims if not (self.problem.facts.get(n) or n in self.problem.compared)}
+        for moved in dict.fromkeys((frozenset({self.wrt} & free), frozenset(free))):
+            for harden in _HARD if moved else ():
+                yield point | {n: harden(point[n]) for n in moved}
 
     def refuse_unmet_comparisons(self) -> None:
         """Raise Unverified if a comparison of f by == or != is true at all points, or false at all of them."""
@@ -374,8 +437,12 @@ class Verifier:
 
     def _least(self, point: dict[str, Any]) -> float:
         """Return the size below which a derivative may be all rounding error."""
+        return UNSEEN * max(1.0, self._size(point))
+
+    def _size(self, point: dict[str, Any]) -> float:
+        """Return the largest entry of |f|; nan if one is."""
         y = self.problem.f({n: x for n, x in point.items() if n != self.problem.direction})
-        return UNSEEN * max(1.0, float(np.max(np.abs(np.asarray(y, dtype=float)), initial=0.0)))
+        return float(np.max(np.abs(np.asarray(y, dtype=float)), initial=0.0))
 
     def _ran(self, code: str) -> Any:
         scope: dict[str, Any] = {}
@@ -400,14 +467,13 @@ class Verifier:
         return self._error_at(self.points(), value)
 
     def _error_at(self, points: Sequence[tuple[dict[str, Any], Any]], value: Any) -> float:
-        worst = 0.0
         with np.errstate(all="ignore"):
-            for point, truth in points:
-                found = np.asarray(value(point), dtype=np.float64)
-                if found.shape != truth.shape:
-                    return float("inf")
-                scale = max(float(np.max(np.abs(truth), initial=0.0)), self._least(point))
-                worst = max(worst, float(np.max(np.abs(found - truth), initial=0.0)) / scale)
-                if not np.all(np.isfinite(found)):
-                    return float("inf")
-        return worst
+            return max((self._apart(value(point), point, truth) for point, truth in points), default=0.0)
+
+    def _apart(self, found: Any, point: dict[str, Any], truth: Any) -> float:
+        """Return the largest error of a value at a point, as `error` has it."""
+        x = np.asarray(found, dtype=np.float64)
+        if x.shape != truth.shape or not np.all(np.isfinite(x)):
+            return float("inf")
+        scale = max(float(np.max(np.abs(truth), initial=0.0)), self._least(point))
+        return float(np.max(np.abs(x - truth), initial=0.0)) / scale

@@ -61,7 +61,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """A conditional: a scalar condition runs one of two blocks; an array runs both and selects entry by entry."""
+    """A conditional: a number runs one of two blocks; an array, or a formula, runs both and selects entry by entry."""
 
     condition: int
     yes: "tuple[list[Step], int]"
@@ -72,7 +72,8 @@ class Choice:
 
     def taken(self, condition: Value) -> "Iterable[Step]":
         """Return the steps to run for a condition."""
-        if shape(condition) == ():
+        system = arithmetic(condition)
+        if shape(condition) == () and not (system is not None and system.symbolic):
             block, result = self.yes if bool(condition) else self.no
             return chain(block, [Instruction(_same, "if", (result,), (), self.to, self.span)])
         both = (self.condition, self.yes[1], self.no[1])

@@ -211,6 +211,7 @@ WRITTEN = [
     ("ones",           "s*np.ones([m, n])",                 "s*x.new_ones(m, n)",                                         "s*jnp.ones([m, n], x.dtype)"),
     ("less a size",    "s*np.ones(n - 1)",                  "s*x.new_ones(n - 1)",                                        "s*jnp.ones(n - 1, x.dtype)"),
     ("greater",        "np.float64(x > y)",                 "(x > y).to(x.dtype)",                                        "jnp.asarray(x > y, x.dtype)"),
+    ("choice",         "np.where(x > y, x, 0)",             "torch.where(x > y, x, x.new_tensor(0))",                     "jnp.where(x > y, x, 0)"),
     ("pad both",       "np.pad(u, (2, 1))",                 "torch.nn.functional.pad(u, (2, 1))",                         "jnp.pad(u, (2, 1))"),
     ("relu",           "np.maximum(x, 0)",                  "torch.relu(x)",                                              "jax.nn.relu(x)"),
     ("number and array", "np.maximum(x, 0.5)",              "torch.maximum(x, x.new_tensor(0.5))",                        "jnp.maximum(x, 0.5)"),

@@ -73,6 +73,8 @@ SUM_EXP = grouped((1, exps(z, k)), free=())
 ROW_EXP = grouped((1, exps(Z, p, k)), free=(p,))
 ONE_PLUS = grouped((1,), (1, exps(t, i)), free=(i,))
 ONE_PLUS_BELOW = grouped((1,), (1, raised(exps(t, i), -1)), free=(i,))
+X_TIMES_Y = tensor((i,), (1, factor(x, i), factor(y, i)))
+LARGER_TIMES_Y = tensor((i,), (1, of("maximum", linear(x, i), linear(z, i)), factor(y, i)))
 LOGISTIC, ABS, SGN = of("expit", linear(t, i)), of("absolute", linear(x, i)), of("sign", linear(x, i))
 SOFTMAX = of("softmax", linear(z, i), over=[i])
 SOFT_ROWS, SOFT_COLUMNS = of("softmax", linear(Z, p, i), over=[i]), of("softmax", linear(Z, p, i), over=[p])
@@ -211,6 +213,7 @@ APPLIES = {  # what a rule must change: its name, the free indices, and the fact
     "1 - erf(t/sqrt(2))":           ("normal", (i,), [grouped((1,), (-1, ERF), free=(i,))]),
     "exp(-t^2/2)/sqrt(2 pi)":       ("density", (i,), [raised(of("exp", tensor((i,), (Fraction(1, 2), factor(t, i, power=2)))), -1), ROOT_HALF, factor(Atom("pi", "pi"), power=Fraction(-1, 2))]),
     "1/(1 - ndtr(t))":              ("normal", (i,), [raised(grouped((1,), (-1, of("ndtr", linear(t, i))), free=(i,)), -1)]),
+    "x y > max(x, z) y, x > z":     ("_contradiction", (i,), [of("greater", X_TIMES_Y, LARGER_TIMES_Y), of("greater", linear(x, i), linear(z, i)), factor(t, i)]),
     "sign(x) x":                    ("sign_times", (i,), [SGN, factor(x, i)]),
     "sign(x) x cubed":              ("sign_times", (i,), [SGN, factor(x, i, power=3), factor(y, i)]),
     "(1 - sigmoid(t)) exp(t)":      ("_logistic", (i,), [grouped((1,), (-1, LOGISTIC), free=(i,)), exps(t, i), LOGISTIC]),

@@ -42,9 +42,9 @@ name: s = sigmoid(X w)
 name: f = -yᵀ log(s) - (1 - y)ᵀ log(1 - s)
 chain rule: sigmoid: ds = s ∘ (1 - s) ∘ (X dw)
 logarithm: df = sum(((1 - y) ∘ ds) / (1 - s)) - sum((y ∘ ds) / s)
-substitute: df = sum((1 - y) ∘ s ∘ (X dw)) - sum(y ∘ sigmoid(-X w) ∘ (X dw))
-read off: G = Xᵀ ((1 - y) ∘ s) - Xᵀ (y ∘ sigmoid(-X w))
-sigmoid(-t) is 1 - sigmoid(t): G = Xᵀ (s - y)
+substitute: df = sum((1 - y) ∘ s ∘ (X dw)) - sum(y ∘ (1 - s) ∘ (X dw))
+read off: G = Xᵀ ((1 - y) ∘ s) - Xᵀ (y ∘ (1 - s))
+collect: G = Xᵀ (s - y)
 """
 CROSS_ENTROPY = """
 name: p = softmax(z)

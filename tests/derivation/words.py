@@ -47,7 +47,7 @@ ARRAYS: dict[str, E] = {  # by what they show
     "eye": mul([s, call("eye", n)]), "ones": mul([s, call("ones", m, n)]), "one": mul([s, call("ones", n)]), "zeros": ex.add([call("zeros", m, n), X]),
     "ones like": call("ones_like", X), "zeros like": call("zeros_like", X), "einsum": call("einsum", X, x, first='"ij,j->ij"'),
     "column": mul([E("column", (u,)), X]), "transpose": matmul(E("T", (X,)), u), "transpose of a vector": E("T", (x,)), "dot": ex.dot(x, y),
-    "greater": E("compare", (x, y), ">"), "at most": E("compare", (x, HALF), "<="), "of sizes": mul([E("compare", (n, m), ">"), x]),
+    "greater": E("compare", (x, y), ">"), "choice": call("where", E("compare", (x, y), ">"), x, ZERO), "at most": E("compare", (x, HALF), "<="), "of sizes": mul([E("compare", (n, m), ">"), x]),
     "slice": E("index", (x,), "[1:]"), "slice of columns": E("index", (X,), "[:, :-1]"), "pad before": E("concat", (u,), "[0]|"),
     "pad after": E("concat", (mul([s, u]),), "|[0, 0]"), "pad both": E("concat", (u,), "[0, 0]|[0]"), "less a size": mul([s, call("ones", name("n - 1"))]),
     "pi": mul([name("pi"), x]), "a constant": mul([number(float(2 / np.sqrt(np.pi))), x]), "another": mul([number(float(np.pi)), x]), "third": mul([number(Fraction(1, 3)), x]),

@@ -108,6 +108,7 @@ C = Dialect(
         "abs": "fabs", "arctan2": "atan2", "gamma": "tgamma", "gammaln": "lgamma",
         "maximum": "larger", "minimum": "smaller", "ndtr": "normal_cdf",
         "entr": "entropy", "log_expit": "(-softplus(-({0})))", "pow": "pow", "compare": "(double)({0})",
+        "where": "({0} ? {1} : {2})",
     },
     "", "",
 )  # fmt: skip

@@ -96,7 +96,8 @@ NUMPY = Dialect(
     | {
         "inv": "np.linalg.inv", "solve": "np.linalg.solve", "det": "np.linalg.det", "norm": "np.linalg.norm",
         "sigmoid": "special.expit", "relu": "np.maximum({0}, 0)", "softplus": "np.logaddexp(0, {0})",
-        "compare": "np.float64({0})", "ones": "np.ones({shape})", "zeros": "np.zeros({shape})", "eye": "np.eye",
+        "compare": "np.float64({0})", "where": "np.where",
+        "ones": "np.ones({shape})", "zeros": "np.zeros({shape})", "eye": "np.eye",
         "pad": "np.pad({0}, ({before}, {after}))", "prod": "np.prod", "cumsum": "np.cumsum", "flip": "np.flip",
         "tril": "np.tril", "triu": "np.triu", "max": "np.max", "min": "np.min", "cross": "np.cross",
         "roll": "np.roll", "sort": "np.sort", "arange": "np.arange",
@@ -124,7 +125,7 @@ TORCH = Dialect(
         **named("torch.special.{}", "i0 i1"), "k0": "torch.special.modified_bessel_k0", "k1": "torch.special.modified_bessel_k1",
         "log_expit": "torch.nn.functional.logsigmoid", "rint": "torch.round",
         "cbrt": "torch.copysign(torch.abs({0})**(1/3), {0})",
-        "var": "torch.var({0}, correction=0{axis})", "compare": "({0}).to({dtype})",
+        "var": "torch.var({0}, correction=0{axis})", "compare": "({0}).to({dtype})", "where": "torch.where",
         "ones": "{like}.new_ones({args})", "zeros": "{like}.new_zeros({args})",
         "eye": "torch.eye({0}, dtype={dtype}, device={like}.device)",
         "pad": "torch.nn.functional.pad({0}, ({before}, {after}))", "softmax of a vector": "torch.softmax({0}, dim=0)",
@@ -146,7 +147,8 @@ TORCH = Dialect(
     "{0}.shape[{1}]", "math.", "dim", "{like}.dtype", "{like}.dtype", "{like}.new_tensor({0})",
     named("math.{}", _MATH)
     | {"arcsin": "math.asin", "arccos": "math.acos", "arctan": "math.atan", "arctan2": "math.atan2", "gammaln": "math.lgamma"}
-    | {"abs": "abs", "maximum": "max", "minimum": "min", "relu": "max({0}, 0)", "compare": "float({0})"},
+    | {"abs": "abs", "maximum": "max", "minimum": "min", "relu": "max({0}, 0)", "compare": "float({0})"}
+    | {"where": "({1} if {0} else {2})"},
     backward=False,
 )  # fmt: skip
 
@@ -160,7 +162,8 @@ JAX = Dialect(
         "inv": "jnp.linalg.inv", "solve": "jnp.linalg.solve", "det": "jnp.linalg.det", "norm": "jnp.linalg.norm",
         "sigmoid": "jax.scipy.special.expit", "relu": "jax.nn.relu", "softplus": "jax.nn.softplus",
         "log_expit": "jax.nn.log_sigmoid",
-        "compare": "jnp.asarray({0}, {dtype})", "ones": "jnp.ones({shape}, {dtype})", "zeros": "jnp.zeros({shape}, {dtype})",
+        "where": "jnp.where", "compare": "jnp.asarray({0}, {dtype})",
+        "ones": "jnp.ones({shape}, {dtype})", "zeros": "jnp.zeros({shape}, {dtype})",
         "eye": "jnp.eye({0}, dtype={dtype})", "pad": "jnp.pad({0}, ({before}, {after}))", "softmax": "jax.nn.softmax",
         "prod": "jnp.prod", "cumsum": "jnp.cumsum", "flip": "jnp.flip", "tril": "jnp.tril", "triu": "jnp.triu",
         "softmax of a vector": "jax.nn.softmax", "softmax of a matrix": "jax.nn.softmax({0}, axis=None)",
@@ -215,6 +218,9 @@ class Writer:
             return self._number(e)
         if e.op == Op.TRANSPOSE and ranks[0] < 2:
             return args[0]
+        if e.op == "call" and e.text == "where":
+            condition = replace(e.args[0], args=tuple(map(self._said, e.args[0].args)))
+            return self._called("where", (condition, *args[1:]), ranks, e)
         if e.op == "compare":
             return self._called("compare", (replace(e, args=args),), ranks, e)
         if e.op == "concat":
