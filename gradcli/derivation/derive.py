@@ -1,5 +1,6 @@
 """Closed forms: a reverse sweep recorded at three sizes, read as tensors, simplified, written as code, and verified."""
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -648,15 +649,29 @@ class Derivation:
         if wrt in self.problem.compared:
             yield found
             return
-        plain = self._written(
-            wrt, found.kind, found.sweeps, found.axes, found.tensor, (), found.tensor, found.printer, found.names
-        )
-        for form in (found, plain):
-            yield form
-            chosen = with_choices(form.whole)
-            if chosen != form.whole:
-                made = program(chosen.e, self.taken, form.known, begun=chosen.parts, steps=form.names.called)
-                yield replace(form, whole=chosen, made=made)
+        yield from self._with_choices(found)
+        with contextlib.suppress(NotSupported):  # as it was found it may have no matrix form
+            yield from self._with_choices(
+                self._written(
+                    wrt,
+                    found.kind,
+                    found.sweeps,
+                    found.axes,
+                    found.tensor,
+                    (),
+                    found.tensor,
+                    found.printer,
+                    found.names,
+                )
+            )
+
+    def _with_choices(self, form: Closed) -> Iterator[Closed]:
+        """Yield a form, and the same with choices where a branch has no value."""
+        yield form
+        chosen = with_choices(form.whole)
+        if chosen != form.whole:
+            made = program(chosen.e, self.taken, form.known, begun=chosen.parts, steps=form.names.called)
+            yield replace(form, whole=chosen, made=made)
 
     def _squeezed(self) -> "Derivation":
         """Return the derivation with the inputs without their axes of length 1."""
@@ -817,7 +832,7 @@ class Derivation:
             except NotSupported:
                 continue
             (found if k in given else letters).setdefault(e, name)
-            if other is not None and None not in value.axes and e.size and other != transpose(e):
+            if other is not None and None not in value.axes and e.size and other not in (e, transpose(e)):
                 turned[other] = e
         found = {**{e: n for n, e in self._statements(printer)}, **found}
         known = {e: n for e, n in found.items() if e.size and n not in self.taken}

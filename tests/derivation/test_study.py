@@ -20,3 +20,16 @@ def test_closed_forms_of_further_functions(f: str, shapes: str, wrt: str, order:
     sizes = {name.strip(): dims.strip() for name, dims in (part.split(":") for part in shapes.split(";"))}
     (result,) = gradcli.derive(f, shapes=sizes, wrt=wrt, order=order).results
     assert result.formula.unicode == shown and result.check.verdict == "pass"
+
+
+def test_a_symmetric_inverse_is_not_transposed() -> None:
+    f = "0.5*log(det(S)) + 0.5*(x-u)@inv(S)@(x-u)"
+    sizes = {"S": "n n", "x": "n", "u": "n"}
+    (result,) = gradcli.derive(f, shapes=sizes, assume={"S": "spd"}, wrt="S").results
+    assert result.formula.unicode == "u1 = S⁻¹ (x - u); ∂f/∂S = 0.5 S⁻¹ - 0.5 u1 u1ᵀ"
+
+
+def test_what_has_no_matrix_form_as_it_was_found_has_one_with_indices() -> None:
+    f, sizes = "sum(softmax(einsum('hnd,hmd->hnm', Q, K), axis=-1)*M)", {"Q": "h n d", "K": "h m d", "M": "h n m"}
+    (result,) = gradcli.derive(f, shapes=sizes, wrt="Q").results
+    assert result.formula.unicode.startswith("∂f/∂Q[i,j,k] = sum_l ") and "einsum" in result.formula.expression
