@@ -65,6 +65,7 @@ def test_a_jacobian_says_which_way_takes_fewer_operations(gradcli: Gradcli) -> N
         assert ("columns" in way) == (by["forward mode, by columns"] < by["reverse mode, by rows"])
 
 
+@pytest.mark.slow
 def test_counts_at_sizes_that_nothing_runs_are_those_of_the_formulas(gradcli: Gradcli, net: str) -> None:
     sizes = ("--sizes", "b=512, d=768, depth=12")
     large = cost(gradcli, net, *SHAPES, *sizes)
@@ -89,6 +90,7 @@ def test_several_sizes_at_once(gradcli: Gradcli, net: str) -> None:
     assert rows[4, 200, 2]["operations"] == passes(document)["f"][2] == 2 * 4 * 200**2 * 2 + 2 * 4 * 200
 
 
+@pytest.mark.slow
 def test_formats_change_bytes_and_nothing_else(gradcli: Gradcli, net: str) -> None:
     at = (net, *SHAPES, "--sizes", "b=8, d=16, depth=4")
     four, two, mixed = (cost(gradcli, *at, *more) for more in ((), ("--dtype", "bfloat16"), ("--autocast", "float16")))
@@ -108,6 +110,7 @@ def test_checkpoints_by_name_and_within_a_budget(gradcli: Gradcli, net: str) -> 
     assert 0 < within["operations"] <= least["operations"] and within["percent"] < 40
 
 
+@pytest.mark.slow
 @for_rows(("draw", "f", "low", "high"), [
     ("he(64, 64)", "maximum(W@x, 0)", 0.85, 1.15), ("xavier(64, 64)", "tanh(W@x)", 0.6, 1.1), ("randn(64, 64)", "sigmoid(W@x/64)", 0, 0.25),
 ])  # fmt: skip
@@ -139,6 +142,7 @@ def test_time_is_passes_times_that_of_one(gradcli: Gradcli) -> None:
     assert "1,100 years" in gradcli("cost", *argv).stdout
 
 
+@pytest.mark.slow
 def test_other_formats_hold_the_same(gradcli: Gradcli, net: str, tmp_path: Path) -> None:
     argv = (net, *SHAPES, "--sizes", "b=4, d=8", "--optimizer", "adam", "--shard", "8", "--link", "64GB", "--time")
     text = " ".join(gradcli("cost", *argv, environ={"COLUMNS": "100"}).stdout.split())
@@ -203,6 +207,7 @@ def test_a_size_that_is_none_is_named(gradcli: Gradcli, text: str) -> None:
     assert ran.exit_status == 2 and "--sizes takes NAME=N,N,...; ..., with whole numbers from 0 to 10^13" in ran.stderr
 
 
+@pytest.mark.slow
 def test_lengths_that_follow_no_polynomial_are_refused_at_large_sizes(gradcli: Gradcli, tmp_path: Path) -> None:
     (tmp_path / "odd.py").write_text(
         "import numpy as np\ndef f(x):\n    return np.sum(np.sin(x[: len(x).bit_length()]))\n"

@@ -50,6 +50,7 @@ def _batch() -> tuple[int, list[Any], str]:
     return status, [json.loads(line) for line in world.stdout.getvalue().splitlines()], world.stderr.getvalue()
 
 
+@pytest.mark.slow
 def test_every_line_gets_its_own_document(batch: tuple[int, list[Any], str]) -> None:
     _, documents, stderr = batch
     assert [document["line"] for document in documents] == [

@@ -314,6 +314,7 @@ def test_an_engine_that_cannot_be_followed_says_so(gradcli: Callable[..., Any], 
     assert "notice: the objects of make cannot be followed" in shown and "is right" not in shown
 
 
+@pytest.mark.slow
 def test_hard_points_of_a_product_have_its_shapes(gradcli: Callable[..., Any]) -> None:
     ran = gradcli(*asked("dense:Dense(3, 2)", X, ("--stress-points", "20"), HERE), "--json")
     assert ran.exit_status == 0 and ran.json["stress"]["right"] > 10

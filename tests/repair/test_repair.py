@@ -541,6 +541,7 @@ def test_a_function_that_returns_both_is_repaired_where_its_value_stays(
     assert (found["file"], found["line"]) == ("logit.py", 14)
 
 
+@pytest.mark.slow
 def test_what_is_there_and_what_it_should_be_are_said(gradcli: Gradcli, here: Path) -> None:
     source = """\
 import numpy as np

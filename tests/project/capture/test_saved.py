@@ -171,6 +171,7 @@ def test_only_functions_that_the_module_defines_are_called(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_the_entry_has_the_call_that_failed_and_is_a_table_of_the_suite_that_is_there(
     module: Any, tmp_path: Path, gradcli: Any
 ) -> None:
