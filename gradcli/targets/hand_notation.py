@@ -23,7 +23,8 @@ Shapes = Mapping[str, Shape | None]  # of the inputs that are given; None where 
 
 _MOST_CHARACTERS = 2_000  # nobody types more by hand
 _MOST_TOKENS = 400
-_DEEPEST = 40  # nested brackets
+_DEEPEST = 40  # nested brackets and powers
+_MOST_APPLIED = 5  # functions without brackets, each applied to the next
 
 # Functions that are applied to what follows without brackets: sin x. Others may be the names of inputs: gamma x.
 _CONSTANTS = frozenset((*CONSTANTS, "π"))
@@ -51,6 +52,7 @@ _SIGNS = {
 }  # fmt: skip
 _ROOTS = {"√": "sqrt", "∛": "cbrt"}
 _BASES = {"2": "log2", "10": "log10"}
+_USUAL_NAMES = frozenset("mu nu xi eta phi psi chi tau rho lam eps dx dy dz dt dr ds lr tr".split())  # noqa: SIM905
 _LOG = re.compile(r"log_?(\w+)")
 _OVER_AN_INDEX = re.compile(r"(sum|prod|Σ|Π|∑|lim|max|min)_")  # sums over an index are written over arrays
 _DERIVATIVE = re.compile(r"\s*d\s*/\s*d\s*[^\W\d]\w*\s*(?P<rest>.+)", re.DOTALL)
@@ -140,7 +142,6 @@ def reading(typed: str, shapes: Shapes, check: Callable[[str], object]) -> Readi
             return None
         says = "d/dx is not part of the language: gradcli differentiates what it is given"
         return Reading(inner.texts if inner else (rest,), says)
-
     lines = [
         line for choice in (0, 1) if (line := _line(typed, shapes, choice)) is not None and _is_read(line.text, check)
     ]
@@ -214,7 +215,7 @@ def joined_names(typed: str, given: Container[str]) -> Iterator[str]:
     for name in [name for name in names if name not in given and name not in called]:
         function = next((f for f in sorted(_APPLIED, key=len, reverse=True) if name.startswith(f) and name != f), "")
         rest = name.removeprefix(function)
-        if _is_function(name) or not name.isalpha():
+        if _is_function(name) or not name.isalpha() or name in _USUAL_NAMES:
             continue
         if function and len(rest) == 1:
             yield f"{name} is one name here; for the function write {function}({rest})"
@@ -279,7 +280,7 @@ class _Line:
         self.before = [""] * len(self.tokens)
         self.after = [""] * len(self.tokens)
         self.inputs = {*shapes, *self._names_of_values(), *(() if defined is None else _names(defined["inputs"]))}
-        self.at, self.bars, self.depth, self.summing = 0, 0, 0, False
+        self.at, self.bars, self.depth, self.applied, self.summing = 0, 0, 0, 0, False
         self.is_refused = False
         for k, token in enumerate(self.tokens):
             if letter := hidden.get(token.start):
@@ -482,7 +483,11 @@ class _Line:
             self.at += 1
             return self._postfixes(_Node(base.first, k + 1))
         self._skip_signs()
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise _NoReading
         exponent = self._factor()
+        self.depth -= 1
         follows = exponent.bare and self._begins_value() and not self.tokens[self.at].gap
         if (
             follows
@@ -683,7 +688,11 @@ class _Line:
         """Read what follows a function without brackets; what is more than one value can be read in two ways."""
         start = self.at
         kept = (self.shown[:], self.gap[:], self.before[:], self.after[:])
+        self.applied += 1
+        if self.applied > _MOST_APPLIED:
+            raise _NoReading
         value = self._value()
+        self.applied -= 1
         k = self.at
         more = self._next in _POWERS or self._next in _PRODUCTS or (self._begins_value() and not self._is_applied(k))
         if not more or self._ask(k, "what follows a function without brackets can be read in two ways") == 1:

@@ -174,6 +174,22 @@ def test_a_reading_is_in_the_language(typed: str, shapes: Any) -> None:
         assert again is None or again.question, (typed, text)
 
 
+@for_rows(
+    "typed",
+    [
+        "sin " * 300 + "2x",
+        "√" * 300 + "2x",
+        "2^" * 190 + "2x",
+        "(" * 100 + "2x" + ")" * 100,
+        "|" * 300 + "x",
+        "2x" * 190,
+    ],
+)
+def test_nesting_ends(typed: str) -> None:
+    found = read(typed, NOTHING)
+    assert found is None or len(found.texts[0]) < 4 * len(typed)
+
+
 def test_a_reading_has_the_value_that_is_meant() -> None:
     rng = np.random.default_rng(0)
     x, A = rng.normal(size=3), rng.normal(size=(3, 3))
@@ -188,6 +204,7 @@ def test_a_reading_has_the_value_that_is_meant() -> None:
         ("sinx + 1", "sinx is one name here; for the function write sin(x)"),
         ("xe^x", "xe is one name here; for a product write x*e"),
         ("alpha + a", None),
+        ("mu*m + dx*x", None),
         ("sine(x)", None),
     ],
 )
