@@ -230,12 +230,15 @@ def number_of(x: float) -> Tensor:
     return scalar(nice)
 
 
+_HUGE = 1e15  # from here on a number is shown by its power of ten
+
+
 def exact(x: float) -> Number:
     """Return a float as a fraction if it equals a simple one, else as it is. Raises NotSupported for inf and nan."""
     if not math.isfinite(x):
         raise NotSupported(f"a part of f is {x}, whatever its inputs are")
     nice = Fraction(x).limit_denominator(10_000)
-    return nice if float(nice) == x else x
+    return nice if float(nice) == x and abs(x) < _HUGE else x
 
 
 def of_numbers(op: str, xs: list[float], y: float) -> Tensor:

@@ -74,11 +74,19 @@ class Writing:
     """Turns expressions into mathematics.
 
     `shapes` knows the sizes of their names, `symbols` those that stand for a sign; matrices with `symmetric` names are their
-    own transposes.
+    own transposes. Functions such as tril, which have no sign, are written `by_name` inside an entry, whose inverses have
+    matrices in them.
     """
 
-    def __init__(self, shapes: Shapes, symbols: Mapping[str, M] | None = None, symmetric: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        shapes: Shapes,
+        symbols: Mapping[str, M] | None = None,
+        symmetric: Iterable[str] = (),
+        by_name: bool = False,
+    ) -> None:
         self.shapes = shapes
+        self.by_name = by_name
         self.symmetric = set(symmetric)
         self.symbols = {} if symbols is None else symbols
 
@@ -255,7 +263,7 @@ class Writing:
             return ZERO if name.startswith("zeros") else ONES if len(shape) == 1 else _OF_ONES
         if name == "eye":
             return IDENTITY
-        if name in _INDEXED:
+        if name == "einsum" or (name in _INDEXED and not self.by_name):
             raise NotSupported(f"{name} is written with indices")
         args = [self.formula(a) for a in e.args]
         if name == DENSITY:
@@ -369,7 +377,9 @@ def entry_of(x: Tensor, axes: Sequence[Index | None], dims: Dims, *taken: str) -
     """Return one entry of a tensor; no index has the letter of an input, of a size, or of what else is `taken`."""
     sizes = [d for own in dims.values() for d in own]
     own = [i for i in axes if i is not None]
-    scope = _Scope({}, tuple(index_letters(frozenset((*taken, *dims, *sizes)))), Writing(Shapes(dims))).holding(own)
+    scope = _Scope(
+        {}, tuple(index_letters(frozenset((*taken, *dims, *sizes)))), Writing(Shapes(dims), by_name=True)
+    ).holding(own)
     return Entry(tuple(scope.names[i] for i in own), _sum(x, scope))
 
 

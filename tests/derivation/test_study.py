@@ -33,3 +33,14 @@ def test_what_has_no_matrix_form_as_it_was_found_has_one_with_indices() -> None:
     f, sizes = "sum(softmax(einsum('hnd,hmd->hnm', Q, K), axis=-1)*M)", {"Q": "h n d", "K": "h m d", "M": "h n m"}
     (result,) = gradcli.derive(f, shapes=sizes, wrt="Q").results
     assert result.formula.unicode.startswith("∂f/∂Q[i,j,k] = sum_l ") and "einsum" in result.formula.expression
+
+
+def test_a_triangle_inside_an_inverse_has_its_name() -> None:
+    (result,) = gradcli.derive("L = tril(A); logdet(L@L.T)", shapes={"A": "n n"}, wrt="A").results
+    assert "tril(" in result.formula.unicode and result.formula.unicode.startswith("∂f/∂A[i,j] = ")
+
+
+def test_a_huge_number_is_a_power_of_ten() -> None:
+    f, sizes = "sum(R*scaled_dot_product_attention(Q, K, V, is_causal=True))", {n: "n d" for n in "QKVR"}
+    (result,) = gradcli.derive(f, shapes=sizes, wrt="Q").results
+    assert "10³⁰⁰" in result.formula.unicode and "0000000" not in result.formula.unicode
