@@ -282,6 +282,7 @@ class _Line:
         self.inputs = {*shapes, *self._names_of_values(), *(() if defined is None else _names(defined["inputs"]))}
         self.at, self.bars, self.depth, self.applied, self.summing = 0, 0, 0, 0, False
         self.is_refused = False
+        self.turned: set[int] = set()  # the primes
         for k, token in enumerate(self.tokens):
             if letter := hidden.get(token.start):
                 self._refuse(k, f"this is one name, and '{letter}' is no input")
@@ -426,7 +427,8 @@ class _Line:
             self.gap[k] = self._sign(left, _Node(k, k), k)
             self._around(_Node(left.first, k), "(", ")")
             return _Node(left.first, right.last)
-        is_row = self.shown[right.last] in (".T", "ᵀ") and self._is_column(replace(right, last=right.last - 1))
+        turned = right.last in self.turned or self.shown[right.last] in (".T", "ᵀ")
+        is_row = turned and self._is_column(replace(right, last=right.last - 1))
         if is_row and self._is_column(left):
             self.shown[right.last], self.gap[k] = "", ", "
             self._around(_Node(left.first, right.last), "outer(", ")")
@@ -447,10 +449,9 @@ class _Line:
         a, b = self._shape(left), self._shape(right)
         if a == () or b == ():
             return "*"
-        if (
-            any(self._text(node).endswith((".T", "ᵀ", "⁻¹")) for node in (left, right))
-            or "@" in self.gap[left.first + 1 : k]
-        ):
+        ends = (".T", "ᵀ", "⁻¹")
+        turned = any(node.last in self.turned or self._text(node).endswith(ends) for node in (left, right))
+        if turned or "@" in self.gap[left.first + 1 : k]:
             return "@"
         if a is None or b is None:
             if not (a or b or self._is_matrix(left) or self._is_matrix(right)):
@@ -753,7 +754,9 @@ class _Line:
                 self._around(node, "gamma(", " + 1)")
             elif text in _PRIMES:
                 self.at += 1
-                self.shown[k], self.gap[k] = ".T", ""
+                self._refuse(k, "a prime is not part of the language")
+                self.turned.add(k)
+                self.shown[k], self.gap[k] = "" if len(self._shape(node) or ()) == 1 else ".T", ""
             else:
                 return node
             node = replace(node, last=self.at - 1, bare=False)

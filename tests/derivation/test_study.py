@@ -41,6 +41,6 @@ def test_a_triangle_inside_an_inverse_has_its_name() -> None:
 
 
 def test_a_huge_number_is_a_power_of_ten() -> None:
-    f, sizes = "sum(R*scaled_dot_product_attention(Q, K, V, is_causal=True))", {n: "n d" for n in "QKVR"}
+    f, sizes = "sum(R*scaled_dot_product_attention(Q, K, V, is_causal=True))", dict.fromkeys("QKVR", "n d")
     (result,) = gradcli.derive(f, shapes=sizes, wrt="Q").results
     assert "10³⁰⁰" in result.formula.unicode and "0000000" not in result.formula.unicode

@@ -87,7 +87,6 @@ READ = [
     ("xᵀ A x",             NOTHING, "xᵀ@A@x"),
     ("x^T A x",            SQUARE,  "x.T@A@x"),
     ("xAx",                SQUARE,  "x@A@x"),
-    ("x'Ax",               SQUARE,  "x.T@A@x"),
     ("2 A x",              SQUARE,  "2*A@x"),
     ("c A x",              SQUARE,  "c*A@x"),
     ("A(x+y)",             SQUARE,  "A@(x+y)"),
@@ -121,6 +120,10 @@ IN_TWO_WAYS = [
 ]
 SHOWN = [  # in one way, which is not taken
     ("x'*A*x",             NOTHING, "x.T@A@x"),
+    ("x'Ax",               SQUARE,  "x@A@x"),
+    ("x'y",                SQUARE,  "x@y"),
+    ("x x'",               SQUARE,  "outer(x, x)"),
+    ("A'x",                SQUARE,  "A.T@x"),
     ("d/dx (x^2 + 5x)",    NOTHING, "x^2 + 5*x"),
     ("ax^2 + b",           {"x": None}, "a*x^2 + b"),
     ("max(0, 1 - y(x+b))", {"x": ()}, "max(0, 1 - y*(x+b))"),
