@@ -434,6 +434,18 @@ def unseeded(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor:
     return Tensor(free, tuple(tidied(t, free) for t in add_tensors(parts, free).terms))
 
 
+def with_deltas(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor | None:
+    """Return the Jacobian with a Kronecker delta for each index of the seed, not summed; None where a part of the seed is meant."""
+    terms = []
+    for term in _linear(x, seed).terms:
+        f = next(f for f in term.factors if _is_seed(f.atom, seed))
+        if f.atom.op == "slice":
+            return None
+        deltas = (Factor(identity(i.dim), (i, o), ONE) for i, o in zip(f.at, output, strict=True))
+        terms.append(Term(term.coef, (*(g for g in term.factors if g is not f), *deltas)))
+    return Tensor((*output, *x.free), tuple(terms))
+
+
 def _coefficient(f: Factor, output: tuple[Index, ...]) -> list[Tensor]:
     """Return the derivative of the seed, or of a part of it, by the output: identities, cut in the same way."""
     if f.atom.op != "slice":
@@ -549,12 +561,7 @@ class Ending:
 
         `before` are the steps so far. Raises NotSupported where the differential has no form.
         """
-        value = reader.read(graphs)
-        outputs = tuple(i for i in self.axes if i is not None and i not in self.own)
-        names = dict(zip((i for i in value.singles if i is not None), outputs, strict=True))
-        whole = Tensor(outputs, value.tensor.renamed(names).terms)
-        slope = unseeded(whole, f"d{self.wrt}", self.own)
-        slope = Tensor(tuple(i for i in self.axes if i is not None), slope.terms)
+        outputs, whole, slope = self._slope(graphs, reader)
         traced, chained = not outputs and len(self.own) == 2, len(before) > 2
         said = Value(outputs, whole)
         first = [("substitute", self.printer.write(whole, outputs))] if chained else []
@@ -572,6 +579,30 @@ class Ending:
         moves: list[tuple[str, Tensor]] = []
         simplified(slope, lambda t: measure(self.printer, t, self.axes), moves)
         yield from self.read_off(Found(slope, moves), result)
+
+    def in_indices(
+        self, graphs: Sequence[Any], reader: Reader, before: Sequence[Step], result: Tensor
+    ) -> Iterator[Step]:
+        """Yield the steps from the last differential to the result as a book's first proof has them, with Kronecker deltas.
+
+        Raises  NotSupported where the differential has no form.
+        """
+        outputs, whole, slope = self._slope(graphs, reader)
+        if len(before) > 2:
+            yield self.lines.entry("substitute", before[-1].after, "df", Value(outputs, whole), None, None)
+        moves: list[tuple[str, Tensor]] = []
+        simplified(slope, lambda t: measure(self.printer, t, self.axes), moves)
+        deltas = with_deltas(whole, f"d{self.wrt}", self.own) if self.own else None
+        yield from self.read_off(Found(slope, moves), result, deltas)
+
+    def _slope(self, graphs: Sequence[Any], reader: Reader) -> tuple[tuple[Index, ...], Tensor, Tensor]:
+        """Return the axes of f, its differential, and the derivative that is read off it."""
+        value = reader.read(graphs)
+        outputs = tuple(i for i in self.axes if i is not None and i not in self.own)
+        names = dict(zip((i for i in value.singles if i is not None), outputs, strict=True))
+        whole = Tensor(outputs, value.tensor.renamed(names).terms)
+        slope = unseeded(whole, f"d{self.wrt}", self.own)
+        return outputs, whole, Tensor(tuple(i for i in self.axes if i is not None), slope.terms)
 
     def _differentials(self, lines: Iterable[tuple[str, E]], last: Step, value: Value) -> Generator[Step, None, Step]:
         """Yield the last differential in several forms, none that is printed as the one before; return the last step."""
@@ -632,11 +663,18 @@ class Ending:
         condition = "; ".join(mirrored) if rule == "symmetry" and mirrored else None
         yield self.lines.step(rule, off.after, self.letter, e, Value(self.axes, result), condition=condition)
 
-    def read_off(self, found: Found, result: Tensor) -> Iterator[Step]:
-        """Yield the derivative as it is read off, each kind of move that simplifies it, and the result in another form."""
+    def read_off(self, found: Found, result: Tensor, deltas: Tensor | None = None) -> Iterator[Step]:
+        """Yield the derivative as it is read off, each kind of move that simplifies it, and the result in another form.
+
+        With `deltas`, the derivative with an identity for each index of the input, it is read off as that.
+        """
         before: E | None = None
+        first = "read off"
+        if deltas is not None:
+            yield self.lines.entry(first, self.pairing, self.letter, Value(self.axes, deltas), None, None)
+            first = "Kronecker delta"
         moves = () if self.named.standardised else _collected([*found.moves, ("simplify", result)])
-        for rule, after in (("read off", found.first), *moves):
+        for rule, after in ((first, found.first), *moves):
             try:
                 shown = self.lines.in_names(self.printer.write(after, self.axes))
             except NotSupported:

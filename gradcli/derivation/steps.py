@@ -182,7 +182,8 @@ def _from_f(
             shown, differential = _differentials(made, wrt, named, printer, ending.lines)
             yield from shown
             if differential and len(ending.own) == sum(d != "1" for d in made.problem.dims[wrt]):
-                way = ending.from_differential(differential, made.reader(), shown, found.last)
+                end = ending.in_indices if ending.indexed else ending.from_differential
+                way = end(differential, made.reader(), shown, found.last)
                 yield from _assuming(made.problem.facts, way)
                 return
     yield from _assuming(made.problem.facts, ending.read_off(found, found.last))
@@ -308,7 +309,7 @@ def _differentials(
         lines.moved(line.name, "_bar" if style == "graph" else "d")
         before = defined.get(line.name, line.name)
         steps.append(shown(rule, before, line.moved, mark, line.where, None if backward else needed(line)))
-    plain = style == "differential" and made.problem.order == 1 and "tied" not in made.problem.facts.get(wrt, ())
+    plain = style != "graph" and made.problem.order == 1 and "tied" not in made.problem.facts.get(wrt, ())
     return steps, named[-1].whole if plain and named else []
 
 

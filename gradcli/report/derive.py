@@ -80,6 +80,7 @@ _REASONS = {
     "collect": "Collect the terms:",
     "symmetry": "The derivative is its own transpose:",
     "read off": "The derivative is what the differential of the input is multiplied with:",
+    "Kronecker delta": "A sum with a Kronecker delta has one term that is not 0:",
 }
 
 

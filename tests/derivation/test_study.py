@@ -44,3 +44,29 @@ def test_a_huge_number_is_a_power_of_ten() -> None:
     f, sizes = "sum(R*scaled_dot_product_attention(Q, K, V, is_causal=True))", dict.fromkeys("QKVR", "n d")
     (result,) = gradcli.derive(f, shapes=sizes, wrt="Q").results
     assert "10³⁰⁰" in result.formula.unicode and "0000000" not in result.formula.unicode
+
+
+@for_rows(
+    ("f", "shapes", "wrt", "lines"),
+    [
+        (
+            "x@A@x", {"A": "n n", "x": "n"}, "x",
+            [
+                "read off: G[i] = sum_j,k x[j]*A[j,k]*delta[k,i] + sum_j,k A[j,k]*x[k]*delta[j,i]",
+                "Kronecker delta: G[i] = sum_j x[j]*A[j,i] + sum_j A[i,j]*x[j]",
+                "collect: G[i] = sum_j (A[i,j] + A[j,i])*x[j]",
+            ],
+        ),
+        (
+            "trace(A@X)", {"A": "n m", "X": "m n"}, "X",
+            [
+                "read off: G[i,j] = sum_k,l A[k,l]*delta[l,i]*delta[k,j]",
+                "Kronecker delta: G[i,j] = A[j,i]",
+            ],
+        ),
+        ("x**2*y", {"x": "", "y": ""}, "x", ["read off: G = 2*y*x"]),
+    ],
+)  # fmt: skip
+def test_indices_are_read_off_with_kronecker_deltas(f: str, shapes: dict[str, str], wrt: str, lines: list[str]) -> None:
+    (result,) = gradcli.derive(f, shapes=shapes, wrt=wrt, style="index").results
+    assert [f"{step.rule}: {step.after}" for step in result.steps[-len(lines) :]] == lines
