@@ -159,7 +159,7 @@ def steps_of(
         ):  # the result alone, which is verified
             plain = Lines(made.problem.dims, lines.writing.symmetric)
             moved = list(_assuming(facts, replace(ending, lines=plain).read_off(found, found.last)))
-    steps += moved
+    steps += [step for step in moved if step.after not in {begun.after for begun in steps}]
     used = {word for step in steps for word in _WORD.findall(step.after)}
     for step in reversed(constants):
         if step.after.partition(" = ")[0] in used:
