@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from gradcli.cli.output import page, written
@@ -59,10 +60,7 @@ def _read_as_typed(
 
     Raises  BadExpression for what can be read in two ways.
     """
-    from gradcli.targets.expression import Expression
-
-    given = _given(at, options)
-    target = as_typed(target, given, at, lambda text: Expression(text, frozenset(given)), options, world)
+    target = _as_typed(target, _given(at, options), at, options, world)
     if claim is None or names_python(claim[1]):
         return target, claim
     return target, (claim[0], read_as_formula(claim[1], target, at, options, world))
@@ -76,7 +74,7 @@ def read_as_formula(text: str, target: str, at: Sequence[str], options: Options,
     from gradcli.targets.expression import check_claim
 
     given = _given(at, options) | set((None if is_python(target) else _inputs(target)) or ())
-    return as_typed(text, given, at, lambda line: check_claim(line, frozenset(given)), options, world)
+    return _as_typed(text, given, at, options, world, check_claim)
 
 
 def _given(at: Sequence[str], options: Options) -> set[str]:
@@ -88,22 +86,28 @@ def _given(at: Sequence[str], options: Options) -> set[str]:
     return {*values, *(name for name in wrt if name.isidentifier()), *(name for name, _ in pairs(options.shapes))}
 
 
-def as_typed(
-    typed: str, given: set[str], at: Sequence[str], check: Callable[[str], object], options: Options, world: World
-) -> str:
+def _as_typed(
+    typed: str, given: set[str], at: Sequence[str], options: Options, world: World,
+    check: Callable[[str, frozenset[str]], object] | None = None,
+) -> str:  # fmt: skip
     """Return a line in the language, and say first how it is read where that is not as it stands.
 
-    `given` are the inputs that are given by name. `check` raises GradcliError for what is not in the language.
+    `given` are the inputs that are given by name. `check` raises GradcliError for what is not in the language, if the line is
+    no expression.
 
     Raises  BadExpression for a line that can be read in two ways.
     """
+    from gradcli.targets.expression import compiled
     from gradcli.targets.hand_notation import joined_names, reading
 
-    if reading(typed, dict.fromkeys(given), check) is None:
+    names = frozenset(given)
+    programs = partial(compiled, given=names)
+    allowed = None if check is None else lambda line: check(line, names)
+    if reading(typed, dict.fromkeys(given), programs, allowed) is None:
         for sentence in () if options.quiet else joined_names(typed, given):
             world.tell(f"note: {sentence}")
         return typed
-    found = reading(typed, {**dict.fromkeys(given), **_shapes(at, options)}, check)
+    found = reading(typed, {**dict.fromkeys(given), **_shapes(at, options)}, programs, allowed)
     if found is None:
         return typed
     if found.question is not None:

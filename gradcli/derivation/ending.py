@@ -435,7 +435,7 @@ def unseeded(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor:
 
 
 def with_deltas(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor | None:
-    """Return the Jacobian with a Kronecker delta for each index of the seed, not summed; None where a part of the seed is meant."""
+    """Return the Jacobian with a Kronecker delta for each index of the seed, not summed; None for a part of the seed."""
     terms = []
     for term in _linear(x, seed).terms:
         f = next(f for f in term.factors if _is_seed(f.atom, seed))

@@ -703,10 +703,8 @@ def _condition(key: str, k: int, plan: Plan, sweeps: Sequence[Sweep], values: Se
     slots = sweeps[0].tape.operands(k)
     if key in _ZERO and plan.is_positive(slots[places[0]]):
         return None
-    operands = [
-        values[slots[i]] if slots[i] != CONSTANT else [Graph.lift(sweep.tape.lines[k][2][i]) for sweep in sweeps]
-        for i in places
-    ]
+    plain = [xs for _, _, xs, *_ in (sweep.tape.lines[k] for sweep in sweeps)]
+    operands = [values[slots[i]] if slots[i] != CONSTANT else [Graph.lift(xs[i]) for xs in plain] for i in places]
     return Condition(says, tuple(operands), by_entry)
 
 

@@ -14,12 +14,14 @@ import numpy as np
 
 from gradcli.errors import BadExpression, GradcliError, Span
 from gradcli.request.target_text import folded
+from gradcli.targets.instructions import Instructions
 from gradcli.targets.names import CONSTANTS, FUNCTIONS, METHODS, PREFIXES
 from gradcli.targets.tokens import FUNCTION_NAMES
 from gradcli.tracing.shapes import shape
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape | None]  # of the inputs that are given; None where the shape is not known
+Program = Callable[[str], Instructions]  # of an expression
 
 _MOST_CHARACTERS = 2_000  # nobody types more by hand
 _MOST_TOKENS = 400
@@ -126,24 +128,29 @@ class Reading:
         return BadExpression(self.question or "this is not in the language", where=Span(typed, self.at), do=self.advice)
 
 
-def reading(typed: str, shapes: Shapes, check: Callable[[str], object]) -> Reading | None:
+def reading(
+    typed: str, shapes: Shapes, program: Program, check: Callable[[str], object] | None = None
+) -> Reading | None:
     """Return how a line is read that is not in the language, or means something else there; None for any other line.
 
-    `shapes` are those of the inputs that are given by name. `check` raises GradcliError for what is not in the language, which
-    no reading may be.
+    `shapes` are those of the inputs that are given by name; `program` returns the program of an expression. What `check` raises
+    GradcliError for is not in the language, and no reading; without it, that is what has no program.
     """
+    check = check or program
     if len(typed) > _MOST_CHARACTERS or (_is_read(typed, check) and not _is_misread(typed, shapes)):
         return None
     derived = _DERIVATIVE.fullmatch(typed)
     if derived is not None:
         rest = _without_brackets(derived["rest"])
-        inner = reading(rest, shapes, check)
+        inner = reading(rest, shapes, program, check)
         if inner is None and not _is_read(rest, check):
             return None
         says = "d/dx is not part of the language: gradcli differentiates what it is given"
         return Reading(inner.texts if inner else (rest,), says)
     lines = [
-        line for choice in (0, 1) if (line := _line(typed, shapes, choice)) is not None and _is_read(line.text, check)
+        line
+        for choice in (0, 1)
+        if (line := _line(typed, shapes, program, choice)) is not None and _is_read(line.text, check)
     ]
     texts = tuple(dict.fromkeys(line.text for line in lines))
     if texts in ((), (typed.strip(),)):
@@ -177,9 +184,9 @@ def _is_misread(text: str, shapes: Shapes) -> bool:
     )
 
 
-def _line(typed: str, shapes: Shapes, choice: int) -> "_Line | None":
+def _line(typed: str, shapes: Shapes, program: Program, choice: int) -> "_Line | None":
     try:
-        return _Line(typed, shapes, choice)
+        return _Line(typed, shapes, program, choice)
     except _NoReading:
         return None
 
@@ -263,8 +270,8 @@ class _Line:
     put around it, such as brackets.
     """
 
-    def __init__(self, typed: str, shapes: Shapes, choice: int) -> None:
-        self.shapes, self.choice = shapes, choice
+    def __init__(self, typed: str, shapes: Shapes, program: Program, choice: int) -> None:
+        self.shapes, self.program, self.choice = shapes, program, choice
         self.question: str | None = None
         self.asked = 0
         defined = _DEFINED.match(typed)
@@ -330,10 +337,8 @@ class _Line:
 
     def _shape(self, node: _Node) -> Shape | None:
         """Return the shape of a part; None where it is not known."""
-        from gradcli.targets.expression import compiled
-
         try:
-            f = compiled(self._text(node), frozenset(self.shapes))
+            f = self.program(self._text(node))
             others = (
                 () if any(self.shapes.values()) else None
             )  # where sizes are given, an input without them is a number

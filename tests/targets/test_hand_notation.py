@@ -136,7 +136,7 @@ LEFT = [
 
 
 def read(typed: str, shapes: Any) -> Any:
-    return reading(typed, shapes, lambda text: Expression(text, frozenset(shapes)))
+    return reading(typed, shapes, lambda text: Expression(text, frozenset(shapes)).program)
 
 
 @for_rows("typed, shapes, text", READ)
