@@ -16,6 +16,7 @@ from gradcli.derivation.expression import (
     call,
     complement,
     dot,
+    is_fraction,
     matmul,
     mul,
     name,
@@ -265,7 +266,9 @@ def with_densities(made: Named, taken: Collection[str]) -> Named:
         e = replaced(e, found, short)
         parts = [(n, replaced(p, found, short)) for n, p in parts]
         two_pi = mul([number(Fraction(2)), name("pi", scalar=True)])
-        bell = call("exp", neg(mul([number(Fraction(1, 2)), power(u, Fraction(2))])))
+        half = Fraction(1, 2)
+        above, below = ([], [number(Fraction(2))]) if is_fraction(half) else ([number(half)], [])
+        bell = call("exp", neg(mul([*above, power(u, Fraction(2))], below)))
         parts.append((word, mul([bell], [call("sqrt", two_pi)])))
     return replace(made, e=e, parts=tuple(parts))
 

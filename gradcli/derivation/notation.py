@@ -145,7 +145,11 @@ def function(name: str, *args: M, along: str = "") -> M:
 def density_at(u: M) -> M:
     """Return the density of the normal distribution where the letter phi is an input's."""
     square = M(Sign.POWER, (u, constant_of(Fraction(2))))
-    bell = function("exp", M(Sign.MINUS, (beside([constant_of(Fraction(1, 2)), square]),)))
+    half = Fraction(1, 2)
+    halved = (
+        M(Sign.OVER, (square, constant_of(Fraction(2)))) if is_fraction(half) else beside([constant_of(half), square])
+    )
+    bell = function("exp", M(Sign.MINUS, (halved,)))
     return M(Sign.OVER, (bell, _CONSTANTS["sqrt(2*pi)"]))
 
 

@@ -1,5 +1,6 @@
 """Programs: expressions whose repeated parts have names."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from gradcli.errors import NotSupported
 
 _WORTH = 3  # operations that a name must save
 _USERS = 4  # operations that a part counts for in addition if the user has named it
+_NUMBERED = re.compile(r"t\d+")  # the name in the steps of a part that has no usual letter
 _KNOWN = {"eye", "ones", "zeros", "ones_like", "zeros_like"}
 _LETTERS = {
     "softmax": "p", "sigmoid": "s", "tanh": "h", "inv": "P", "exp": "e", "det": "D", "var": "v", "mean": "m", "sqrt": "r",
@@ -117,7 +119,9 @@ def program(
         found = Counter(a for a in e.walk() if a.size >= 1 and _nameable(a))
         for _, part in parts:
             found.update(a for a in part.walk() if a.size >= 1 and _nameable(a))
-        worth = {a: (n - 1) * a.size for a, n in found.items() if n > 1 and (n - 1) * a.size >= least}
+        saved = {a: (n - 1) * a.size for a, n in found.items() if n > 1}
+        lettered = {a for a in saved if a.size > 1 and not _NUMBERED.fullmatch(called.get(a, "t1"))}
+        worth = {a: size for a, size in saved.items() if size >= least or a in lettered}
         worth |= {a: _USERS for a in found if a in names and a not in worth}
         if not worth:
             return Statements(tuple(_in_order(parts)), e)

@@ -20,7 +20,7 @@ NETWORKS = [  # a function, the shapes, what is assumed, the errors, the derivat
      {"W1": "Xᵀ δ1", "b1": "δ1ᵀ 𝟏", "W2": "A1ᵀ δ2", "b2": "δ2ᵀ 𝟏"}),
     (f"{SQUARES} + c*sum(W1**2)", VECTORS | {"c": ""}, {},
      ["δ2 = 2 ((P - Y) ∘ P ∘ (1 - P))", "δ1 = A1 ∘ (1 - A1) ∘ (W2ᵀ δ2)"],
-     {"W1": "δ1 xᵀ + 2 c W1", "x": "W1ᵀ δ1"}),
+     {"W1": "2 c W1 + δ1 xᵀ", "x": "W1ᵀ δ1"}),
 ]  # fmt: skip
 
 
