@@ -38,17 +38,25 @@ def elements(blocks: Sequence[Block], look: Look = classed, width: int = 80) -> 
 def _element(block: Block, look: Look, width: int) -> str:
     if isinstance(block, Heading):
         named = f' id="{in_markup(block.name)}"' if block.name else ""
+        if _is_formula(block.text):  # which a screen reader may not say, and which may be wider than the page
+            named += f' aria-label="{in_markup("".join(piece.text for piece in pieces_of(block.text)))}" tabindex="0"'
         return f"<h{block.level}{named}>{_cell(block.text, look)}</h{block.level}>"
     if isinstance(block, Headline):
         return f"<p><strong{look(block.tone)}>{in_markup(block.word)}</strong> {_cell(block.sentence, look)}</p>"
     if isinstance(block, Paragraph):
-        return f"<p>{_cell(block.text, look)}</p>"
+        formula = any(isinstance(piece, Mathematics) for piece in pieces_of(block.text))
+        return f"<p{_scrolls('group', 'formula') if formula else ''}>{_cell(block.text, look)}</p>"
     if isinstance(block, Chart):
         named = _scrolls("img", f"{block.title}: {block.y} against {block.x}")
         return f"<pre{look('code')}{named}>{_lines(chart.text(block, width, False))}</pre>"
     if isinstance(block, Code):
         return f"<pre{look('code')}{_scrolls('group', 'code')}><code>{_lines(block.text)}</code></pre>"
     return _table(block, look) if isinstance(block, Table) else ""
+
+
+def _is_formula(cell: Cell) -> bool:
+    """Whether a cell has no words beside mathematics."""
+    return all(isinstance(piece, Mathematics) for piece in pieces_of(cell))
 
 
 def _table(table: Table, look: Look) -> str:
