@@ -172,7 +172,8 @@ def _shapes(at: Sequence[str], options: Options) -> "dict[str, tuple[int, ...]]"
     values = {
         name: x for point in read(at, options.seed, sizes)[:1] for name, x in point.items() if name.isidentifier()
     }
-    return {**read_shapes(options.shapes, sizes), **{name: shape(x) for name, x in values.items()}}
+    given = {**read_shapes(options.shapes, sizes), **{name: shape(x) for name, x in values.items()}}
+    return {**dict.fromkeys(sizes, ()), **given}
 
 
 # Run a study of one target at one point, for `grad` and `trace`.

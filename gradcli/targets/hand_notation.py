@@ -54,8 +54,11 @@ _SIGNS = {
 }  # fmt: skip
 _ROOTS = {"√": "sqrt", "∛": "cbrt"}
 _BASES = {"2": "log2", "10": "log10"}
+_GREEK = frozenset("gamma beta zeta psi eta chi Γ Φ σ".split())  # noqa: SIM905 - functions that are inputs more often
+_NEEDS_BRACKETS = frozenset("lg lb ld arsinh arcosh artanh arccot arcsec arccsc sgn".split())  # noqa: SIM905
 _USUAL_NAMES = frozenset("mu nu xi eta phi psi chi tau rho lam eps dx dy dz dt dr ds lr tr".split())  # noqa: SIM905
 _LOG = re.compile(r"log_?(\w+)")
+_INDEXED = re.compile(r"[^\W\d]+[₀-₉]+")
 _OVER_AN_INDEX = re.compile(r"(sum|prod|Σ|Π|∑|lim|max|min)_")  # sums over an index are written over arrays
 _DERIVATIVE = re.compile(r"\s*d\s*/\s*d\s*[^\W\d]\w*\s*(?P<rest>.+)", re.DOTALL)
 _DEFINED = re.compile(r"\s*[^\W\d]\w*\s*\(\s*(?P<inputs>[^\W\d]\w*(?:\s*,\s*[^\W\d]\w*)*)\s*\)\s*=(?!=)")  # f(x, y) =
@@ -70,7 +73,7 @@ _TOKEN = re.compile(
     r"|(?P<number>(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
     rf"|(?P<value>[{_FRACTIONS}∞])"
     rf"|(?P<raised>[{_MARKS}]+|ᵀ)"
-    rf"|(?P<name>[^\W\d{_MARKS}{_FRACTIONS}ᵀ][^\W{_MARKS}{_FRACTIONS}ᵀ]*)"
+    rf"|(?P<name>[^\W\d{_MARKS}{_FRACTIONS}ᵀ][^\W{_MARKS}{_FRACTIONS}ᵀ]*(?:(?<=_)\{{\w+\}})?)"
     r"|(?P<string>'[^'\n]*(?<=\w)'(?=\s*[,)\]=])|\"[^\"\n]*\")"
     r"|(?P<op>\*\*|//|<=|>=|==|!=|\.\.\.|\|\||.)"
 )
@@ -197,7 +200,9 @@ def _names(text: str) -> set[str]:
 
 def _is_split(name: str, given: Shapes) -> bool:
     """Whether a name is a product of inputs: it is not given, and every letter of it is."""
-    return len(name) > 1 and name not in given and not _is_function(name) and all(letter in given for letter in name)
+    if len(name) < 2 or name in given or name in CONSTANTS or _is_function(name):
+        return False
+    return all(letter in given for letter in name)
 
 
 def _hidden_input(token: _Token, found: Sequence[_Token], given: Shapes) -> str:
@@ -291,8 +296,8 @@ class _Line:
         self.is_refused = False
         self.turned: set[int] = set()  # the primes
         for k, token in enumerate(self.tokens):
-            if letter := hidden.get(token.start):
-                self._refuse(k, f"this is one name, and '{letter}' is no input")
+            if hidden.get(token.start):
+                self._refuse(k, "this is read as one name")
         self.nests = self._side_by_side()
         self._primes()
         self._sequence(())
@@ -425,6 +430,8 @@ class _Line:
         token, before = self.tokens[k], self.tokens[left.last]
         if before.kind == "number" and not token.gap and (token.text in ("j", "J") or before.text == "0"):
             raise _NoReading  # a complex number, or one in another base
+        if not token.gap and (token.text == "∞" or token.text.startswith("_")):
+            raise _NoReading  # an index of what is before
         right = self._factor()
         between_names = before.kind == "name" and before.text not in _CONSTANTS and token.kind == "name" and token.gap
         is_power = right.last > k + 1 and self.shown[k + 1] in _POWERS
@@ -484,6 +491,13 @@ class _Line:
             return base
         k = self.at
         self.at += 1
+        braced = [self._peek(n) for n in range(self.at, self.at + 4)]
+        if braced in (["{", sign, "1", "}"] for sign in _MINUS) and len(self._shape(base) or ()) == 2:  # X^{-1}
+            for n in range(k, k + 5):
+                self.shown[n] = self.gap[n] = ""
+            self.shown[k] = "⁻¹"
+            self.at += 4
+            return self._postfixes(_Node(base.first, k + 4))
         if self._next in ("T", "⊤") and self._is_transpose():
             self.shown[k], self.shown[k + 1], self.gap[k], self.gap[k + 1] = "", ".T", "", ""
             self.at += 1
@@ -611,14 +625,14 @@ class _Line:
     def _named(self, k: int) -> _Node:
         """Read a name: a function with what it is applied to, an input, or an attribute of a module."""
         name = self.tokens[k].text
-        if _OVER_AN_INDEX.match(name) and self._begins_value():
+        if self._begins_value() and self._next not in ("(", "{") and self._is_a_function(name):
             raise _NoReading
         while self._next == "." and self._kind(self.at + 1) == "name" and not self.tokens[self.at].gap:
             if name not in PREFIXES:
                 return _Node(k, k, True)  # a method of a value, which is read after it
             name = f"{name}.{self._peek(self.at + 1)}"
             self.at += 2
-        if name in _SUMS and name not in self.shapes and self._next != "(":
+        if name in _SUMS and name not in self.shapes:
             summing, self.summing = self.summing, True
             self.shown[k], inside = "sum", _Node(self.at, self._term().last)
             self.summing = summing
@@ -638,9 +652,23 @@ class _Line:
         powered = self._next in _POWERS or (self._kind(self.at) == "raised" and self._next != "ᵀ")
         if self._is_applied(k) and (powered or self._begins_value() or self._next in _MINUS):
             return self._raised(k) if powered else self._applied(k)
-        if folded(name) != name and folded(name).isidentifier() and not name.isidentifier():
-            self.shown[k] = folded(name)  # x₁
+        if not name.isidentifier():  # x₁
+            if not _INDEXED.fullmatch(name):
+                raise _NoReading
+            self.shown[k] = folded(name)
         return _Node(k, k, True)
+
+    def _is_a_function(self, name: str) -> bool:
+        """Whether a name before a value means a function that is not applied without brackets: sum x, lg x, xlog x."""
+        if name in self.shapes or name in _APPLIED or _logarithm(name) is not None or name in _SUMS:
+            return False
+        ends = any(name.endswith(f) and name != f for f in ("log", "ln", "sin", "cos", "tan", "exp", "sqrt"))
+        return (
+            bool(_OVER_AN_INDEX.match(name))
+            or name in _NEEDS_BRACKETS
+            or ends
+            or (_is_function(name) and name not in _GREEK)
+        )
 
     def _raised(self, k: int) -> _Node:
         """Read a function with an exponent before what it is applied to: sin²(x), sin^2 x, sin⁻¹(x)."""
@@ -671,6 +699,8 @@ class _Line:
             self._around(node, "(1/", ")")
         else:
             self.after[node.last] += f"^{exponent}"
+        if self._next in _POWERS or self._kind(self.at) == "raised":
+            self._around(node, "(", ")")
         return node
 
     def _applied(self, k: int) -> _Node:
@@ -750,6 +780,8 @@ class _Line:
                     self.at += 1
                     self._closed(")")
             elif self._kind(k) == "raised":
+                if text == "ᵀ" and self._kind(node.last) == "number":
+                    raise _NoReading  # a vector of ones
                 self.at += 1
                 if _is_lettered(text):
                     self.shown[k], self.gap[k] = f"^{_exponent(text)}", ""
@@ -798,7 +830,8 @@ def _tokens(text: str, start: int) -> Iterator[_Token]:
         if match.lastgroup == "space":
             gap = match.group()
         else:
-            yield _Token(match.lastgroup or "", match.group(), at, gap)
+            shown = match.group().replace("_{", "_").removesuffix("}") if match.lastgroup == "name" else match.group()
+            yield _Token(match.lastgroup or "", shown, at, gap)
             gap = ""
         at = match.end()
 

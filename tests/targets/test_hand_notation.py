@@ -79,6 +79,13 @@ READ = [
     ("xⁿ + eˣ",            NOTHING, "x^n + e^x"),
     ("e^{-x}",             NOTHING, "e^(-x)"),
     ("x₁ + 2x₂",           NOTHING, "x1 + 2*x2"),
+    ("Σ(X w-y)²",          WIDE,    "sum((X@w-y)²)"),
+    ("½ Σ (x - y)^2/2",    SQUARE,  "(1/2)*sum((x - y)^2/2)"),
+    ("log_{10} x",         NOTHING, "log10(x)"),
+    ("x_{12}^2 + x_{1} x_{2}", NOTHING, "x_12^2 + x_1*x_2"),
+    ("sin²(x)³",           NOTHING, "(sin(x)^2)³"),
+    ("sin^2(x)^3",         NOTHING, "(sin(x)^2)^3"),
+    ("tr(A^{-1} B)",       SQUARE,  "tr(A⁻¹@B)"),
     # a name before the formula
     ("f(x) = 3x^2",        NOTHING, "3*x^2"),
     ("f(x) = x(1-x)",      NOTHING, "x*(1-x)"),
@@ -130,7 +137,7 @@ SHOWN = [  # in one way, which is not taken
 ]
 LEFT = [
     "sin(x)*y", "xe^x", "e^x", "xᵀ@A@x", "[x^2+1]/x", "sum(x, axis=0)", "ab = x^2; ab", "x.sum()", "sin - x", "x-y",
-    "2j", "0x10", "f(x+1)", "sine(x)", "sum_i x", "x +", "", "(", ")x", "|", "||", "x |", "!", "'", "x'y'z)", "∂x", "$x", "2 3 (",
+    "2j", "0x10", "x sgn x", "sum x²", "lg x", "xlog x", "1ᵀx", "‖x‖²_2", "‖x‖∞", "log₂x", "f(x+1)", "sine(x)", "sum_i x", "x +", "", "(", ")x", "|", "||", "x |", "!", "'", "x'y'z)", "∂x", "$x", "2 3 (",
 ]  # fmt: skip
 # fmt: on
 
@@ -161,6 +168,10 @@ def test_one_reading_is_shown(typed: str, shapes: Any, text: str) -> None:
 @for_rows("typed", LEFT)
 def test_the_rest_is_left_alone(typed: str) -> None:
     assert read(typed, NOTHING) is None
+
+
+def test_a_constant_is_not_split() -> None:
+    assert read("p*i + pi*x", dict.fromkeys("pix", ())) is None
 
 
 def test_the_language_is_left_alone() -> None:
@@ -243,6 +254,11 @@ class TestCommandLine:
     def test_sizes_decide(self, gradcli: Callable[..., Any]) -> None:
         done = gradcli("grad", "½ xᵀ A x", "--at", "x=[1,2],A=[[1,2],[3,4]]", "--wrt", "x")
         assert done.stdout == "  ½ xᵀ A x is read as (1/2)*xᵀ@A@x\ndf/dx = [6.0, 10.5]\n"
+
+    def test_a_size_is_a_number(self, gradcli: Callable[..., Any]) -> None:
+        argv = ("sum((X@w-y)**2)/m", "--shapes", "X: m n; w: n; y: m", "--wrt", "w", "--answer", "(2/m)Xᵀ(Xw-y)")
+        done = gradcli("derive", *argv)
+        assert done.exit_status == 0 and "is read as (2/m)*Xᵀ@(X@w-y)" in done.stdout
 
     def test_two_readings_are_an_error(self, gradcli: Callable[..., Any]) -> None:
         done = gradcli("derive", "1/2x")
