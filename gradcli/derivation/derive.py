@@ -37,7 +37,7 @@ from gradcli.derivation.ending import (
 )
 from gradcli.derivation.expression import E, Op, text, transpose
 from gradcli.derivation.index import SINGLE, Index, Tensor, add, of_atom, scaled
-from gradcli.derivation.layers import chain_of, errors_of, numbered
+from gradcli.derivation.layer_errors import chain_of, errors_of, numbered
 from gradcli.derivation.mathematics import Lines, Writing, entry_of, indexed
 from gradcli.derivation.matrices import Printer, Shapes, with_single_axes
 from gradcli.derivation.notation import NOTATIONS, Latex, M, Mathml, Notation
@@ -46,7 +46,7 @@ from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, TooLong, poin
 from gradcli.derivation.record import SEED, Sweep, gradient_of, one_sided, sizes_of, swept
 from gradcli.derivation.scalar_forms import shorter_forms
 from gradcli.derivation.simplify import simplified
-from gradcli.derivation.statements import Statements, program, straightened
+from gradcli.derivation.statements import Statements, program, with_transposes
 from gradcli.derivation.steps import (
     QUIET,
     NamedLine,
@@ -605,7 +605,7 @@ class Derivation:
         if kind == "gradient" and self.squeezed is None and not apart.parts:
             apart = self._in_errors(wrt, sweeps, axes, printer, taken) or apart
         whole, known = with_complements(with_densities(apart, taken), names.known)
-        straight, *parts = (straightened(x, names.turned) for x in (whole.e, *(part for _, part in whole.parts)))
+        straight, *parts = (with_transposes(x, names.turned) for x in (whole.e, *(part for _, part in whole.parts)))
         whole = replace(
             whole, e=straight, parts=tuple((n, part) for (n, _), part in zip(whole.parts, parts, strict=True))
         )

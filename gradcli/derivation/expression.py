@@ -278,7 +278,7 @@ def is_fraction(x: Number) -> bool:
     return isinstance(x, Fraction) and x.denominator != 1 and (_FRACTIONS.get() or _decimal(x) is None)
 
 
-def shown(x: Number) -> str:
+def formula_number(x: Number) -> str:
     """Return a positive number as a formula shows it. Raises NotSupported for a number that is not finite."""
     return f"{x.numerator}/{x.denominator}" if isinstance(x, Fraction) and is_fraction(x) else written(x)
 

@@ -34,7 +34,7 @@ from gradcli.derivation.notation import (  # fmt: skip
     number_place,
     transposed,
 )
-from gradcli.derivation.statements import Statements, axes, replaced, straightened
+from gradcli.derivation.statements import Statements, axes, replaced, with_transposes
 from gradcli.derivation.structure import Value
 from gradcli.derivation.whole import EXTREMES, OPAQUE
 from gradcli.errors import NotSupported
@@ -525,7 +525,7 @@ class Lines:
 
     def in_names(self, e: E) -> E:
         """Return an expression with names for what was defined, the largest parts first."""
-        e = straightened(e, self.turned)
+        e = with_transposes(e, self.turned)
         for old, new in sorted(self.definitions.items(), key=lambda pair: -pair[0].size):
             e = replaced(e, old, new)
         return e

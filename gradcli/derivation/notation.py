@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import ClassVar
 from xml.sax.saxutils import escape
 
-from gradcli.derivation.expression import Number, constant, is_fraction, shown
+from gradcli.derivation.expression import Number, constant, formula_number, is_fraction
 from gradcli.report.derive import GREEK, latex_name, mathml_name, parts_of, printed
 from gradcli.report.equations import mathml_lines
 
@@ -204,7 +204,7 @@ class Notation(ABC):
 
     def number_level(self, m: M) -> int:
         """Return how tightly a number binds: a fraction as a quotient, one with a power of ten as a product."""
-        text = shown(m.number)
+        text = formula_number(m.number)
         if "/" in text:
             return self.line
         if "e" not in text:
@@ -226,7 +226,7 @@ class Notation(ABC):
         if s is Sign.NAME:
             return self.name(m.text)
         if s is Sign.NUMBER:
-            return self.number(shown(m.number))
+            return self.number(formula_number(m.number))
         if s is Sign.SUM:
             return self.sum([(("-", a.args[0]) if a.sign is Sign.MINUS else ("+", a)) for a in m.args])
         if s is Sign.MINUS:
@@ -437,7 +437,7 @@ class Mathml(Notation):
     _comparisons: ClassVar = {">=": "≥", "<=": "≤", "==": "=", "!=": "≠"}
 
     def number_level(self, m: M) -> int:
-        return LINE if "/" in shown(m.number) else super().number_level(m)
+        return LINE if "/" in formula_number(m.number) else super().number_level(m)
 
     def bracketed(self, shown: str) -> str:
         return f"<mrow><mo>(</mo>{shown}<mo>)</mo></mrow>"

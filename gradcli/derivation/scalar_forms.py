@@ -1,5 +1,6 @@
 """The derivative of a function of numbers as a book prints it: the shortest of the forms that sympy's simplifications find."""
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     import sympy as sp
 
 _LARGEST = 40  # operations of a form that is simplified
-_HIGHEST = 12  # powers in it, which sympy may expand
+_MOST_TERMS = 300  # of its sums with all brackets opened, as sympy may open them
 _SYMPYS = {  # the language's names
     "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "sinh",
     "cosh": "cosh", "tanh": "tanh", "exp": "exp", "log": "log", "sqrt": "sqrt",
@@ -46,9 +47,20 @@ def _is_known(e: E) -> bool:
     numbers = [a.number for a in e.walk() if a.op == "number"]
     powers = [a.args[1] for a in e.walk() if a.op == Op.POW]
     exponents = [p.args[0] if p.op == Op.NEG else p for p in powers]
-    return all(isinstance(x, Fraction) for x in numbers) and all(
-        p.op == "number" and p.number <= _HIGHEST for p in exponents
-    )
+    known = all(isinstance(x, Fraction) for x in numbers) and all(p.op == "number" for p in exponents)
+    return known and _terms(e) <= _MOST_TERMS
+
+
+def _terms(e: E) -> int:
+    """Return the number of terms of a form whose products and powers of sums are opened, above and below a line."""
+    own = [_terms(a) for a in e.args]
+    if e.op == Op.ADD:
+        return sum(own)
+    if e.op == Op.POW:
+        exponent = e.args[1].args[0] if e.args[1].op == Op.NEG else e.args[1]
+        power = math.ceil(exponent.number)
+        return math.comb(power + own[0] - 1, power) if own[0] > 1 and power <= _MOST_TERMS else power
+    return math.prod(own)
 
 
 def _kept(e: E, typed: str) -> int:

@@ -149,7 +149,7 @@ def _name_for(e: E, used: set[str]) -> str:
     return next(n for n in (letter, *(f"{letter}{k}" for k in range(1, 1000))) if n not in used)
 
 
-def straightened(e: E, turned: Mapping[E, E]) -> E:
+def with_transposes(e: E, turned: Mapping[E, E]) -> E:
     """Return an expression with the transposes of parts written as such; `turned` has how they are written otherwise."""
     for other, part in turned.items():
         e = replaced(e, other, transpose(part))

@@ -12,9 +12,9 @@ import numpy as np
 from gradcli.arithmetic.graph import NotStraight
 from gradcli.checks.implementation import environment
 from gradcli.checks.probe import Located, chosen_inputs, function_at
-from gradcli.derivation.answer import answers_in, judged
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.expression import numbers_as_in
+from gradcli.derivation.hand_derivation import answers_in, judged
 from gradcli.derivation.notes import fitting, notes, refuse_numbers
 from gradcli.derivation.problem import (
     RECORDINGS,

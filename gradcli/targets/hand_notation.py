@@ -28,8 +28,8 @@ _MOST_TOKENS = 400
 _DEEPEST = 40  # nested brackets and powers
 _MOST_APPLIED = 5  # functions without brackets, each applied to the next
 
-# Functions that are applied to what follows without brackets: sin x. Others may be the names of inputs: gamma x.
 _CONSTANTS = frozenset((*CONSTANTS, "π"))
+# Functions that are applied to what follows without brackets: sin x. Others may be the names of inputs: gamma x.
 _APPLIED = frozenset(
     "sin cos tan arcsin arccos arctan asin acos atan sinh cosh tanh arcsinh arccosh arctanh asinh acosh atanh exp log ln "  # noqa: SIM905
     "log2 log10 sqrt cbrt det tr trace sec csc cot sech csch coth cosec tg ctg".split()
@@ -55,7 +55,7 @@ _SIGNS = {
 _ROOTS = {"√": "sqrt", "∛": "cbrt"}
 _BASES = {"2": "log2", "10": "log10"}
 _GREEK = frozenset("gamma beta zeta psi eta chi Γ Φ σ".split())  # noqa: SIM905 - functions that are inputs more often
-_NEEDS_BRACKETS = frozenset("lg lb ld arsinh arcosh artanh arccot arcsec arccsc sgn".split())  # noqa: SIM905
+_NEEDS_BRACKETS = frozenset("lg lb ld arsinh arcosh artanh arccot arcsec arccsc".split())  # noqa: SIM905
 _USUAL_NAMES = frozenset("mu nu xi eta phi psi chi tau rho lam eps dx dy dz dt dr ds lr tr".split())  # noqa: SIM905
 _LOG = re.compile(r"log_?(\w+)")
 _INDEXED = re.compile(r"[^\W\d]+[₀-₉]+")
@@ -344,9 +344,7 @@ class _Line:
         """Return the shape of a part; None where it is not known."""
         try:
             f = self.program(self._text(node))
-            others = (
-                () if any(self.shapes.values()) else None
-            )  # where sizes are given, an input without them is a number
+            others = () if any(self.shapes.values()) else None  # beside inputs with sizes, one without is a number
             known = {name: self.shapes.get(name, None if name.isupper() else others) for name in f.inputs}
             values = {
                 name: np.float64(1.0) if not own else np.ones(own) for name, own in known.items() if own is not None
@@ -625,7 +623,7 @@ class _Line:
     def _named(self, k: int) -> _Node:
         """Read a name: a function with what it is applied to, an input, or an attribute of a module."""
         name = self.tokens[k].text
-        if self._begins_value() and self._next not in ("(", "{") and self._is_a_function(name):
+        if self._begins_value() and self._next not in ("(", "{") and self._needs_brackets(name):
             raise _NoReading
         while self._next == "." and self._kind(self.at + 1) == "name" and not self.tokens[self.at].gap:
             if name not in PREFIXES:
@@ -658,7 +656,7 @@ class _Line:
             self.shown[k] = folded(name)
         return _Node(k, k, True)
 
-    def _is_a_function(self, name: str) -> bool:
+    def _needs_brackets(self, name: str) -> bool:
         """Whether a name before a value means a function that is not applied without brackets: sum x, lg x, xlog x."""
         if name in self.shapes or name in _APPLIED or _logarithm(name) is not None or name in _SUMS:
             return False
@@ -689,8 +687,8 @@ class _Line:
             self.at += 1
         if not self._begins_value() and self._next not in _MINUS:  # the function stands for itself: sin^2
             raise _NoReading
-        for k_ in range(start, self.at):
-            self.shown[k_] = self.gap[k_] = self.before[k_] = self.after[k_] = ""
+        for n in range(start, self.at):
+            self.shown[n] = self.gap[n] = self.before[n] = self.after[n] = ""
         name = self.tokens[k].text
         node = self._applied(k)
         if exponent == "-1" and name in _INVERSE and self._ask(start, f"{name} to the -1 can be read in two ways") == 0:

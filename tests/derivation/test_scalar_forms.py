@@ -41,6 +41,14 @@ def test_the_form_is_that_of_a_book(f: str, form: str) -> None:
     assert derived(f).formula.unicode.partition(" = ")[2] == form
 
 
+def test_no_form_is_sought_by_opening_large_products() -> None:
+    """Opened, this has 455 times 455 terms."""
+    assert (
+        derived("(a+b+c+d)^12*(x+f+g+h)^12").formula.unicode.partition(" = ")[2]
+        == "12 (a + b + c + d)¹² (x + f + g + h)¹¹"
+    )
+
+
 def test_the_last_step_says_how_it_was_found() -> None:
     result = derived("(a*x+b)/(c*x+d)")
     last = result.steps[-1]

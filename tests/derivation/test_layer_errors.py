@@ -5,7 +5,7 @@ import pytest
 
 import gradcli
 from gradcli.arithmetic.graph import Graph
-from gradcli.derivation.layers import chain_of, numbered
+from gradcli.derivation.layer_errors import chain_of, numbered
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
