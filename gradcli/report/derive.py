@@ -149,12 +149,14 @@ class Check:
     max_relative_error  The largest relative error of the formula and of the code over all points.
     points              The number of random points.
     sizes               The sizes by name at which it was checked.
+    finite              Whether the code is finite at the extreme values that were tried, wherever the derivative is.
     """
 
     verdict: Literal["pass"]
     max_relative_error: float
     points: int
     sizes: tuple[dict[str, int], ...]
+    finite: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,10 +482,10 @@ def _assured(result: Result) -> str:
     """Return what is known of the code in each language."""
     tested = [_SPELLED.get(name, name) for name, code in result.code.items() if name != "numpy" and bare(code) != code]
     said = "the numpy code was run against certified values"
-    if not tested:
-        return said
-    names = " and ".join(filter(None, [", ".join(tested[:-1]), tested[-1]]))
-    return f"{said}; the {names} code {'carry' if len(tested) > 1 else 'carries'} a self-test"
+    if tested:
+        names = " and ".join(filter(None, [", ".join(tested[:-1]), tested[-1]]))
+        said += f"; the {names} code {'carry' if len(tested) > 1 else 'carries'} a self-test"
+    return said if result.check.finite else f"{said}; it is not finite at some extreme values where the derivative is"
 
 
 def _code(result: Result, shown: tuple[str, ...]) -> list[Block]:

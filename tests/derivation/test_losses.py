@@ -149,3 +149,10 @@ def test_a_form_that_is_not_finite_gives_way_to_the_one_before_simplification(mo
 
     monkeypatch.setattr(derive, "simplified", unfolded)
     np.testing.assert_allclose(code_of("logsumexp(z)", "z: n", "z", "")(z=np.array([3.5e3, 0, 1])), [1, 0, 0])
+
+
+@for_rows(("f", "finite"), [("1/cosh(x)", False), ("tanh(x)", True)])
+def test_code_that_is_not_finite_at_extreme_values_says_so(f: str, finite: bool) -> None:
+    report = gradcli.derive(f, shapes={"x": ""})
+    assert report.results[0].check.finite is finite
+    assert ("it is not finite at some extreme values where the derivative is" in str(report.blocks())) is not finite
