@@ -106,7 +106,7 @@ def is_truth_factor(f: Factor) -> bool:
         return False
     if f.atom.op == "group":
         return is_truth(outside(f))
-    return f.atom.op in _COMPARISONS or (f.atom.op == "input" and "mask" in f.atom.facts)
+    return f.atom.op in ("tri", *_COMPARISONS) or (f.atom.op == "input" and "mask" in f.atom.facts)
 
 
 def power(x: Tensor, p: Fraction) -> Tensor:
@@ -222,7 +222,12 @@ def identity(dim: str) -> Atom:
 
 
 def number_of(x: float) -> Tensor:
-    """Return a float as a simple fraction, or as the square root of one, if it equals that; else as it is."""
+    """Return a float as a simple fraction, or as the square root of one, if it equals that; else as it is.
+
+    Infinity, the negative logit of what is masked, has a name. Raises NotSupported for nan.
+    """
+    if math.isinf(x):
+        return scaled(of_atom(Atom("inf", "inf"), ()), 1 if x > 0 else -1)
     nice = exact(x)
     square = Fraction(x * x).limit_denominator(1_000) if math.isfinite(x * x) else Fraction(0)
     if isinstance(nice, float) and square and abs(float(square) / (x * x) - 1) < 1e-15:

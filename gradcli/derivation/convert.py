@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.graph import Graph
+from gradcli.derivation import units
 from gradcli.derivation.algebra import (
     ALGEBRA,
     COUNTING,
@@ -147,6 +149,35 @@ def _sums_to_one(term: Term, free: tuple[Index, ...]) -> Term | None:
             lost = [i for i in f.at if i not in over and i not in free and i not in rest.indices]
             return times(rest, product([size_of(i.dim) for i in lost])) if lost else rest
     return None
+
+
+def _picked(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Cancel the entry that an indicator picks with a sum that picks it: e[i] x[i] / sum(e x) is e[i]."""
+    for total in (f for f in term.factors if f.atom.op == "group" and f.power < 0 and len(f.atom.args[0].terms) == 1):
+        inner = unbound(outside(total).terms[0], total.at)
+        summed = inner.indices - set(total.at)
+        for pick in (f for f in inner.factors if len(summed) == 1 and set(picks_one(f) or _picks(f)) == summed):
+            for e in (f for f in term.factors if f.atom == pick.atom and f.power >= 1):
+                places = dict(zip(pick.at, e.at, strict=True))
+                if any(a != b for a, b in places.items() if a not in summed):
+                    continue
+                wanted = [f for f in inner.renamed(places).factors if f != pick._replace(at=e.at)]
+                given = [next((g for g in term.factors if g.atom == f.atom and g.at == f.at), None) for f in wanted]
+                if any(g is None or g.power * f.power <= 0 for f, g in zip(wanted, given, strict=True)):
+                    continue
+                left = [
+                    g._replace(power=g.power - f.power) for f, g in zip(wanted, given, strict=True) if g is not None
+                ]
+                kept = (*left, total._replace(power=total.power + 1))
+                gone = [g for g in given if g is not None]
+                return Term(term.coef / inner.coef, (*without(term, total, *gone), *(f for f in kept if f.power != 0)))
+    return None
+
+
+def _picks(f: Factor) -> list[Index]:
+    """Return the index over which a one-hot input picks an entry; none for other factors."""
+    words = f.atom.facts if f.atom.op == "input" and f.power == 1 else frozenset()
+    return [f.at[0]] if "onehot" in words else [f.at[-1]] if "onehot rows" in words else []
 
 
 def _numbers(term: Term, free: tuple[Index, ...]) -> Term | None:
@@ -319,24 +350,37 @@ def _softmax(term: Term, free: tuple[Index, ...]) -> Term | None:
             continue
         u, over, coef = inner
         for e in term.factors:
-            if e.atom.op != "exp" or e.power.denominator != 1 or e.power * total.power >= 0 or e.atom != u.atom:
+            meets = e.atom == u.atom and e.power.denominator == 1 and e.power * u.power * total.power < 0
+            if not meets or any(i != j for i, j in zip(e.at, u.at, strict=True) if j not in over):
                 continue
             ours = [i for i, j in zip(e.at, u.at, strict=True) if j in over]
-            if any(i != j for i, j in zip(e.at, u.at, strict=True) if j not in over):
-                continue
             k = min(abs(e.power), abs(total.power))
-            step = k if e.power > 0 else -k
-            p = (
-                function("softmax", [_unshifted(outside(e), ours)], e.at, axes=ours)
-                .terms[0]
-                .factors[0]
-                ._replace(power=step)
-            )
-            rest = [
-                f._replace(power=f.power - step) if f is e else f._replace(power=f.power + step) if f is total else f
-                for f in term.factors
-            ]
+            step = -k if total.power > 0 else k
+            z = _unshifted(scaled(outside(e), u.power), ours)
+            p = function("softmax", [z], e.at, axes=ours).terms[0].factors[0]._replace(power=step)
+            left = {e: e.power - u.power * step, total: total.power + step}
+            rest = [f._replace(power=left[f]) if f is e or f is total else f for f in term.factors]
             return Term(term.coef * coef ** int(step), (*(f for f in rest if f.power != 0), p))
+    return None
+
+
+def _masked(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Leave out an indicator of what a softmax does not mask by -inf beside it; what it masks is 0."""
+    for p in (f for f in term.factors if f.atom.op == "softmax" and f.power >= 1):
+        for t in outside(p).terms:
+            if t.coef >= 0 or not any(f.atom.op == "inf" for f in t.factors):
+                continue
+            gone = [f for f in t.factors if f.atom.op != "inf"]
+            hidden = Tensor(tuple(dict.fromkeys(i for f in gone for i in f.at)), (Term(ONE, tuple(gone)),))
+            shown = units.complement(hidden) or add([scalar(ONE), scaled(hidden, -1)])
+            for f in (
+                f for f in term.factors if f.power == 1 and (f in gone or is_truth_factor(f) or f.atom.op == "tri")
+            ):
+                alone = Tensor(tuple(dict.fromkeys(f.at)), (Term(ONE, (f,)),))
+                if len(gone) == 1 and f == gone[0]:
+                    return Term(Fraction(0))
+                if not add([alone, scaled(shown, -1)]).terms:
+                    return Term(term.coef, without(term, f))
     return None
 
 
@@ -352,7 +396,7 @@ def _sum_of_exp(f: Factor) -> tuple[Factor, set[Index], Number] | None:
         return None
     term = outside(f).terms[0]
     over = set(term.indices) - set(f.at)
-    if len(term.factors) != 1 or term.factors[0].atom.op != "exp" or term.factors[0].power != 1 or not over:
+    if len(term.factors) != 1 or term.factors[0].atom.op != "exp" or abs(term.factors[0].power) != 1 or not over:
         return None
     return term.factors[0], over, 1 / term.coef if term.coef != 1 else ONE
 
@@ -392,12 +436,14 @@ RULES[:] = [
     _facts,
     _signs,
     _softmax,
+    _masked,
     _sigmoid,
     _logistic,
     at_unit,
     _sums_to_one,
     _centred,
     over_itself,
+    _picked,
     one_base,
     normal,
     density,
@@ -570,6 +616,8 @@ class Reader:
             y = crossed(y) if first.op in ("add", "subtract") else y
         elif first.op in ("equal", "not_equal"):
             y = self._compared(first.op == "not_equal", *operands)
+        elif first.op in _ORDERS and (truth := _ordered_truth(first.op, *operands)) is not None:
+            y = truth
         elif first.op in _LOGICAL:
             y = _LOGICAL[first.op](*map(self._truth, operands))
         elif first.op in FUNCTIONS and operands and all(x.number is not None for x in operands):
@@ -624,6 +672,22 @@ class Reader:
     def _truth(self, x: Tensor) -> Tensor:
         """Return a condition as 0 or 1."""
         return self._compared(True, x, scalar(Fraction(0)))
+
+
+_ORDERS: dict[str, Callable[[Number, Number], bool]] = {
+    "greater": operator.gt, "greater_equal": operator.ge, "less": operator.lt, "less_equal": operator.le,
+}  # fmt: skip
+
+
+def _ordered_truth(op: str, a: Tensor, b: Tensor) -> Tensor | None:
+    """Return a comparison of an indicator, or a triangle of ones, with a number; None for other operands."""
+    x, number = (a, b.number) if b.number is not None else (b, a.number)
+    if number is None or not is_truth(x):
+        return None
+    at_zero, at_one = (_ORDERS[op](v, number) if x is a else _ORDERS[op](number, v) for v in (Fraction(0), ONE))
+    if at_zero == at_one:
+        return scalar(Fraction(at_one))
+    return x if at_one else _opposite(x, x.free)
 
 
 def _opposite(x: Tensor, free: tuple[Index, ...]) -> Tensor:

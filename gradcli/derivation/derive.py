@@ -26,6 +26,7 @@ from gradcli.derivation.ending import (
     Found,
     Named,
     directed,
+    in_cases,
     measure,
     named,
     unlike,
@@ -39,7 +40,7 @@ from gradcli.derivation.expression import E, Op, text, transpose
 from gradcli.derivation.index import SINGLE, Index, Tensor, add, of_atom, scaled
 from gradcli.derivation.layer_errors import chain_of, errors_of, numbered
 from gradcli.derivation.mathematics import Lines, Writing, entry_of, indexed
-from gradcli.derivation.matrices import Printer, Shapes, with_single_axes
+from gradcli.derivation.matrices import Printer, Shapes, factors_in, with_single_axes
 from gradcli.derivation.notation import NOTATIONS, Latex, M, Mathml, Notation
 from gradcli.derivation.notes import first_refused
 from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, TooLong, point_of
@@ -579,11 +580,13 @@ class Derivation:
             return self._squeezed().closed(wrt)
         free = tensor.free
         tensor = add([Tensor(free, (tidied(term, free),)) for term in tensor.terms], free) if tensor.terms else tensor
+        if any(f.atom.op == "inf" for f in factors_in(tensor)):
+            raise NotSupported("a part of f is inf, whatever its inputs are")
         printer = Printer(self._likes())
-        moves: list[tuple[str, Tensor]] = []
-        small = simplified(tensor, lambda t: measure(printer, t, axes), moves)
         known = self.begun.known if self.begun else {}
         own, letters, turned = self._named(sweeps, reader, printer)
+        moves: list[tuple[str, Tensor]] = []
+        small = simplified(tensor, lambda t: measure(printer, t, axes), moves)
         with np.errstate(all="ignore"):  # the lines and their rules are run, at points where f may have no value
             lines = lines_of(self, wrt, sweeps, printer, letters)
         names = Names({**known, **own}, letters, lines, turned)
@@ -711,7 +714,7 @@ class Derivation:
             step = Lines(self.problem.dims).step(rule, text(found.e), self.letter, e, Value(found.axes, found.small))
             steps = (*steps, step)
             found, wanted = replace(found, e=e, made=made), replace(wanted, made=made)
-            index = step.after.replace("**", "^"), step.latex, step.mathml
+            index = index if found.axes else (step.after.replace("**", "^"), step.latex, step.mathml)
         code, uncoded = languages.every(wanted, test)
         return Result(
             wrt, tuple(self.problem.dims[wrt]), kind, self._formula(wrt, found), tuple((n, text(p)) for n, p in made.parts),
@@ -723,15 +726,12 @@ class Derivation:
     def _shorter(
         self, found: Closed, verifier: Verifier, wanted: languages.CodeRequest, test: SelfTest | None
     ) -> tuple[str, E, Statements, Check] | None:
-        """Return a form of a number's derivative by a number that is shorter for a reader: its rule, program and check.
+        """Return a form of the gradient that is shorter for a reader: its rule, program and check.
 
-        None is returned for arrays, and where there is none that is verified and finite wherever the derivative is.
+        That is a choice between cases and, of a function of numbers, what sympy simplifies it to. None is returned where there
+        is none that is verified and finite wherever the derivative is.
         """
-        if found.kind != "gradient" or self.problem.order != 1 or any(self.problem.dims.values()):
-            return None
-        value = self.read(self.problem.f)
-        f = found.printer.write(value.tensor, value.singles)
-        for rule, e in shorter_forms(found.e, f, self.problem.f.text, wanted.wrt):
+        for rule, e in self._shorter_forms(found, wanted.wrt):
             made = program(e, self.taken, found.known)
             code = languages.in_arrays(replace(wanted, made=made), writer.NUMPY)
             try:
@@ -741,6 +741,17 @@ class Derivation:
             if verifier.is_finite(code):
                 return rule, e, made, check
         return None
+
+    def _shorter_forms(self, found: Closed, wrt: str) -> Iterator[tuple[str, E]]:
+        if found.kind != "gradient" or self.problem.order != 1:
+            return
+        cases = in_cases(found.small, found.axes, found.printer) if found.e == found.whole.e else None
+        if cases is not None and cases.size <= found.e.size:
+            yield "cases", cases
+        if not any(self.problem.dims.values()):
+            value = self.read(self.problem.f)
+            f = found.printer.write(value.tensor, value.singles)
+            yield from shorter_forms(found.e, f, self.problem.f.text, wrt)
 
     def _verified(self, wrt: str, found: Closed, verifier: Verifier, test: SelfTest | None) -> tuple[Closed, Check]:
         """Return the first form that is right, and finite wherever the derivative is; if none is finite, the first right one.
@@ -828,6 +839,7 @@ class Derivation:
         for k, name in (lettered | given).items():
             try:
                 value = reader.read([tape.value(k) for tape in tapes])
+                printer.write_straight(value)
                 e, other = both_ways(printer, value)
             except NotSupported:
                 continue

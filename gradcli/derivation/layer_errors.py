@@ -14,7 +14,7 @@ import numpy as np
 
 from gradcli.arithmetic.graph import Graph
 from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, sweep_back
-from gradcli.derivation.record import RULES, Sweep
+from gradcli.derivation.record import Sweep, rule_of
 from gradcli.report.derive import parts_of
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer
 
@@ -196,5 +196,5 @@ def _line(line: Line, names: Mapping[int, str], store: dict[str, list[Any]]) -> 
         return line
     name = names.get(id(y.fixed()), "") if isinstance(y, Graph) else ""
     kept = store.setdefault(name, []) if name else []
-    rules = tuple(_Naming(RULES.get(primitive.name) or primitive.rule(i), name, kept) for i in range(len(slots)))
+    rules = tuple(_Naming(rule_of(primitive, i), name, kept) for i in range(len(slots)))
     return replace(primitive, rules=rules), slots, xs, y, params, position

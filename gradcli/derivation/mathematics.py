@@ -12,7 +12,18 @@ from gradcli.derivation.algebra import DENSITY, is_product
 from gradcli.derivation.expression import ONE as UNIT
 from gradcli.derivation.expression import E, Op, add, complement, mul, name, neg, number, power, text, transpose
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, slot
-from gradcli.derivation.matrices import NAMES, SHAPELESS, SIGNS, Printer, Shape, Shapes, is_vector
+from gradcli.derivation.matrices import (
+    NAMES,
+    SHAPELESS,
+    SIGNS,
+    Printer,
+    Shape,
+    Shapes,
+    decided,
+    decides,
+    factors_in,
+    is_vector,
+)
 from gradcli.derivation.notation import (  # fmt: skip
     IDENTITY,
     ONE,
@@ -66,7 +77,6 @@ def indexed(x: Tensor, axes: Sequence[Index | None], name: str, dims: Dims) -> _
 
 
 _ALONG = {"0": "columns", "1": "rows"}
-_INDEXED = {"einsum", "cumsum", "tril", "triu"}  # functions of numpy without a sign of their own
 _SIGNS = {"ndtr": ("Φ", "Phi"), DENSITY: ("φ", "phi")}  # and the words that are printed as these signs
 
 
@@ -74,19 +84,11 @@ class Writing:
     """Turns expressions into mathematics.
 
     `shapes` knows the sizes of their names, `symbols` those that stand for a sign; matrices with `symmetric` names are their
-    own transposes. Functions such as tril, which have no sign, are written `by_name` inside an entry, whose inverses have
-    matrices in them.
+    own transposes.
     """
 
-    def __init__(
-        self,
-        shapes: Shapes,
-        symbols: Mapping[str, M] | None = None,
-        symmetric: Iterable[str] = (),
-        by_name: bool = False,
-    ) -> None:
+    def __init__(self, shapes: Shapes, symbols: Mapping[str, M] | None = None, symmetric: Iterable[str] = ()) -> None:
         self.shapes = shapes
-        self.by_name = by_name
         self.symmetric = set(symmetric)
         self.symbols = {} if symbols is None else symbols
 
@@ -263,8 +265,8 @@ class Writing:
             return ZERO if name.startswith("zeros") else ONES if len(shape) == 1 else _OF_ONES
         if name == "eye":
             return IDENTITY
-        if name == "einsum" or (name in _INDEXED and not self.by_name):
-            raise NotSupported(f"{name} is written with indices")
+        if name == "einsum":
+            raise NotSupported("einsum is written with indices")
         args = [self.formula(a) for a in e.args]
         if name == DENSITY:
             return density_at(args[0])
@@ -279,7 +281,7 @@ class Writing:
         if name == "outer":
             return beside([args[0], self.row(e.args[1])])
         if name == "where":
-            return self.formula(_by_indicators(*e.args))
+            return self._choice(*e.args, shape)
         made = _CALLS.get(name)
         if made is not None:
             return made(*args)
@@ -287,6 +289,26 @@ class Writing:
             args = [self._operand(a, shape) for a in e.args]
         along = _ALONG[axis] if axis in _ALONG and len(self.shapes.of(e.args[0])) == 2 else ""
         return function(name, *args, along=along)
+
+    def _choice(self, condition: E, yes: E, no: E, shape: Shape) -> M:
+        """Return a choice as cases; one between a value and 0 as a product with an indicator, whatever the value is there."""
+        nothing = number(Fraction(0))
+        if nothing in (yes, no):
+            other = replace(condition, text=_OPPOSITE[condition.text])
+            return self.formula(mul([condition, yes] if no == nothing else [other, no]))
+        truth = self._triangle(condition.args[0]) or self._comparison(condition, shape)
+        return M(Sign.CASES, (*(self._operand(a, shape) for a in (yes, no)), *truth.args), truth.text)
+
+    def _triangle(self, e: E) -> M | None:
+        """Return where a triangle of ones has its ones, as i >= j; None for anything else."""
+        turned = e.op == Op.TRANSPOSE
+        inner = e.args[0] if turned else e
+        if inner.text != "tril" or inner.args[0].text != "ones":
+            return None
+        i, j = (M(Sign.NAME, text=letter) for letter in index_letters(frozenset(self.shapes.known))[:2])
+        row, column = (j, i) if turned else (i, j)
+        before = row if len(inner.args) == 1 else M(Sign.SUM, (row, self.formula(inner.args[1])))
+        return M(Sign.TRUTH, (before, column), ">=")
 
     def _trace_of(self, e: E) -> tuple[E, ...]:
         """Return the two matrices of sum(A * B), which is tr(A.T @ B), if one is a product, an inverse or a differential."""
@@ -353,13 +375,6 @@ _CALLS: dict[str, Callable[..., M]] = {
 }
 
 
-def _by_indicators(condition: E, yes: E, no: E) -> E:
-    """Return a choice as mathematics has it: a product with an indicator, which is 0 where that is 0, whatever the factor."""
-    other = replace(condition, text=_OPPOSITE[condition.text])
-    parts = [mul([c, e]) for c, e in ((condition, yes), (other, no)) if e != number(Fraction(0))]
-    return add(parts)
-
-
 _OPPOSITE = {">": "<=", "<=": ">", "<": ">=", ">=": "<", "==": "!=", "!=": "=="}
 
 
@@ -377,9 +392,7 @@ def entry_of(x: Tensor, axes: Sequence[Index | None], dims: Dims, *taken: str) -
     """Return one entry of a tensor; no index has the letter of an input, of a size, or of what else is `taken`."""
     sizes = [d for own in dims.values() for d in own]
     own = [i for i in axes if i is not None]
-    scope = _Scope(
-        {}, tuple(index_letters(frozenset((*taken, *dims, *sizes)))), Writing(Shapes(dims), by_name=True)
-    ).holding(own)
+    scope = _Scope({}, tuple(index_letters(frozenset((*taken, *dims, *sizes)))), Writing(Shapes(dims))).holding(own)
     return Entry(tuple(scope.names[i] for i in own), _sum(x, scope))
 
 
@@ -435,7 +448,7 @@ def _factor(f: Factor, scope: _Scope) -> M:
 def _atom(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
     if atom.op == "number":
         return constant_of(Fraction(int(atom.name)))
-    if atom.op in ("input", "size", "pi"):
+    if atom.op in ("input", "size", "pi", "inf"):
         return _entry(M(Sign.NAME, text=atom.name), own)
     if atom.op == "arange":
         return M(Sign.NAME, text=own[0])
@@ -480,12 +493,22 @@ def _softmax(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
     names = {slot(k, d): own[k] for k, d in enumerate(atom.dims)}
     (arg,) = atom.args
     over = [slot(k, atom.dims[k]) for k in atom.axes]
-    here = _sum(arg, scope.at(names).holding(arg.free))
+    here = _logits(arg, scope.at(names).holding(arg.free))
     if all(names[i].isalpha() for i in over):
         return M(Sign.FUNCTION, (here,), "softmax", letters=tuple(names[i] for i in over))
     there = scope.at({i: c for i, c in names.items() if i not in over}).holding(over)
-    total = M(Sign.TOTAL, (function("exp", _sum(arg, there)),), letters=tuple(there.names[i] for i in over))
+    total = M(Sign.TOTAL, (function("exp", _logits(arg, there)),), letters=tuple(there.names[i] for i in over))
     return M(Sign.OVER, (function("exp", here), total))
+
+
+def _logits(x: Tensor, scope: _Scope) -> M:
+    """Return what a softmax is of: by cases where an indicator decides between two values, as a mask does."""
+    truth = next((f for f in factors_in(x) if decides(f, x.free, points=True)), None)
+    branches = [] if truth is None else [decided(x, truth, value) for value in (Fraction(1), Fraction(0))]
+    shown = None if truth is None else _factor(truth, scope)
+    if shown is None or shown.sign is not Sign.TRUTH or not all(b.terms for b in branches):
+        return _sum(x, scope)
+    return M(Sign.CASES, (*(_sum(b, scope) for b in branches), *shown.args), shown.text)
 
 
 # The steps of a derivation in every notation: a line of gradcli's language, of Unicode and of LaTeX for each.

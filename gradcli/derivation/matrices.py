@@ -1,6 +1,6 @@
 """Printing of tensors as expressions of matrices: a bound index is summed by the matrix product that expresses it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from gradcli.derivation import expression as ex
-from gradcli.derivation.algebra import is_product
+from gradcli.derivation.algebra import is_product, multiply
+from gradcli.derivation.algebra import power as raised
 from gradcli.derivation.expression import E, Op, call, indexed, matmul, mul, name, neg, number, places, text, transpose
-from gradcli.derivation.index import SINGLE, Atom, Factor, Index, Tensor, Term, magnitude, slot
+from gradcli.derivation.index import SINGLE, Atom, Factor, Index, Tensor, Term, add, magnitude, outside, scalar, slot
 from gradcli.derivation.statements import replaced
+from gradcli.derivation.structure import Value
+from gradcli.derivation.units import complement
 from gradcli.derivation.whole import OPAQUE
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.targets.expression import Expression
@@ -52,7 +55,7 @@ class Part:
     def e(self, at: tuple[Index, ...] | None = None) -> E:
         """Return the quotient with its axes in this order."""
         order = self.at if at is None else at
-        return mul([x.e(order) for x in self.top], [x.e(order) for x in self.low])
+        return mul(kept([x.e(order) for x in self.top]), [x.e(order) for x in self.low])
 
 
 Write = Callable[[Atom, tuple[int, ...]], E]  # an atom, its own indices in an order
@@ -432,11 +435,23 @@ class Printer:
             self.written[key] = e
         return self.written[key]
 
+    def write_straight(self, x: Value) -> None:
+        """Write a function of a matrix, from here on, with its axes as they are here, if that is no longer than transposed."""
+        f = x.tensor.factor
+        if f is None or len(f.at) != 2 or len(set(f.at)) != 2 or set(x.axes) != set(f.at) or f.atom.symmetric:
+            return
+        order = tuple(f.at.index(i) for i in x.singles if i is not None)
+        if f.atom.op != "softmax" or self.atom(f.atom, order).op != Op.TRANSPOSE:
+            return
+        e = self._atom(f.atom, order)
+        if e.size <= self.atom(f.atom, order).size:
+            self.written |= {(f.atom, f.atom.dims, order): e, (f.atom, f.atom.dims, order[::-1]): transpose(e)}
+
     def _atom(self, atom: Atom, order: tuple[int, ...]) -> E:
         if atom.op == "input":
             e = squeezed(atom)
             return e if order == tuple(sorted(order)) or atom.symmetric else transpose(e)
-        if atom.op in ("size", "pi", "number"):
+        if atom.op in ("size", "pi", "inf", "number"):
             return ex.name(atom.name, scalar=True) if atom.op != "number" else number(Fraction(int(atom.name)))
         if atom.op == "delta":
             return call("eye", ex.name(atom.dims[0]))
@@ -463,6 +478,8 @@ class Printer:
         if atom.op == "pad":
             return pad_of(atom, self.write(atom.args[0], list(atom.args[0].free)))
         args = [self.argument(a, axes) for a in atom.args]
+        if atom.op == "softmax" and any(t.factors for t in atom.args[0].terms):
+            args = [self.choice(atom.args[0].renamed({}), axes) or args[0]]
         if atom.op in SIGNS:
             return E("compare", tuple(args), SIGNS[atom.op])
         if atom.op == "power":
@@ -492,12 +509,75 @@ class Printer:
         e = call(atom.op, *args, **along)
         return e if order == tuple(sorted(order)) else transpose(e)
 
+    def choice(
+        self, x: Tensor, axes: Sequence[Index | None], simple: Callable[[Tensor], Tensor] | None = None
+    ) -> E | None:
+        """Return a sum with terms that have an indicator, and others, as a choice by what it indicates; None for other sums.
+
+        Where one branch is zero, the product with the indicator is the shorter form. `simple` simplifies the branches of a
+        derivative, which makes no choice by single points; without it, masks are indicators too.
+        """
+        truth = next((f for f in factors_in(x) if decides(f, x.free, points=simple is None)), None)
+        if truth is None:
+            return None
+        condition = self.write(Tensor(x.free, (Term(Fraction(1), (truth,)),)), axes)
+        if condition.op != "compare":
+            condition = E("compare", (condition, number(Fraction(0))), "!=")
+        branches = [decided(x, truth, value) for value in (Fraction(1), Fraction(0))]
+        if not all(b.terms for b in branches):
+            return None
+        found = []
+        for b in (simple(b) if simple else b for b in branches):
+            if b.indices and any(set(b.free) - t.indices for t in b.terms):  # it is broadcast
+                return None
+            inner = self.choice(b, axes, simple)
+            found.append(inner or (self.write(b, axes) if b.indices else self.write(Tensor((), b.terms), ())))
+        return call("where", condition, *found)
+
     def argument(self, x: Tensor, axes: Sequence[Index]) -> E:
         """Return an argument of an elementwise function, with its axes aligned with those of the others."""
         own = [i for i in axes if i in x.indices]
         if len(axes) == 2 and own == [axes[0]]:
             return E("column", (self.write(x, own),))
         return self.write(Tensor(tuple(own), x.terms), own)
+
+
+_DECIDING = {"greater", "greater_equal", "less", "less_equal"}
+
+
+def decides(f: Factor, free: Sequence[Index], *, points: bool) -> bool:
+    """Whether a factor is an indicator entry by entry: of an order, of a triangle or, with `points`, of entries like a number."""
+    numbers = points and any(x.number is not None for x in f.atom.args)
+    known = f.atom.op in ("tri", *_DECIDING) or (f.atom.op in ("equal", "not_equal") and numbers)
+    return known and f.power == 1 and set(f.at) <= set(free)
+
+
+def factors_in(x: Tensor) -> Iterator[Factor]:
+    """Yield the factors of all terms, and those in brackets after them."""
+    own = [f for t in x.terms for f in t.factors]
+    yield from own
+    for f in own:
+        if f.atom.op == "group":
+            yield from factors_in(outside(f))
+
+
+def decided(x: Tensor, truth: Factor, value: Fraction) -> Tensor:
+    """Return a sum with a number in place of an indicator, in brackets too; its complement is 1 minus that."""
+    other = complement(Tensor(tuple(dict.fromkeys(truth.at)), (Term(Fraction(1), (truth,)),)))
+    known = {truth: value} | ({} if other is None else {other.terms[0].factors[0]: 1 - value})
+    parts = []
+    for t in x.terms:
+        whole = scalar(t.coef)
+        for f in t.factors:
+            if f.atom.op == "group":
+                own = raised(decided(outside(f), truth, value), f.power)
+            elif f in known:
+                own = scalar(known[f])
+            else:
+                own = Tensor(tuple(dict.fromkeys(f.at)), (Term(Fraction(1), (f,)),))
+            whole = multiply(whole, own)
+        parts.append(Tensor(x.free, whole.terms))
+    return add(parts, x.free)
 
 
 def _of_two_pi(factors: list[E]) -> list[E]:

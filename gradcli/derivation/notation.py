@@ -51,6 +51,7 @@ class Sign(Enum):
     ABSOLUTE = auto()
     ROOT = auto()
     TRUTH = auto()  # 1 where a comparison holds, else 0
+    CASES = auto()  # the first where a comparison of the last two holds, else the second
     AT = auto()  # entries of an array, `text` the places
     ENTRY = auto()  # one entry, `letters` its indices
     TOTAL = auto()  # a sum over `letters`
@@ -172,6 +173,7 @@ def constant_of(x: Number) -> M:
 
 _LEVELS = {
     Sign.SUM: SUM, Sign.MINUS: SUM, Sign.TOTAL: ENTRYWISE, Sign.ENTRYWISE: ENTRYWISE, Sign.CROSS: ENTRYWISE,
+    Sign.CASES: COMPARE,
     Sign.BESIDE: BESIDE, Sign.POWER: RAISED, Sign.ENTRY_POWER: RAISED, Sign.TRANSPOSE: RAISED, Sign.INVERSE: RAISED,
 }  # fmt: skip
 
@@ -386,6 +388,11 @@ class Latex(Notation):
             case Sign.TRUTH:
                 sign = self._comparisons.get(m.text, m.text)
                 return rf"\mathbf{{1}}\left[{self.write(m.args[0], SUM)} {sign} {self.write(m.args[1], SUM)}\right]"
+            case Sign.CASES:
+                yes, no, left, right = args
+                condition = f"{left} {self._comparisons.get(m.text, m.text)} {right}"
+                rows = rf"{yes} & \text{{if }} {condition} \\[2pt] {no} & \text{{otherwise}}"
+                return rf"\begin{{cases}} {rows} \end{{cases}}"
             case Sign.AT:
                 base = self.write(m.args[0], ATOM)
                 return rf"{{{base}}}_{{{m.text}}}" if "_" in base else rf"{base}_{{{m.text}}}"
@@ -519,6 +526,13 @@ class Mathml(Notation):
                 sign = escape(self._comparisons.get(m.text, m.text))
                 left, right = self.write(m.args[0], SUM), self.write(m.args[1], SUM)
                 return f"<mrow><mi>𝟏</mi><mo>[</mo>{left}<mo>{sign}</mo>{right}<mo>]</mo></mrow>"
+            case Sign.CASES:
+                yes, no, left, right = args
+                sign = escape(self._comparisons.get(m.text, m.text))
+                condition = f"<mtext>if&#160;</mtext>{left}<mo>{sign}</mo>{right}"
+                ends = ((yes, condition), (no, "<mtext>otherwise</mtext>"))
+                rows = "".join(f"<mtr><mtd>{x}</mtd><mtd><mrow>{when}</mrow></mtd></mtr>" for x, when in ends)
+                return f'<mrow><mo>{{</mo><mtable columnalign="left left">{rows}</mtable></mrow>'
             case Sign.AT:
                 return f"<msub>{self.write(m.args[0], ATOM)}<mi>{escape(m.text)}</mi></msub>"
             case Sign.ENTRY:
@@ -622,6 +636,9 @@ class Unicode(Notation):
                 return f"√{self.write(m.args[0], ATOM)}"
             case Sign.TRUTH:
                 return f"𝟏[{self.write(m.args[0], SUM)} {m.text} {self.write(m.args[1], SUM)}]"
+            case Sign.CASES:
+                yes, no, left, right = args
+                return f"{yes} if {left} {m.text} {right}, else {no}"
             case Sign.AT:
                 return f"{self.write(m.args[0], ATOM)}[{m.text}]"
             case Sign.ENTRY:

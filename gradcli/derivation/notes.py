@@ -1,7 +1,7 @@
 """Notices about input that may be misread, and the reason why something has no closed form."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -169,6 +169,16 @@ def _of_names(problem: Problem) -> Iterator[str]:
             yield f"{name} is the size of {owner} here, and no input"
         elif name == "I":
             yield "I is an input here, not the identity matrix; write eye(n) for that"
+
+
+def sums_of_labels(problem: Problem, expressions: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each input whose sum stands beside a softmax: of labels it is 1, which nobody has said."""
+    shown = [text for text in expressions if "softmax(" in text]
+    for name, dims in problem.dims.items():
+        total = f"sum({name})" if len(dims) == 1 else f"sum({name}, axis=1)"
+        if 1 <= len(dims) <= 2 and not problem.facts.get(name) and any(total in text for text in shown):
+            rows, fact = ("the entries of each row", "simplex rows") if len(dims) == 2 else ("its entries", "simplex")
+            yield f'{total} is kept, as {name} may be any array; if {rows} sum to 1: --assume "{name}: {fact}"'
 
 
 def _dims(x: Any) -> tuple[int, ...] | None:

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +12,11 @@ from gradcli.arithmetic.graph import Graph, NotStraight
 from gradcli.arithmetic.program import Program, record
 from gradcli.arithmetic.tape import Recorded, Tape
 from gradcli.derivation.algebra import identity, multiply, sum_over
-from gradcli.derivation.index import Atom, Index, Tensor, add, fresh, function, of_atom, slot
+from gradcli.derivation.index import Atom, Index, Tensor, add, fresh, function, of_atom, scalar, scaled, slot
 from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, point_of
 from gradcli.derivation.structure import Axis, Sized, alike, indices, matched, ordered, renewed, single
 from gradcli.derivation.structure import Value as Indexed
-from gradcli.derivation.units import cut, inverse_of, rows, triangle, turned, unit
+from gradcli.derivation.units import complement, cut, inverse_of, rows, triangle, turned, unit
 from gradcli.derivation.whole import opaque
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.rules.elementwise import share
@@ -53,7 +54,8 @@ def swept(g: Callable[..., Value], values: Mapping[str, Any], wrt: Sequence[str]
 
     with np.errstate(all="ignore"):
         program = record(of_wrt, [graphs[name] for name in wrt])
-        return Sweep(program.y, _cotangents(program, seed), program.tape, program.inputs)
+        program, xbars = _without_shifts(program, _cotangents(program, seed), seed)
+        return Sweep(program.y, list(xbars), program.tape, program.inputs)
 
 
 def _cotangents(program: Program, seed: str) -> list[Value]:
@@ -213,6 +215,21 @@ class _MaxRule:
         return np.expand_dims(ybar, params["axis"]) * PEAKS(xs[0], **params)
 
 
+class ShiftRule:
+    """A largest entry that is only subtracted to keep exponentials small, and cancels: f does not change with it."""
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return np.sum(xdot, axis=params["axis"]) * 0.0
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        return np.zeros(shape(xs[0]))
+
+
+def is_shift(primitive: Primitive | None) -> bool:
+    """Whether an operation is the largest entry, by which f does not change."""
+    return primitive is not None and bool(primitive.rules) and isinstance(primitive.rule(0), ShiftRule)
+
+
 def sorts(index: Any, x: Value) -> bool:
     """Whether an index sorts a vector, whose entries all differ."""
     value = np.asarray(getattr(x, "value", x))
@@ -326,14 +343,34 @@ RULES: dict[str, Rule] = {
 }  # fmt: skip
 
 
+def rule_of(primitive: Primitive, i: int) -> Rule:
+    """Return the rule of an argument for formulas, where it has one, else that for numbers."""
+    own = primitive.rule(i)
+    return own if isinstance(own, ShiftRule) else RULES.get(primitive.name) or own
+
+
 def _swept_back(program: Program, one: Value) -> list[Value]:
     """Return the cotangents of the inputs, by the rules for formulas."""
     rules = {
-        k: dict.fromkeys(range(len(slots)), RULES[primitive.name])
+        k: {i: rule_of(primitive, i) for i in range(len(slots))}
         for k, (primitive, slots, *_) in enumerate(program.lines)
         if primitive is not None and primitive.name in RULES
     }
     return program.with_rules(rules).pull(one)
+
+
+def _without_shifts(program: Program, xbars: Sequence[Value], seed: str) -> tuple[Program, Sequence[Value]]:
+    """Return a program and its cotangents, its largest entries as shifts where the cotangents are the same without them."""
+    largest = [
+        k for k, (primitive, *_) in enumerate(program.lines) if primitive is not None and primitive.name == "max"
+    ]
+    if not largest or not program.moves:
+        return program, xbars
+    shifted = program.with_rules({k: {0: ShiftRule()} for k in largest})
+    found = _cotangents(shifted, seed)
+    pairs = [[np.asarray(getattr(x, "value", x), dtype=float) for x in pair] for pair in zip(xbars, found, strict=True)]
+    alike = all(np.allclose(a, b, rtol=0, atol=_ROUNDED * np.max(np.abs(a), initial=1.0)) for a, b in pairs)
+    return (shifted, found) if alike else (program, xbars)
 
 
 def _numeric(x: Any) -> bool:
@@ -770,8 +807,20 @@ def _cumsum(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequenc
     return ordered([new if n == k else a for n, a in enumerate(xs[0].axes)], whole)
 
 
+def _put(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[Graph]) -> Indexed:
+    """Return an array with a number at the places of a mask, as x[mask] = -inf leaves it. Raises NotSupported."""
+    masks = [np.asarray(p["index"]) for p in params]
+    if any(m.dtype != bool or m.shape != g.shape for m, g in zip(masks, graphs, strict=True)) or xs[1].axes:
+        raise NotSupported("an assignment to a part of an array has no formula", do="write where(mask, value, x)")
+    axes = xs[0].axes
+    mask = reader.constant([m.astype(float) for m in masks])
+    there = mask.tensor.renamed(matched(mask.axes, axes))
+    rest = complement(there) or add([scalar(Fraction(1)), scaled(there, -1)], there.free)
+    return ordered(axes, add([multiply(rest, xs[0].tensor), multiply(there, xs[1].tensor)], indices(*axes)))
+
+
 INDEXING: dict[str, Callable[[Sized, list[Indexed], list[Any], Sequence[Graph]], Indexed]] = {
-    "getitem": _getitem, "scatter": _scatter, "cumsum": _cumsum, "concatenate": _concatenate,
+    "getitem": _getitem, "scatter": _scatter, "cumsum": _cumsum, "concatenate": _concatenate, "put": _put,
     "unsorted": _in_order, "sorted along": _in_order,
 }  # fmt: skip
 

@@ -19,7 +19,7 @@ from gradcli.derivation.index import Index
 from gradcli.derivation.mathematics import Lines
 from gradcli.derivation.matrices import NAMES, Printer
 from gradcli.derivation.problem import Problem
-from gradcli.derivation.record import RULES, Sweep
+from gradcli.derivation.record import Sweep, is_shift, rule_of
 from gradcli.derivation.structure import Value
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.report.derive import Step
@@ -345,6 +345,7 @@ def _is_named(graphs: Sequence[Any], reader: Reader, printer: Printer) -> bool:
 _LINEAR = {  # in all operands together
     "add": "sum rule", "subtract": "sum rule", "sum": "linearity", "negative": "linearity", "cumsum": "linearity",
     "concatenate": "linearity", "trace": "linearity", "diag": "linearity", "mean": "linearity",
+    "where": "linearity",
 }  # fmt: skip
 _OF_ITSELF = {
     "exp",
@@ -375,6 +376,7 @@ _CONDITIONS: dict[str, tuple[str, str, tuple[int, ...]]] = {  # of a number, of 
     "relu": _NOT_ZERO, "norm": ("{} not 0", "", (0,)), "prod": _NOT_ZERO, "maximum": _APART, "minimum": _APART,
     "max": ("no ties in {}", "", (0,)),
 }  # fmt: skip
+_SHIFT = "shift"  # of the conditions, the one of a largest entry that cancels
 _POSITIVE = {"exp", "expit", "softplus"}  # functions whose values are positive, of which this is not said
 _ZERO = {"log", "sqrt", "power", "divide", "reciprocal", "absolute", "sign", "prod"}  # what positive operands suit
 
@@ -564,6 +566,9 @@ class Plan:
             if group.rule == "log det":
                 conditions.setdefault(("log det", next(iter(group.inside))))
             return
+        if is_shift(primitive):
+            conditions.setdefault((_SHIFT, k))
+            return
         if self._is_quiet(k) or self._is_linear(k):
             return
         name = "prod" if k - 1 in self.within else primitive.name
@@ -699,6 +704,8 @@ def _lines(
 
 def _condition(key: str, k: int, plan: Plan, sweeps: Sequence[Sweep], values: Sequence[list[Any]]) -> Condition | None:
     """Return what the rule of a line needs of its operands; None for what every value of an operand meets."""
+    if key == _SHIFT:
+        return Condition("the shift {} does not change f", (values[k],))
     says, by_entry, places = _CONDITIONS[key]
     slots = sweeps[0].tape.operands(k)
     if key in _ZERO and plan.is_positive(slots[places[0]]):
@@ -745,7 +752,7 @@ def _named_line(line: Line, k: int, r: int, values: list[list[Any]], named: Name
     if primitive is None:
         return line
     operands = [x if slot == CONSTANT else values[slot][r] for slot, x in zip(slots, xs, strict=True)]
-    rules = tuple(_Noting(_rule(primitive, i), named, r) for i in range(len(slots)))
+    rules = tuple(_Noting(rule_of(primitive, i), named, r) for i in range(len(slots)))
     return replace(primitive, rules=rules), slots, operands, values[k][r], params, position
 
 
@@ -788,10 +795,6 @@ def _moved(line: Any, values: list[list[Any]], dots: list[list[Any]], r: int) ->
     ydot: Any = None
     for i, slot in enumerate(slots):
         if slot != CONSTANT:
-            part = _rule(primitive, i).push(primitive, i, y, operands, dots[slot][r], params or {})
+            part = rule_of(primitive, i).push(primitive, i, y, operands, dots[slot][r], params or {})
             ydot = part if ydot is None else ydot + part
     return y, spread_like(ydot, y)
-
-
-def _rule(primitive: Primitive, i: int) -> Any:
-    return RULES.get(primitive.name) or primitive.rule(i)

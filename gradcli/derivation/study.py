@@ -15,7 +15,7 @@ from gradcli.checks.probe import Located, chosen_inputs, function_at
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.expression import numbers_as_in
 from gradcli.derivation.hand_derivation import answers_in, judged
-from gradcli.derivation.notes import fitting, notes, refuse_numbers
+from gradcli.derivation.notes import fitting, notes, refuse_numbers, sums_of_labels
 from gradcli.derivation.problem import (
     RECORDINGS,
     Problem,
@@ -240,6 +240,8 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
             result, doubt = at_point(result, own.problem, own.sizes, given)
             findings += [doubt] if doubt else []
         results.append(result)
+    said = sums_of_labels(made.problem, [result.formula.expression for result in results])
+    findings += [finding(Kind.NOTICE, Severity.INFO, says) for says in said]
     with limited_work():
         function, function_mathml = made.function_written() if results else ("", "")
     report = DeriveReport(

@@ -291,7 +291,7 @@ class Verifier:
                 for moved in (*[None] * _TRIES, *MOVED):
                     point = point_of(self.problem, sizes, rng, moved)
                     truth = self.truth(point)
-                    if truth is not None:
+                    if truth is not None and _is_finite(self._size, point):
                         self.truths.append((point, truth))
                         break
         if not self.truths:
@@ -441,7 +441,8 @@ class Verifier:
 
     def _size(self, point: dict[str, Any]) -> float:
         """Return the largest entry of |f|; nan if one is."""
-        y = self.problem.f({n: x for n, x in point.items() if n != self.problem.direction})
+        with np.errstate(all="ignore"):
+            y = self.problem.f({n: x for n, x in point.items() if n != self.problem.direction})
         return float(np.max(np.abs(np.asarray(y, dtype=float)), initial=0.0))
 
     def _ran(self, code: str) -> Any:

@@ -78,6 +78,7 @@ _REASONS = {
     "cyclic rule": "Rotate the factors of each trace, tr(AB) = tr(BA), so that the differential of the input stands last:",
     "transpose": "Transpose the products, so that the differential of the input stands last:",
     "collect": "Collect the terms:",
+    "cases": "Write it by cases:",
     "symmetry": "The derivative is its own transpose:",
     "read off": "The derivative is what the differential of the input is multiplied with:",
     "Kronecker delta": "A sum with a Kronecker delta has one term that is not 0:",

@@ -224,7 +224,7 @@ def joined_names(typed: str, given: Container[str]) -> Iterator[str]:
         return
     called = {name.text for name, bracket in itertools.pairwise(found) if bracket.text == "("}
     names = dict.fromkeys(token.text for token in found if token.kind == "name")
-    for name in [name for name in names if name not in given and name not in called]:
+    for name in [name for name in names if name not in given and name not in called and name not in CONSTANTS]:
         function = next((f for f in sorted(_APPLIED, key=len, reverse=True) if name.startswith(f) and name != f), "")
         rest = name.removeprefix(function)
         if _is_function(name) or not name.isalpha() or name in _USUAL_NAMES:

@@ -516,7 +516,10 @@ class Tracer(Conversions, Interpreted):
         return view(self, lambda x: bind(operator.getitem, x, fixed) if isinstance(x, Tracer) else x[fixed])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        write(self, frozen(index), value.traced() if type(value) in _FORMS else value)
+        value = value.traced() if type(value) in _FORMS else value
+        if isinstance(index, Tracer) and index.shape == self.shape and np.ndim(plain(value)) == 0 and _is_mask(index):
+            index, value = ..., bind(np.where, index, value, self)
+        write(self, frozen(index), value)
 
     def __bool__(self) -> bool:
         return bool(bind(np.not_equal, self, 0))
@@ -580,6 +583,10 @@ def call(function: Any, *args: Any, **kwargs: Any) -> Any:
 def calling(function: Any, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
     """Return a numpy function with all arguments fixed but the first, which may be traced or plain."""
     return lambda x: bind(function, x, *args, **kwargs) if isinstance(x, Tracer) else function(x, *args, **kwargs)
+
+
+def _is_mask(x: Tracer) -> bool:
+    return np.asarray(plain(x)).dtype == bool
 
 
 def frozen(index: Any) -> Any:

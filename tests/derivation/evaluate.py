@@ -47,6 +47,8 @@ def _atom(atom: Atom, values: Mapping[str, Any]) -> Any:
         return eval(f"whole[{', '.join(spans)}]", {"whole": at_point(atom.args[0], values)})
     if atom.op in ("size", "number", "pi"):
         return np.asarray({"size": SIZES.get(atom.name), "pi": np.pi}.get(atom.op) or float(atom.name))
+    if atom.op == "inf":  # times 0 it is 0, as in a choice
+        return np.float64(1e300)
     if atom.op in _WHOLE:
         return _WHOLE[atom.op](at_point(atom.args[0], values))
     slots = [slot(k, d) for k, d in enumerate(atom.dims)]

@@ -162,7 +162,7 @@ REFUSED = [
     ("sum(concatenate([x, y]))",   "x: n; y: m",          "x", "a concatenation has a formula where all lengths but",             "concatenate([x, y])"),
     ("mixed",                      "x: n; y: n",          "x", "an index that depends on the values",                      "first = np.median(x)"),
     ("looped",                     "x: n",                "x", "the program is another one at another size",               "h = np.tanh(h)"),
-    ("written",                    "x: ",                 "x", "put has no closed form here",                              "out[1] = x"),
+    ("written",                    "x: ",                 "x", "an assignment to a part of an array has no formula",         "out[1] = x"),
 ]
 # fmt: on
 

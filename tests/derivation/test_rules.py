@@ -100,6 +100,17 @@ ERF = of("erf", tensor((i,), (1, factor(t, i), ROOT_HALF)))
 MAX_X = Tensor((), (Term(ONE, (Factor(Atom("max", args=(linear(x, slot(0, "n")),)), ()),)),))
 LARGEST = of("equal", linear(x, i), MAX_X)
 
+INF = Atom("inf", "inf")
+SHOWN = of("greater", linear(x, i), linear(y, i))
+HIDDEN = grouped((1,), (-1, SHOWN), free=(i,))
+MASKED = of("softmax", tensor((i,), (1, factor(z, i), SHOWN), (-1, factor(INF), HIDDEN)), over=[i])
+HOT_X = grouped((1, factor(HOT, k), factor(x, k)), free=())
+HOTS_Z = grouped((1, factor(HOTS, p, k), factor(Z, p, k, power=2)), free=(p,), to=-1)
+ABOVE = triangle("nn", -1)
+CAUSAL = of(
+    "softmax", tensor((i, j), (1, factor(A, i, j), factor(TRI, i, j)), (-1, factor(INF), factor(ABOVE, j, i))), over=[j]
+)
+
 # fmt: off
 APPLIES = {  # what a rule must change: its name, the free indices, and the factors
     "an identity joins":            ("_delta", (i, k), [factor(A, i, j), factor(I, j, k)]),
@@ -151,6 +162,13 @@ APPLIES = {  # what a rule must change: its name, the free indices, and the fact
     "rows of softmax":              ("at_rows", (c,), [ROWS_OF_I, SOFTMAX]),
     "rows alone":                   ("at_rows", (c,), [ROWS_OF_I, factor(x, j)]),
     "all of the rows":              ("at_rows", (), [ROWS_OF_I, factor(x, j)]),
+    "e x / (e' x)":                 ("_picked", (i,), [factor(HOT, i), factor(x, i), factor(y, i), raised(HOT_X, -1)]),
+    "e x**2 / (e' x)**3":           ("_picked", (), [factor(HOT, i), factor(x, i, power=2), factor(y, i), raised(HOT_X, -3)]),
+    "Y Z**3 / (Y Z**2), by row":    ("_picked", (p, i), [factor(HOTS, p, i), factor(Z, p, i, power=3), HOTS_Z]),
+    "what a softmax shows":         ("_masked", (i,), [MASKED, SHOWN, factor(x, i)]),
+    "what it hides is 0":           ("_masked", (i,), [MASKED, HIDDEN]),
+    "what is not above":            ("_masked", (i, j), [raised(CAUSAL, 2), factor(TRI, i, j)]),
+    "what is above is 0":           ("_masked", (i,), [CAUSAL, factor(ABOVE, j, i), factor(A, i, j)]),
     "a triangle squared":           ("_facts", (i, j), [factor(TRI, i, j, power=2)]),
     "Q' Q":                         ("_inverse", (j, k), [factor(Q, i, j), factor(Q, i, k)]),
     "Q Q'":                         ("_inverse", (j, k), [factor(Q, j, i), factor(Q, k, i)]),
@@ -254,6 +272,11 @@ STAYS = {  # what looks like it and is not: the free indices, and the factors
     "softmax weighted":             ((), [SOFTMAX, factor(x, i)]),
     "softmax over the other axis":  ((i,), [SOFT_ROWS]),
     "softmax squared, summed":      ((), [raised(SOFTMAX, 2)]),
+    "x / (e' x)":                   ((i,), [factor(x, i), raised(HOT_X, -1)]),
+    "e y / (e' x)":                 ((i,), [factor(HOT, i), factor(y, i), raised(HOT_X, -1)]),
+    "e (e' x) x":                   ((i,), [factor(HOT, i), factor(x, i), HOT_X]),
+    "another comparison":           ((i,), [MASKED, of("greater", linear(y, i), linear(z, i))]),
+    "what is shown elsewhere":      ((i, j), [CAUSAL, factor(TRI, j, i)]),
     "a simplex weighted":           ((), [factor(SIMPLEX, i), factor(x, i)]),
     "a simplex squared":            ((), [factor(SIMPLEX, i, power=2)]),
     "columns of indicators":        ((i,), [factor(HOTS, p, i)]),

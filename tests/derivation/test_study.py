@@ -37,7 +37,7 @@ def test_what_has_no_matrix_form_as_it_was_found_has_one_with_indices() -> None:
 
 def test_a_triangle_inside_an_inverse_has_its_name() -> None:
     (result,) = gradcli.derive("L = tril(A); logdet(L@L.T)", shapes={"A": "n n"}, wrt="A").results
-    assert "tril(" in result.formula.unicode and result.formula.unicode.startswith("∂f/∂A[i,j] = ")
+    assert result.formula.unicode == "L = tril(A); ∂f/∂A = 2 tril((L Lᵀ)⁻¹ L)"
 
 
 def test_a_huge_number_is_a_power_of_ten() -> None:

@@ -234,7 +234,7 @@ class Writer:
         if apart:
             by = number(Fraction(int(apart[3])))
             return E(Op.ADD, (name(apart[1]), by if apart[2] == "+" else neg(by)))
-        return name(f"{self.dialect.constants}pi") if e.text == "pi" and "pi" not in self.known else e
+        return name(f"{self.dialect.constants}{e.text}") if e.text in ("pi", "inf") and e.text not in self.known else e
 
     def _place(self, text: str) -> str:
         """Return an index, with its brackets, as the dialect writes it."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.derivation.notation.tokens import READERS, Tokens, spelled
-from tests.derivation.notation.values import COMPARISONS, Array, Senseless, Value, called, product, together
+from tests.derivation.notation.values import COMPARISONS, Array, Senseless, Value, called, chosen, product, together
 
 Meaning = Callable[[Mapping[str, int]], Value]
 
@@ -30,6 +30,18 @@ class Reader:
             raise Senseless(f"{token!r} where {wanted!r} is expected in {' '.join(self.tokens)}")
         self.at += 1
         return token
+
+    def cases(self) -> Meaning:
+        """Return a sum, or a choice: `a if u > v, else b`."""
+        yes = self.sum()
+        if self.peek() != "if":
+            return yes
+        self.take()
+        left, sign, right = self.sum(), self.take(), self.sum()
+        self.take(",")
+        self.take("else")
+        no = self.cases()
+        return lambda env: chosen(together(COMPARISONS[sign], left(env), right(env)), yes(env), no(env))
 
     def sum(self) -> Meaning:
         negative = self.peek() == "-" and bool(self.take())
@@ -72,7 +84,11 @@ class Reader:
         token = self.peek()
         if self.bars and token == self.bars[-1]:
             return False
-        return bool(token) and (token[0].isalnum() or token in ("(", "‖", "|", "𝟏", "√", "["))
+        return (
+            bool(token)
+            and token not in ("if", "else")
+            and (token[0].isalnum() or token in ("(", "‖", "|", "𝟏", "√", "["))
+        )
 
     def _neighbours(self, x: Meaning, y: Meaning) -> Meaning:
         return lambda env: product(x(env), y(env))
@@ -143,7 +159,7 @@ class Reader:
 
     def _inside(self, end: str) -> Meaning:
         self.bars.append(end)
-        inner = self.sum()
+        inner = self.cases()
         self.take(end)
         self.bars.pop()
         return inner
@@ -179,7 +195,7 @@ class Reader:
         if name == "softmax" and low and not set(low) <= {"rows", "columns"}:
             return self._softmax([t for t in low if t != ","])
         self.take("(")
-        argument = self.sum()
+        argument = self.cases()
         self.take(")")
         return self._indexed(lambda env: called(name, argument(env), "".join(low)), None)
 
@@ -240,7 +256,7 @@ class Reader:
 
     def _softmax(self, letters: Tokens) -> Meaning:
         self.take("(")
-        body = self.sum()
+        body = self.cases()
         self.take(")")
         ranges = {c: self.lengths[c] for c in letters}
 
@@ -321,7 +337,7 @@ def _letters_of(left: Tokens, values: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _right(tokens: Tokens, known: Mapping[str, Any], letters: tuple[str, ...]) -> Meaning:
     reader = Reader(tokens, known, letters)
-    found = reader.sum()
+    found = reader.cases()
     if reader.peek():
         raise Senseless(f"{reader.peek()!r} is left of {' '.join(tokens)}")
     return found

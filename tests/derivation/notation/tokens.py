@@ -42,7 +42,15 @@ def of_unicode_number(text: str) -> Tokens:
     return re.findall(r"\d+|\D", text)
 
 
+ROW = r"((?:(?!\\begin|\\end|\\\\).)*?)"  # of the innermost cases
+CASES = re.compile(
+    rf"\\begin\{{cases\}} {ROW} & \\text\{{if \}} {ROW} \\\\\[2pt\] {ROW} & \\text\{{otherwise\}} \\end\{{cases\}}"
+)
+
+
 def of_latex(text: str) -> Tokens:
+    while (plain := CASES.sub(r"(\1 \\mathrm{if} \2 , \\mathrm{else} \3)", text)) != text:
+        text = plain
     parts = re.findall(r"\\[A-Za-z]+|\\.|\d+(?:\.\d+)?|\S", text)
     found, _ = _latex_until(parts, 0, "")
     return found
@@ -107,6 +115,11 @@ def _element(e: ET.Element) -> Tokens:
         return ["√", "(", *itertools.chain(*kids), ")"]
     if tag in ("msup", "msub", "munder"):
         return [*kids[0], "^" if tag == "msup" else "_", "(", *kids[1], ")"]
+    if tag == "mrow" and kids[:1] == [["{"]]:  # cases
+        return ["(", *kids[1], ")"]
+    if tag == "mtable" and e.get("columnalign") == "left left":
+        (yes, condition), (no, _) = ([_element(cell) for cell in row] for row in e)
+        return [*yes, "if", *condition[1:], ",", "else", *no]
     if tag == "mtable":
         return [t for row in kids for t in (*row, ";")][:-1]
     return [*itertools.chain(*kids)]

@@ -72,6 +72,14 @@ def product(x: Value, y: Value) -> Value:
     return _plain(Array(a @ b, (x.stretches[0], y.stretches[1])))
 
 
+def chosen(truth: Value, x: Value, y: Value) -> Value:
+    """Return entries of one array or of another, or numbers."""
+    if not isinstance(truth, Array):
+        return x if truth else y
+    parts = [together(np.multiply, Array(np.where(truth.a == n, 1.0, 0.0)), z) for n, z in ((True, x), (False, y))]
+    return together(np.add, *parts)
+
+
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "exp": np.exp, "log": np.log, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "sigmoid": special.expit, "σ": special.expit,
     "√": np.sqrt, "relu": lambda x: np.maximum(x, 0.0), "abs": np.abs, "sign": np.sign, "erf": special.erf,
@@ -106,6 +114,8 @@ def called(name: str, x: Value, along: str) -> Value:
         return float(REDUCTIONS[name](a))
     if name == "diag":
         return Array(np.diag(a[:, 0]) if a.shape[1] == 1 else np.diag(a).reshape(-1, 1))
+    if name in ("cumsum", "flip"):
+        return Array({"cumsum": np.cumsum, "flip": np.flip}[name](a, axis=0))
     if name in ("tr", "det"):
         return float((np.trace if name == "tr" else np.linalg.det)(a))
     raise Senseless(f"the function {name}")
