@@ -225,6 +225,11 @@ def _logistic(term: Term, free: tuple[Index, ...]) -> Term | None:
                     )
                     whole = bracket(rest_of_one)
                     return Term(term.coef * whole.coef, (*without(term, e), *whole.factors))
+            for g in term.factors:  # sigmoid(t) (1 + exp(-t)) is 1
+                if g.atom.op == "group" and g.power >= 1 and set(g.at) == set(f.at) and _is_reciprocal(g, t):
+                    k = min(f.power, g.power)
+                    rest_of_both = [h._replace(power=h.power - k) for h in (f, g) if h.power != k]
+                    return Term(term.coef, (*without(term, f, g), *rest_of_both))
         if f.atom.op == "group" and f.power == 1 and len(f.atom.args[0].terms) == 2:
             parts = outside(f).terms
             unit = next((t for t in parts if not t.factors and abs(t.coef) == 1), None)
@@ -244,6 +249,18 @@ def _logistic(term: Term, free: tuple[Index, ...]) -> Term | None:
                 rest = Term(term.coef * unit.coef, without(term, f))
                 return times(rest, function("expit", [scaled(inner, -ONE)], f.at))
     return None
+
+
+def _is_reciprocal(f: Factor, t: Tensor) -> bool:
+    """Whether a bracket is 1 + exp(-t), which is 1/sigmoid(t)."""
+    parts = outside(f).terms
+    e = next(
+        (u.factors[0] for u in parts if len(u.factors) == 1 and u.coef == 1 and u.factors[0].atom.op == "exp"), None
+    )
+    unit = any(not u.factors and u.coef == 1 for u in parts)
+    if len(parts) != 2 or not unit or e is None or abs(e.power) != 1 or set(e.at) != set(f.at):
+        return False
+    return scaled(_ordered_like(outside(e), t), -e.power).key == t.key
 
 
 def _contradiction(term: Term, free: tuple[Index, ...]) -> Term | None:

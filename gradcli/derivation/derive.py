@@ -35,6 +35,7 @@ from gradcli.derivation.ending import (
     with_complements,
     with_densities,
     with_errors,
+    with_known_names,
 )
 from gradcli.derivation.expression import E, Op, text, transpose
 from gradcli.derivation.index import SINGLE, Index, Tensor, add, of_atom, scaled
@@ -607,6 +608,7 @@ class Derivation:
         apart = Named(e) if self.squeezed is not None else named(small, axes, printer, taken)
         if kind == "gradient" and self.squeezed is None and not apart.parts:
             apart = self._in_errors(wrt, sweeps, axes, printer, taken) or apart
+        apart = with_known_names(apart, names.known)
         whole, known = with_complements(with_densities(apart, taken), names.known)
         straight, *parts = (with_transposes(x, names.turned) for x in (whole.e, *(part for _, part in whole.parts)))
         whole = replace(

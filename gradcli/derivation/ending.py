@@ -69,9 +69,14 @@ def measure(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> int:
         e = printer.write(x, axes)
         degree, scaled_matrices = _products(e)
         operations = shared(e) + _RANK_TWO * _outers(e) + _SCALED * scaled_matrices + _unfactored(e) + _DEGREE * degree
-        return 1_000_000 * operations + 1_000 * e.size + bulk(x)
+        return 1_000_000 * operations + 1_000 * (e.size + _nested_quotients(e)) + bulk(x)
     except NotSupported:
         return _UNPRINTABLE * 1_000_000 + bulk(x)
+
+
+def _nested_quotients(e: E) -> int:
+    """Return how many quotients stand above or below the line of another one."""
+    return sum(b.op == Op.DIV for a in e.walk() if a.op == Op.DIV for c in a.args for b in c.walk())
 
 
 def shared(e: E) -> int:
@@ -249,6 +254,17 @@ def _with_hats(term: Term, f: Factor, c: Factor, hat: Atom) -> tuple[Term, Fract
             factors.append(g)
     factors += [Factor(f.atom, at, p) for at, p in left.items() if p]
     return Term(term.coef, tuple(factors)), sum(left.values(), Fraction(0)), count
+
+
+def with_known_names(made: Named, known: Mapping[E, str]) -> Named:
+    """Return a derivative without names for parts that are `known` by another one, which they get where it is printed."""
+    e, parts = made.e, []
+    for word, part in made.parts:
+        if part in known:
+            e = replaced(e, name(word, axes=axes_of(part)), part)
+        else:
+            parts.append((word, part))
+    return replace(made, e=e, parts=tuple(parts))
 
 
 # --- the normal distribution --------------------------------------------------------------------------------------------

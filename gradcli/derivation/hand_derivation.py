@@ -5,6 +5,7 @@ answer without it those of the derivative, at several random points of three siz
 """
 
 import itertools
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -24,7 +25,7 @@ from gradcli.derivation.ending import OPEN
 from gradcli.derivation.expression import text as written
 from gradcli.derivation.index import add, scaled
 from gradcli.derivation.matrices import Printer
-from gradcli.derivation.problem import RECORDINGS, in_sizes, named_shape
+from gradcli.derivation.problem import RECORDINGS, Problem, in_sizes, named_shape
 from gradcli.derivation.simplify import simplified
 from gradcli.derivation.structure import matched
 from gradcli.derivation.verified import ALLOWED, Verifier
@@ -48,8 +49,12 @@ if TYPE_CHECKING:
     from gradcli.repair.repair import FormulaClaim
 
 
+_LEFT_SIDES = ("d", "∂", "grad_", "grad", "g_", "nabla_", "∇_", "∇", "delta_")  # before the name of an input
+_QUOTIENT = re.compile(r"(?:(?<=^)|(?<=;))\s*[d∂]\s*\w*\s*/\s*[d∂]\s*(\w+)\s*=(?!=)")  # dL/dW =
+
+
 def answers_in(text: str, inputs: Collection[str]) -> dict[str | None, str]:
-    """Return the answers in a text such as `p = softmax(z); W = outer(p - y, x); b = p - y`, by the inputs that they name.
+    """Return the answers in a text such as `p = softmax(z); dW = outer(p - y, x); b = p - y`, by the inputs that they name.
 
     Statements before them that name no input are helpers. The key is None for an answer that names no input either.
 
@@ -57,9 +62,12 @@ def answers_in(text: str, inputs: Collection[str]) -> dict[str | None, str]:
     """
     helpers: list[str] = []
     found: dict[str | None, str] = {}
-    pieces = parts(text)
+    pieces = parts(_QUOTIENT.sub(r" \1 =", text))
     for piece in pieces:
         name, own = None if piece.name is None else folded(piece.name.text), _own_text(piece)
+        if name is not None and name not in inputs:
+            rest = (name.removeprefix(start) for start in _LEFT_SIDES if name.startswith(start))
+            name = next((word for word in rest if word in inputs), name)
         if name in found:
             raise BadOption(f"the derivative by {name} is answered twice", do="leave one out")
         if name in inputs or (name is None and piece is pieces[-1] and not found):
@@ -117,6 +125,7 @@ def _with_names(made: Derivation, result: Result, text: str) -> tuple[dict[str, 
     """Return the statements that the names in an answer stand for, and the answer behind them. Raises BadOption."""
     inputs = frozenset(made.problem.dims)
     known = {*inputs, *made.sizes}
+    text = _with_lengths_of_onehots(made.problem, result.wrt, text)
     offered: dict[str, tuple[str, Expression]] = {}
     for statement in _named_parts(made, result):
         name = statement.partition(" = ")[0]
@@ -139,6 +148,15 @@ def _with_names(made: Derivation, result: Result, text: str) -> tuple[dict[str, 
             used = {name: statement, **used}
             needed |= {*value.inputs}
     return used, Expression("; ".join([*used.values(), text]), inputs)
+
+
+def _with_lengths_of_onehots(problem: Problem, wrt: str, text: str) -> str:
+    """Return an answer with e_c and onehot(c), as it is written on paper, as onehot(c, n): n is the input's last size."""
+    if not problem.dims[wrt]:
+        return text
+    length = problem.dims[wrt][-1]
+    places = "|".join(name for name, words in problem.facts.items() if "index" in words and name in problem.dims)
+    return re.sub(rf"\b(?:e_({places})\b|onehot\(({places})\))", rf"onehot(\1\2, {length})", text) if places else text
 
 
 # Slips. Tables: factors and changes of a whole derivative (gradcli.checks.gradient_slips), wrong partials
@@ -280,6 +298,8 @@ class _Hand:
             mean = "the mean's" if averages or name in f.inputs else "a factor"
             if ratio == name:
                 return f"{mean} 1/{name} is missing"
+            if ratio == f"{name}/2":
+                return f"{mean} 1/{name} is missing, and so is a factor 2"
             if ratio == f"1/{name}":
                 return f"a factor 1/{name} is too much"
         return f"it is {ratio} times the right one: a factor of sizes is wrong"
@@ -412,6 +432,14 @@ class _Hand:
         except (GradcliError, ValueError, IndexError, NotImplementedError, np.linalg.LinAlgError):
             return None  # this slip does not fit the shapes
 
+    def by_slope(self) -> Iterator[str]:
+        """Yield the function entry by entry whose derivative is a factor too many in the answer."""
+        programs, rights = self._programs, [t for _, t in self.verifier.points()]
+        for slot in reversed(range(len(programs[0].lines))) if programs else ():
+            slopes = [self._spread(_slope(p, slot), g) for p, g in zip(programs, rights, strict=True)]
+            if self._always(g * x for g, x in zip(rights, slopes, strict=True)):
+                yield f"the derivative of `{code_at(programs[0].tape.position(slot))}` is a factor too many"
+
     def by_part(self) -> Iterator[str]:
         """Yield the part of f that is a factor too many in the answer, or one that is missing."""
         programs, rights = self._programs, [t for _, t in self.verifier.points()]
@@ -499,11 +527,20 @@ class _Hand:
 
 _OF_VALUES: tuple[Callable[[_Hand], Iterator[str]], ...] = (
     _Hand.factors, _Hand.as_a_whole, _Hand.by_axis, lambda hand: hand.needs("simplex", "simplex rows"),
-    _Hand.by_another, _Hand.on_tape, lambda hand: hand.needs("symmetric"), _Hand.by_part, _Hand.on_tape_and_factor,
+    _Hand.by_another, _Hand.by_slope, _Hand.on_tape, lambda hand: hand.needs("symmetric"), _Hand.by_part,
+    _Hand.on_tape_and_factor,
     lambda hand: hand.needs("positive", "signs", "mask", "unit", "orthogonal", "diagonal"),
     _Hand.by_edit, _Hand.by_number, _Hand.by_transpose,
 )  # fmt: skip
 _OF_TEXT = (_Hand.by_edit, _Hand.by_transpose)  # where the answer cannot be computed
+
+
+def _slope(program: Program, slot: int) -> Any:
+    """Return the derivative of a function entry by entry at each of its entries; nan for anything else."""
+    primitive, slots, xs, y, params, _ = program.lines[slot]
+    if primitive is None or len(slots) != 1 or primitive.kind != "elementwise":
+        return np.nan
+    return primitive.rule(0).push(primitive, 0, y, xs, np.ones(shape(y))[()], params or {})
 
 
 def _trials(program: Program, wrt: str) -> Iterator[tuple[str, Callable[[], Any]]]:

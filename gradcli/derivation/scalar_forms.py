@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import sympy as sp
 
 _LARGEST = 40  # operations of a form that is simplified
+_KEPT = 2  # names and signs less that a sum counts for which stands in f
+_STRANGE = 8  # names and signs that a further function counts for, which neither f nor its derivative has
 _MOST_TERMS = 300  # of its sums with all brackets opened, as sympy may open them
 _SYMPYS = {  # the language's names
     "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "sinh",
@@ -24,20 +26,31 @@ _TOKEN = re.compile(r"\w+|\*\*|[^\s\w]")
 
 
 def length(e: E) -> int:
-    """Return how long a form is for a reader: its names, numbers, signs and brackets, a sum counting for two more."""
-    return len(_TOKEN.findall(text(e))) + 2 * sum(a.op == Op.ADD for a in e.walk())
+    """Return how long a form is for a reader: names, numbers, signs, brackets; two more for a sum, one for a quotient."""
+    return len(_TOKEN.findall(text(e))) + sum({Op.ADD: 2, Op.DIV: 1}.get(a.op, 0) for a in e.walk())
 
 
 def shorter_forms(e: E, f: E, typed: str, wrt: str) -> Iterator[tuple[str, E]]:
     """Yield forms of the derivative `e` of `f` by `wrt` that are shorter for a reader, the shortest first, each with its rule.
 
-    Of forms of one length, that with the most sums of f as they are `typed` comes first: 3*x - 2, and not 2 - 3*x.
+    A sum of f as it is `typed` counts for less, and comes first of forms of one length: 3*x - 2, and not 2 - 3*x.
     """
-    found: dict[E, tuple[str, int, int]] = {e: ("", length(e), -_kept(e, typed))}
+    usual = _functions(e) | _functions(f)
+
+    def place(form: E, strange: int = 0) -> tuple[int, int]:
+        as_typed = _kept(form, typed)
+        return length(form) + _STRANGE * strange - _KEPT * max(as_typed, _kept(form, text(f))), -as_typed
+
+    found: dict[E, tuple[str, int, int]] = {e: ("", *place(e))}
     for rule, form in _forms(e, f, wrt) if _is_known(e) and _is_known(f) else ():
-        found.setdefault(form, (rule, length(form), -_kept(form, typed)))
+        strange = len(_functions(form) - usual) if len(_functions(form)) > len(usual) else 0
+        found.setdefault(form, (rule, *place(form, strange)))
     best = sorted(found, key=lambda form: found[form][1:])
     yield from ((found[form][0], form) for form in best[: best.index(e)])
+
+
+def _functions(e: E) -> set[str]:
+    return {a.text for a in e.walk() if a.op == "call"}
 
 
 def _is_known(e: E) -> bool:
@@ -84,6 +97,8 @@ def _forms(e: E, f: E, wrt: str) -> Iterator[tuple[str, E]]:
         ("factor", lambda s: sp.factor(sp.together(s))),
         ("trigonometric identities", lambda s: sp.trigsimp(sp.together(s))),
         ("trigonometric identities", lambda s: sp.factor(sp.trigsimp(s))),
+        ("factor", lambda s: _conjugates_multiplied(sp.factor(s))),
+        ("factor", lambda s: _two_signs_turned(_conjugates_multiplied(sp.factor(s)))),
     )
     for start in begun:
         for rule, simplify in rules:
@@ -92,6 +107,29 @@ def _forms(e: E, f: E, wrt: str) -> Iterator[tuple[str, E]]:
             except (sp.PolynomialError, _NotWritten):
                 continue
             yield rule, form
+
+
+def _conjugates_multiplied(s: "sp.Expr") -> "sp.Expr":
+    """Return a product with pairs of its factors as differences of two squares: 1 - tanh(x)**2."""
+    import sympy as sp
+
+    factors = list(sp.Mul.make_args(s))
+    for k, one in enumerate(factors):
+        for n, other in enumerate(factors[k + 1 :], k + 1):
+            whole = sp.expand(one * other) if one.is_Add and other.is_Add else None
+            if whole is not None and whole.is_Add and len(whole.args) == 2:
+                rest = [f for m, f in enumerate(factors) if m not in (k, n)]
+                return _conjugates_multiplied(sp.Mul(*rest, whole, evaluate=False))
+    return s
+
+
+def _two_signs_turned(s: "sp.Expr") -> "sp.Expr":
+    """Return a product with two of its sums negated: (1 - u)*(1 - v) for (u - 1)*(v - 1)."""
+    import sympy as sp
+
+    factors = list(sp.Mul.make_args(s))
+    sums = [k for k, f in enumerate(factors) if f.is_Add][:2]
+    return sp.Mul(*(-f if k in sums and len(sums) == 2 else f for k, f in enumerate(factors)), evaluate=False)
 
 
 class _NotWritten(Exception):
@@ -126,7 +164,9 @@ class _Symbols:
         if s in self.names:
             return self.names[s]
         if s.is_Add:
-            return ex.add([self.write(term) for term in s.as_ordered_terms()])
+            terms = [self.write(term) for term in s.as_ordered_terms()]
+            negative = all(term.op == Op.NEG for term in terms)
+            return neg(ex.add([neg(term) for term in terms])) if negative else ex.add(terms)
         if s.is_Mul or (s.is_Pow and s.exp.could_extract_minus_sign()):
             return self._product(s)
         if isinstance(s, sp.exp):

@@ -326,6 +326,7 @@ def over_one(x: Tensor) -> Tensor | None:
         above = add(parts, x.free)
         if not above.terms:
             return Tensor(x.free, ())
+        above = over_one(above) or above  # with other denominators out of the numerator: (p - y)/(p (1 - p))
         top = above.terms[0] if len(above.terms) == 1 else bracket(above)
         return multiply(Tensor(x.free, (top,)), power(base, least))
     return None

@@ -327,8 +327,12 @@ def sum_edits(place: Place) -> Iterator[New]:
 
 
 def transpose_edits(place: Place) -> Iterator[New]:
-    """Transpose a matrix, or do not."""
+    """Transpose a matrix, or do not; of vectors, write the outer product that `u@v.T` is on paper."""
     node = place.node
+    match node:
+        case ast.BinOp(left, ast.MatMult(), ast.Attribute(right, "T")):
+            operands = f"{place.text.piece(left)}, {place.text.piece(right)}"
+            yield "outer", 1.0, f"{place.scope.prefix}outer({operands})", ATOM
     if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
         yield "transpose", 1.0, place.text.piece(node.value), binding(node.value)
     elif place.carries_numbers and len(shape_of(place.value)) == 2 and not isinstance(node, ast.Constant):
@@ -400,8 +404,13 @@ def reversal_edits(place: Place) -> Iterator[New]:
 
 
 def matrix_edits(place: Place) -> Iterator[New]:
-    """Symmetrise a matrix, or multiply by another one."""
+    """Symmetrise a matrix, multiply by another one, or take its inverse for the reciprocals of its entries."""
     shape = shape_of(place.value)
+    match place.node:
+        case ast.BinOp(ast.Constant(1), ast.Div(), matrix) if len(shape) == 2 and shape[0] == shape[1]:
+            module = f"{place.scope.prefix}linalg." if place.scope.prefix else ""
+            yield "inverse", 1.0, f"{module}inv({place.text.piece(matrix)})", ATOM
+            yield "inverse", 1.2, f"{module}inv({place.text.piece(matrix)}).T", ATOM
     if not place.carries_numbers or len(shape) != 2 or isinstance(place.node, ast.Constant):
         return
     whole = grouped(place.piece, binding(place.node), ast.Pow)

@@ -286,7 +286,9 @@ def _asked(wanted: Wanted, budget: CauseBudget) -> Found:
 WORDS = {  # by the kind of an edit
     "sign": "a sign", "operator": "an operator", "factor": "a factor", "term": "a term", "exponent": "an exponent",
     "constant": "a number", "name": "a name", "function": "a function", "index": "an index", "axis": "an axis",
-    "transpose": "a transpose", "subscripts": "the order of subscripts", "sum": "a sum", "order": "an order",
+    "transpose": "a transpose", "outer": "a product of vectors, whose .T does nothing,",
+    "inverse": "a reciprocal entry by entry, which is not the inverse,",
+    "subscripts": "the order of subscripts", "sum": "a sum", "order": "an order",
     "grouping": "the place of a bracket", "comparison": "a comparison", "assignment": "an assignment", "statement": "a statement",
 }  # fmt: skip
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")

@@ -222,7 +222,7 @@ def joined_names(typed: str, given: Container[str]) -> Iterator[str]:
         found = list(_tokens(typed, 0))
     except _NoReading:
         return
-    called = {name.text for name, bracket in itertools.pairwise(found) if bracket.text == "("}
+    called = {name.text for name, after in itertools.pairwise(found) if after.text in ("(", "=")}  # or defined here
     names = dict.fromkeys(token.text for token in found if token.kind == "name")
     for name in [name for name in names if name not in given and name not in called and name not in CONSTANTS]:
         function = next((f for f in sorted(_APPLIED, key=len, reverse=True) if name.startswith(f) and name != f), "")
@@ -276,7 +276,7 @@ class _Line:
     """
 
     def __init__(self, typed: str, shapes: Shapes, program: Program, choice: int) -> None:
-        self.shapes, self.program, self.choice = shapes, program, choice
+        self.shapes, self.program, self.choice = dict(shapes), program, choice
         self.question: str | None = None
         self.asked = 0
         defined = _DEFINED.match(typed)
@@ -362,15 +362,27 @@ class _Line:
         if self.depth > _DEEPEST:
             raise _NoReading
         ended = "|" not in closing  # a bar where a value begins opens another pair
+        statement = self.at
         while self.at < len(self.tokens) and not (ended and self._next in closing):
             ended = self._next not in _BETWEEN and self._next not in _WORDS
             if ended:
                 self._term()
             else:
+                if self._next == ";" and not closing:
+                    self._define(_Node(statement, self.at - 1))
+                    statement = self.at + 1
                 self.shown[self.at] = _SIGNS.get(self._next, self._next)
                 self.at += 1
                 ended = "|" not in closing
         self.depth -= 1
+
+    def _define(self, statement: _Node) -> None:
+        """Note the shape of what a statement gives a name."""
+        first = statement.first
+        if self._kind(first) == "name" and self._peek(first + 1) == "=" and first + 1 < statement.last:
+            own = self._shape(_Node(first + 2, statement.last))
+            if own is not None:
+                self.shapes[self.tokens[first].text] = own
 
     def _term(self, before_functions: bool = False) -> _Node:
         """Read a product; `before_functions` ends it before a function that follows without a sign."""
@@ -449,8 +461,9 @@ class _Line:
     def _is_column(self, node: _Node) -> bool:
         """Whether a part is a vector, or a single letter that may be one: x xᵀ is a matrix."""
         name = self.tokens[node.first].text
-        letter = node.first == node.last and self._kind(node.first) == "name" and not self._is_matrix(node)
-        return (letter and len(name) == 1 and not any(self.shapes.values())) or len(self._shape(node) or ()) == 1
+        letter = self._kind(node.first) == "name" and self._text(node) == name and not name.isupper()
+        known = any(self.shapes.values()) and name in self.shapes
+        return (letter and len(name) == 1 and not known) or len(self._shape(node) or ()) == 1
 
     def _sign(self, left: _Node, right: _Node, k: int) -> str:
         """Return the sign of the product of two parts, by their shapes."""

@@ -139,6 +139,10 @@ SLIPS = [
     (*MEAN,                                                          "w",  "-2*X.T@(X@w - y)/m**2",           "a factor 1/m is too much, and the sign is flipped"),
     (*MEAN,                                                          "w",  "X.T@(X@w - y)/m",                 "a factor 2 too small: the derivative of x**n is n*x**(n-1): the n is missing"),
     (*AFFINE,                                                        "b",  "sum(X@W + b - Y, axis=1)",        "`axis=1` should be `axis=0`, and it is right then"),
+    (*MEAN,                                                          "w",  "X.T@(X@w - y)",                   "the mean's 1/m is missing, and so is a factor 2"),
+    (*LEAST,                                                         "W",  "dW = (W@x - y)@x.T",              "should be `outer(W@x - y, x)`, and it is right then"),
+    ("logdet(X)",                           "X: n n",                "X",  "1/X",                             "`1/X` should be `inv(X).T`, and it is right then"),
+    ("-(y*log(sigmoid(w@x)) + (1 - y)*log(1 - sigmoid(w@x)))", "w: n; x: n; y:", "w", "p = sigmoid(w@x); (p - y)*p*(1 - p)*x", "the derivative of `sigmoid(w@x)` is a factor too many"),
     (*NET,                                                           "W1", "X.T@((Z - Y)@W2.T)/m",            "a factor of the chain rule is missing: the derivative of `tanh(X@W1)`"),
 ]
 # fmt: on
