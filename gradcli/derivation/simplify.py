@@ -324,9 +324,9 @@ def over_one(x: Tensor) -> Tensor | None:
                 rest = _opened_times(rest, base)
             parts.append(multiply(rest, power(base, half)))
         above = add(parts, x.free)
+        above = over_one(above) or above  # other denominators stand below, too: (p - y)/(p (1 - p))
         if not above.terms:
             return Tensor(x.free, ())
-        above = over_one(above) or above  # with other denominators out of the numerator: (p - y)/(p (1 - p))
         top = above.terms[0] if len(above.terms) == 1 else bracket(above)
         return multiply(Tensor(x.free, (top,)), power(base, least))
     return None

@@ -450,20 +450,25 @@ class _Line:
             self._around(_Node(left.first, k), "(", ")")
             return _Node(left.first, right.last)
         turned = right.last in self.turned or self.shown[right.last] in (".T", "ᵀ")
-        is_row = turned and self._is_column(replace(right, last=right.last - 1))
-        if is_row and self._is_column(left):
+        row = replace(right, last=right.last - 1)
+        same = self._text(row) == self._text(left)
+        if turned and self._is_column(row, same) and self._is_column(left, same):
             self.shown[right.last], self.gap[k] = "", ", "
             self._around(_Node(left.first, right.last), "outer(", ")")
         else:
             self.gap[k] = self._sign(left, right, k)
         return _Node(left.first, right.last)
 
-    def _is_column(self, node: _Node) -> bool:
-        """Whether a part is a vector, or a single letter that may be one: x xᵀ is a matrix."""
+    def _is_column(self, node: _Node, twice: bool) -> bool:
+        """Whether a part is a vector, or a single letter that may be one: x xᵀ is a matrix.
+
+        Beside inputs with sizes a letter without one is a number, unless it stands there `twice`.
+        """
         name = self.tokens[node.first].text
-        letter = self._kind(node.first) == "name" and self._text(node) == name and not name.isupper()
-        known = any(self.shapes.values()) and name in self.shapes
-        return (letter and len(name) == 1 and not known) or len(self._shape(node) or ()) == 1
+        letter = self._kind(node.first) == "name" and self._text(node) == name and len(name) == 1 and not name.isupper()
+        sized = any(self.shapes.values())
+        may = letter and (not sized or (twice and name not in self.shapes))
+        return may or len(self._shape(node) or ()) == 1
 
     def _sign(self, left: _Node, right: _Node, k: int) -> str:
         """Return the sign of the product of two parts, by their shapes."""
@@ -577,7 +582,8 @@ class _Line:
             return self._postfixes(_Node(k, k, True))
         if text in _CLOSED_BY:
             self._closed(_CLOSED_BY[text])
-            if text == "{":
+            grouped = text == "[" and "," not in self.shown[k : self.at] and self._goes_on()
+            if text == "{" or grouped:
                 self.shown[k], self.shown[self.at - 1] = "(", ")"
             return self._postfixes(_Node(k, self.at - 1))
         if text in ("|", *_NORM):
@@ -588,6 +594,10 @@ class _Line:
         if kind == "name" and text not in _WORDS:
             return self._postfixes(self._named(k))
         raise _NoReading
+
+    def _goes_on(self) -> bool:
+        """Whether a power or a product follows, which a list of one value has none of."""
+        return self._next in (*_POWERS, "*", "/") or self._kind(self.at) == "raised" or self._begins_value()
 
     def _closed(self, closing: str) -> None:
         """Read what stands in brackets, and the closing one."""
