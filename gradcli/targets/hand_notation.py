@@ -582,8 +582,7 @@ class _Line:
             return self._postfixes(_Node(k, k, True))
         if text in _CLOSED_BY:
             self._closed(_CLOSED_BY[text])
-            grouped = text == "[" and "," not in self.shown[k : self.at] and self._goes_on()
-            if text == "{" or grouped:
+            if text == "{":
                 self.shown[k], self.shown[self.at - 1] = "(", ")"
             return self._postfixes(_Node(k, self.at - 1))
         if text in ("|", *_NORM):
@@ -594,10 +593,6 @@ class _Line:
         if kind == "name" and text not in _WORDS:
             return self._postfixes(self._named(k))
         raise _NoReading
-
-    def _goes_on(self) -> bool:
-        """Whether a power or a product follows, which a list of one value has none of."""
-        return self._next in (*_POWERS, "*", "/") or self._kind(self.at) == "raised" or self._begins_value()
 
     def _closed(self, closing: str) -> None:
         """Read what stands in brackets, and the closing one."""
