@@ -402,8 +402,11 @@ def _masked(term: Term, free: tuple[Index, ...]) -> Term | None:
 
 
 def _unshifted(z: Tensor, over: Sequence[Index]) -> Tensor:
-    """Return the argument of a softmax without what is added to all of its entries, which changes nothing."""
-    kept = tuple(t for t in z.terms if t.indices & set(over))
+    """Return the argument of a softmax without what is added to all of its entries, which changes nothing.
+
+    Numbers stay: in z M - 1e9 + 1e9 M, without the first one, z would be rounded to the digits of the last.
+    """
+    kept = tuple(t for t in z.terms if t.indices & set(over) or not t.factors)
     return Tensor(z.free, kept) if kept and set(z.free) <= {i for t in kept for i in t.indices} else z
 
 

@@ -505,10 +505,11 @@ def _logits(x: Tensor, scope: _Scope) -> M:
     """Return what a softmax is of: by cases where an indicator decides between two values, as a mask does."""
     truth = next((f for f in factors_in(x) if decides(f, x.free, points=True)), None)
     branches = [] if truth is None else [decided(x, truth, value) for value in (Fraction(1), Fraction(0))]
-    shown = None if truth is None else _factor(truth, scope)
-    if shown is None or shown.sign is not Sign.TRUTH or not all(b.terms for b in branches):
+    if truth is None or not all(b.terms for b in branches):
         return _sum(x, scope)
-    return M(Sign.CASES, (*(_sum(b, scope) for b in branches), *shown.args), shown.text)
+    shown = _factor(truth, scope)
+    sides, sign = (shown.args, shown.text) if shown.sign is Sign.TRUTH else ((shown, constant_of(Fraction(0))), "!=")
+    return M(Sign.CASES, (*(_sum(b, scope) for b in branches), *sides), sign)
 
 
 # The steps of a derivation in every notation: a line of gradcli's language, of Unicode and of LaTeX for each.

@@ -546,9 +546,9 @@ _DECIDING = {"greater", "greater_equal", "less", "less_equal"}
 
 
 def decides(f: Factor, free: Sequence[Index], *, points: bool) -> bool:
-    """Whether a factor is an indicator entry by entry: of an order, of a triangle or, with `points`, of entries like a number."""
-    numbers = points and any(x.number is not None for x in f.atom.args)
-    known = f.atom.op in ("tri", *_DECIDING) or (f.atom.op in ("equal", "not_equal") and numbers)
+    """Whether a factor is an indicator entry by entry: of an order, of a triangle or, with `points`, of a number or a mask."""
+    numbers = f.atom.op in ("equal", "not_equal") and any(x.number is not None for x in f.atom.args)
+    known = f.atom.op in ("tri", *_DECIDING) or (points and (numbers or "mask" in f.atom.facts))
     return known and f.power == 1 and set(f.at) <= set(free)
 
 
