@@ -789,7 +789,8 @@ class Derivation:
         printer = Printer(self._likes())
         try:
             value = self.read(self.problem.f)
-            return written_out("f", printer.write(value.tensor, value.singles), self.problem.dims)
+            e = in_cases(value.tensor, value.singles, printer) or printer.write(value.tensor, value.singles)
+            return written_out("f", e, self.problem.dims)
         except (GradcliError, np.linalg.LinAlgError):
             return "", ""
 

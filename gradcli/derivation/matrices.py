@@ -217,6 +217,9 @@ class Printer:
         at = tuple(i for i in axes if i is not None)
         if not x.terms:
             return self.filled(at, number(Fraction(0)))
+        masked = any(f.atom.op == "inf" for t in x.terms for f in t.factors)
+        if masked and (e := self.choice(x, axes)) is not None:  # 0 times infinity is nan
+            return e
         parts = [self._written(t, at) for t in x.terms]
         whole = any(covers for _, covers in parts)
         terms = [e if covers or whole or not at else self._spread(e, at) for e, covers in parts]
@@ -528,7 +531,7 @@ class Printer:
             return None
         found = []
         for b in (simple(b) if simple else b for b in branches):
-            if b.indices and any(set(b.free) - t.indices for t in b.terms):  # it is broadcast
+            if b.indices and set(b.free) - b.indices:  # it is broadcast
                 return None
             inner = self.choice(b, axes, simple)
             found.append(inner or (self.write(b, axes) if b.indices else self.write(Tensor((), b.terms), ())))

@@ -334,7 +334,7 @@ class Latex(Notation):
         return rf"\left({shown}\right)"
 
     def name(self, text: str) -> str:
-        return latex_name(text)
+        return r"\infty" if text == "inf" else latex_name(text)
 
     def number(self, text: str) -> str:
         if "/" in text:
@@ -450,7 +450,7 @@ class Mathml(Notation):
         return f"<mrow><mo>(</mo>{shown}<mo>)</mo></mrow>"
 
     def name(self, text: str) -> str:
-        return mathml_name(text)
+        return "<mi>∞</mi>" if text == "inf" else mathml_name(text)
 
     def number(self, text: str) -> str:
         if "/" in text:
@@ -588,7 +588,7 @@ class Unicode(Notation):
         return f"({shown})"
 
     def name(self, text: str) -> str:
-        return printed(text)
+        return "∞" if text == "inf" else printed(text)
 
     def number(self, text: str) -> str:
         mantissa, e, exponent = text.partition("e")

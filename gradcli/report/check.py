@@ -1,6 +1,6 @@
 """The report of `check`: what was found at each point, and what it comes to."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from gradcli.report.blocks import (
     Heading,
     Headline,
     HeatMap,
+    Mathematics,
     Paragraph,
     Piece,
     Table,
@@ -77,6 +78,31 @@ class Comparison:
         """Return what people read of it."""
         rows = tuple((row.name, aspect_cell(row)) for row in self.rows)
         return [Paragraph(f"Beside {cut(self.reference)}:"), Table(("", ""), rows)]
+
+
+# Small gradients in full, beside each other.
+
+_SMALL = 4  # rows and columns at most
+
+
+def is_small_matrix(x: Values) -> bool:
+    """Whether an array is a matrix that is shown in full."""
+    return np.ndim(x) == 2 and 1 < max(np.shape(x)) <= _SMALL
+
+
+def side_by_side(*matrices: tuple[str, Values, Collection[tuple[int, ...]]]) -> Mathematics:
+    """Return matrices in brackets, each with its name and the indices of its wrong entries."""
+    shown = []
+    for name, x, wrong in matrices:
+        rows = ""
+        for r, row in enumerate(np.asarray(x, dtype=float)):
+            looks = [' class="bad"' if (r, c) in wrong else "" for c in range(len(row))]
+            cells = (f"<mtd><mn{look}>{numbers.short(v, 4)}</mn></mtd>" for look, v in zip(looks, row, strict=True))
+            rows += f"<mtr>{''.join(cells)}</mtr>"
+        shown.append(f"<mtext>{name}&#160;</mtext><mrow><mo>[</mo><mtable>{rows}</mtable><mo>]</mo></mrow>")
+    text = "; ".join(f"{name} {np.asarray(x).tolist()}" for name, x, _ in matrices)
+    inside = '<mspace width="2em"/>'.join(shown)
+    return Mathematics(text, mathml=f'<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">{inside}</math>')
 
 
 # The errors of gradients as matrices, for pictures.
@@ -615,25 +641,54 @@ class CheckReport(Printed):
         return next((part for part in wrong if part.name not in holds_another), None)
 
     def page_blocks(self) -> tuple[Block | Figure, ...]:
-        """Return the verdict, the computation with what the claim makes of it, maps of errors, and all that the text has."""
-        first, *rest = self.blocks()
+        """Return the verdict, its cause and the worst entries, the computation with what the claim makes of it, maps of errors,
+        and all that the text has.
+        """
+        rest = self.blocks()
+        first, *entries = self.opening()
         mistake, ending = self._cause(), self._ending()
         walk = None if self.walk is None else self.walk()
         drawn: list[Block | Figure] = []
         if walk is not None:
             begins: Begins = "mistake" if self.verdict == Verdict.FAIL else "end"
             drawn.append(Paragraph(walk) if isinstance(walk, str) else Walk(walk, begins))
-        left = (block for block in rest if block not in mistake and block not in ending)
-        return (first, *mistake, *drawn, *self._error_maps(), Heading("The whole report"), *left)
+        left = (block for block in rest if block not in (first, *entries, *mistake, *ending))
+        return (
+            first,
+            *mistake,
+            *entries,
+            *self._small_matrices(),
+            *drawn,
+            *self._error_maps(),
+            Heading("The whole report"),
+            *left,
+        )
+
+    def _small_matrices(self) -> list[Block]:
+        """Return a wrong gradient by a small matrix in full, and the right one beside it; wrong entries are red."""
+        point = self.points[worst_point(self)]
+        found: list[Block] = []
+        for name in dict.fromkeys(m.input for m in point.mismatches) if point.reference else ():
+            claimed, right = (point.modes[mode].values.get(name) for mode in ("claim", point.reference or ""))
+            if (
+                claimed is not None
+                and right is not None
+                and is_small_matrix(right)
+                and np.shape(claimed) == np.shape(right)
+            ):
+                wrong = {m.index for m in point.mismatches if m.input == name and not m.output}
+                found.append(Paragraph((side_by_side(("claimed", claimed, wrong), ("right", right, set())),)))
+        return found
 
     def _error_maps(self) -> list[HeatMap]:
-        """Return the errors of the claim at the worst point, a map for each input whose gradient is wrong."""
+        """Return the errors of the claim at the worst point, a map for each input whose gradient is wrong and no small matrix."""
         point = self.points[worst_point(self)]
         if "claim" not in point.modes or point.reference is None:
             return []
         outputs = 0 if isinstance(point.value, Absent) else int(np.ndim(point.value))
         right = point.modes[point.reference].values
-        wrong = {name: right[name] for name in dict.fromkeys(m.input for m in point.mismatches) if name in right}
+        inputs = [m.input for m in point.mismatches if m.input in right and not is_small_matrix(right[m.input])]
+        wrong = {name: right[name] for name in dict.fromkeys(inputs)}
         worst = {name: [(*(m.output or ()), *m.index) for m in point.mismatches if m.input == name] for name in wrong}
         return error_maps("claim", point.modes["claim"].values, wrong, outputs, vectors=True, worst=worst)
 

@@ -236,9 +236,13 @@ def levels(cells: np.ndarray, low: float, high: float) -> np.ndarray:
     return np.where(known, np.clip((share * LEVELS).astype(int), 0, LEVELS - 1), -1)
 
 
-def heat_map(picture: HeatMap) -> str:
-    """Return a matrix in nine levels; of a large one, each square is the largest entry of several; marked entries are ringed.
+_LABELLED = 20  # the size of a square from which on each row and column has its index
 
+
+def heat_map(picture: HeatMap) -> str:
+    """Return a matrix in nine levels, with the indices of its rows and columns; marked entries are ringed.
+
+    Of a large one, each square is the largest entry of several, and the first and the last index are written alone.
     Powers of ten have levels from 1e-17 to 1, so that what is right looks alike in every map, and are written as numbers.
     """
     values = np.asarray(picture.values, dtype=float)
@@ -250,20 +254,29 @@ def heat_map(picture: HeatMap) -> str:
         return f"{10.0**x:.1g}" if decades else numbers.short(x, 3)
 
     size = max(4, min(24, _LARGEST_MAP // max(cells.shape)))
+    left, top = 14 + 7 * len(str(values.shape[0] - 1)), 18
     paths: dict[str, str] = defaultdict(str)
     for (r, c), level in np.ndenumerate(levels(cells, low, high)):
-        paths[look_of(level)] += f"M{c * size} {r * size}h{size}v{size}h-{size}z"
+        paths[look_of(level)] += f"M{left + c * size} {top + r * size}h{size}v{size}h-{size}z"
     parts = [f'<path class="{look}" d="{path}"/>' for look, path in sorted(paths.items())]
     parts += [
-        f'<circle class="ring" cx="{(c // columns + 0.5) * size:g}" cy="{(r // rows + 0.5) * size:g}" r="{size * 0.4:g}"/>'
+        f'<circle class="ring" cx="{left + (c // columns + 0.5) * size:g}" cy="{top + (r // rows + 0.5) * size:g}" '
+        f'r="{size * 0.4:g}"/>'
         for r, c in picture.marked
     ]
-    high_at = cells.shape[0] * size
+    each = size >= _LABELLED
+    for k in range(cells.shape[0]) if each else sorted({0, cells.shape[0] - 1}):
+        index = k if each else min(k * rows + rows - 1, values.shape[0] - 1) if k else 0
+        parts.append(f'<text class="left" x="{left - 5}" y="{top + (k + 0.5) * size + 4:g}">{index}</text>')
+    for k in range(cells.shape[1]) if each else sorted({0, cells.shape[1] - 1}):
+        index = k if each else min(k * columns + columns - 1, values.shape[1] - 1) if k else 0
+        parts.append(f'<text x="{left + (k + 0.5) * size:g}" y="{top - 5}">{index}</text>')
+    high_at = top + cells.shape[0] * size
     unit = "relative error" if decades else picture.unit
     parts.append(_scale(high_at + 12, said(low), said(high), unit, not np.all(np.isfinite(cells))))
     worst = "; ".join(f"[{r},{c}]: {said(values[r, c])}" for r, c in picture.marked)
     words = f"{picture.title} (from {said(low)} to {said(high)}){': ' * bool(worst)}{worst}"
-    return _svg("heat", words, max(cells.shape[1] * size, 300), high_at + 44, parts)
+    return _svg("heat", words, max(left + cells.shape[1] * size + 10, 300), high_at + 44, parts)
 
 
 def look_of(level: int) -> str:

@@ -50,8 +50,16 @@ def _element(block: Block, look: Look, width: int) -> str:
         named = _scrolls("img", f"{block.title}: {block.y} against {block.x}")
         return f"<pre{look('code')}{named}>{_lines(chart.text(block, width, False))}</pre>"
     if isinstance(block, Code):
-        return f"<pre{look('code')}{_scrolls('group', 'code')}><code>{_lines(block.text)}</code></pre>"
+        inside = _edit(block.text, look) if block.language == "diff" else _lines(block.text)
+        return f"<pre{look('code')}{_scrolls('group', 'code')}><code>{inside}</code></pre>"
     return _table(block, look) if isinstance(block, Table) else ""
+
+
+def _edit(text: str, look: Look) -> str:
+    """Return an edit, what goes in red and what comes in green."""
+    looks = {"-": look("bad"), "+": look("good")}
+    lines = ((looks.get(line[:1]), _lines(line)) for line in text.split("\n"))
+    return "\n".join(shown if own is None else f"<span{own}>{shown}</span>" for own, shown in lines)
 
 
 def _is_formula(cell: Cell) -> bool:

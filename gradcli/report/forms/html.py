@@ -23,6 +23,7 @@ from gradcli.report.blocks import (
     Chart,
     Figure,
     Heading,
+    Headline,
     HeatMap,
     Piece,
     Table,
@@ -99,7 +100,7 @@ _CONTROLS = """<div class="controls" role="group" aria-label="steps" hidden="">
 <label><input type="checkbox" class="fit"/> fit to the page</label>
 <a class="here" href="#">link to this step</a>
 </div>
-<p class="hint dim" hidden="">The arrow keys step, here and while nothing else has the focus.</p>
+<p class="hint dim" hidden="">Use the arrow keys to step.</p>
 """
 
 
@@ -314,6 +315,8 @@ def _json(data: Mapping[str, Any]) -> str:
 def _part(block: Block | Figure, page: Page) -> str:
     if isinstance(block, Walk):
         return section(block)
+    if isinstance(block, Headline):
+        return f'<div class="banner {block.tone}">{elements((block,))}</div>'
     if isinstance(block, Chart):
         return _chart(block)
     if isinstance(block, Bars):

@@ -212,7 +212,7 @@ FORWARD = "h = sigmoid(W1 x + b1); a = sigmoid(W2 h + b2)"
     ("-log(softmax(z)[c])", {"z": "n", "c": ""}, {"c": "index"}, "z", "∂f/∂z = softmax(z) - e_c"),
     ("E = exp(z - max(z)); -sum(y*log(E/sum(E)))", {"z": "n", "y": "n"}, {}, "z", "∂f/∂z = sum(y) softmax(z) - y"),
     ("S = X@W; E = exp(S - max(S, axis=1, keepdims=True)); P = E/sum(E, axis=1, keepdims=True); -sum(Y*log(P))/m", {"X": "m d", "W": "d k", "Y": "m k"}, {"Y": "simplex rows"}, "W", "P = softmax_rows(X W); ∂f/∂W = Xᵀ (P - Y) / m"),
-    ("sum(R*(softmax(where(M > 0, Q@K.T, -inf), axis=1)@V))", {"Q": "n d", "K": "n d", "V": "n k", "R": "n k", "M": "n n"}, {}, "Q", "P = softmax_rows(Q Kᵀ if M > 0, else -inf); ∂f/∂Q = ((R Vᵀ - (R ∘ (P V)) 𝟏 𝟏ᵀ) ∘ P) K"),
+    ("sum(R*(softmax(where(M > 0, Q@K.T, -inf), axis=1)@V))", {"Q": "n d", "K": "n d", "V": "n k", "R": "n k", "M": "n n"}, {}, "Q", "P = softmax_rows(Q Kᵀ if M > 0, else -∞); ∂f/∂Q = ((R Vᵀ - (R ∘ (P V)) 𝟏 𝟏ᵀ) ∘ P) K"),
     ("where(x > 0, x**2, -x)", {"x": ""}, {}, "x", "∂f/∂x = 2 x if x > 0, else -1"),
     ("sum(where(x < 0, x**2, where(x < 1, sin(x), 3*x)))", {"x": "n"}, {}, "x", "∂f/∂x = 2 x if x < 0, else cos(x) if x < 1, else 3"),
     ("sum(where(Z > 0, Z, a*Z)*Y)", {"Z": "m n", "Y": "m n", "a": ""}, {}, "Z", "∂f/∂Z = Y if Z > 0, else a Y"),
