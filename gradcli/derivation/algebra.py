@@ -315,7 +315,13 @@ def inverse(x: Tensor, i: Index, j: Index) -> Tensor:
     return function("inv", [x], (i, j))
 
 
+def _heaviside(x: Tensor, at_zero: Tensor) -> Tensor:
+    """Return where an array is positive, if the step is 0 at 0: the slope of relu."""
+    return function("greater" if at_zero.number == 0 else "heaviside", [x, at_zero], x.free)
+
+
 ALGEBRA: dict[str, Callable[..., Tensor]] = {
+    "heaviside": _heaviside,
     "positive": lambda x: x, "real": lambda x: x,
     "add": lambda a, b: add([a, b]), "subtract": lambda a, b: add([a, scaled(b, -1)]), "negative": lambda a: scaled(a, -1),
     "multiply": multiply, "divide": lambda a, b: multiply(a, power(b, Fraction(-1))),

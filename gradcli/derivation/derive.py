@@ -38,7 +38,7 @@ from gradcli.derivation.ending import (
     with_known_names,
 )
 from gradcli.derivation.expression import E, Op, text, transpose
-from gradcli.derivation.index import SINGLE, Index, Tensor, add, of_atom, scaled
+from gradcli.derivation.index import SINGLE, Index, Tensor, Term, add, of_atom, scaled
 from gradcli.derivation.layer_errors import chain_of, errors_of, numbered
 from gradcli.derivation.mathematics import Lines, Writing, entry_of, indexed
 from gradcli.derivation.matrices import Printer, Shapes, factors_in, with_single_axes
@@ -588,10 +588,23 @@ class Derivation:
         own, letters, turned = self._named(sweeps, reader, printer)
         moves: list[tuple[str, Tensor]] = []
         small = simplified(tensor, lambda t: measure(printer, t, axes), moves)
+        small = self.in_order_of_f(small, wrt)
         with np.errstate(all="ignore"):  # the lines and their rules are run, at points where f may have no value
             lines = lines_of(self, wrt, sweeps, printer, letters)
         names = Names({**known, **own}, letters, lines, turned)
         return self._written(wrt, kind, sweeps, axes, tensor, moves, small, printer, names)
+
+    def in_order_of_f(self, x: Tensor, wrt: str) -> Tensor:
+        """Return a sum with its terms in the order in which f has what they are made of, beside the input."""
+        words = re.findall(r"[^\W\d]\w*", self.problem.f.text)
+        named = [*dict.fromkeys(word for word in words if word in self.problem.dims), *self.problem.dims]
+        place = {name: k for k, name in reversed(list(enumerate(named)))}
+
+        def first(term: Term) -> int:
+            inputs = Tensor((), (term,)).inputs - {wrt}
+            return min((place.get(name, len(named)) for name in inputs), default=len(named))
+
+        return Tensor(x.free, tuple(sorted(x.terms, key=first)))
 
     def _written(
         self, wrt: str, kind: DerivedKind, sweeps: Sequence[Sweep], axes: tuple[Index | None, ...], tensor: Tensor,

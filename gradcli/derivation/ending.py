@@ -1,7 +1,7 @@
 """The end of a derivation: the differentials substituted, what stands beside dX collected, and the derivative read off."""
 
 import itertools
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -563,7 +563,7 @@ def directed(problem: Problem, wrt: str) -> Problem:
 class Ending:
     """What the last steps are written with; `axes` are those of the derivative, of which `own` belong to the input.
 
-    A derivative that is a `row` is written as one.
+    A derivative that is a `row` is written as one; its terms are `ordered` as f has them.
     """
 
     wrt: str
@@ -575,6 +575,7 @@ class Ending:
     own: tuple[Index, ...]
     lines: Lines
     named: Named
+    ordered: Callable[[Tensor], Tensor]
     indexed: bool = False
     row: bool = False
 
@@ -698,7 +699,7 @@ class Ending:
             yield self.lines.entry(first, self.pairing, self.letter, Value(self.axes, deltas), None, None)
             first = "Kronecker delta"
         moves = () if self.named.standardised else _collected([*found.moves, ("simplify", result)])
-        for rule, after in ((first, found.first), *moves):
+        for rule, after in ((first, self.ordered(found.first)), *((rule, self.ordered(x)) for rule, x in moves)):
             try:
                 shown = self.lines.in_names(self.printer.write(after, self.axes))
             except NotSupported:

@@ -281,7 +281,7 @@ class Writing:
         if name == "outer":
             return beside([args[0], self.row(e.args[1])])
         if name == "where":
-            return self._choice(*e.args, shape)
+            return self._choice(e, shape)
         made = _CALLS.get(name)
         if made is not None:
             return made(*args)
@@ -290,8 +290,9 @@ class Writing:
         along = _ALONG[axis] if axis in _ALONG and len(self.shapes.of(e.args[0])) == 2 else ""
         return function(name, *args, along=along)
 
-    def _choice(self, condition: E, yes: E, no: E, shape: Shape) -> M:
+    def _choice(self, e: E, shape: Shape) -> M:
         """Return a choice as cases; one between a value and 0 as a product with an indicator, whatever the value is there."""
+        condition, yes, no = e.args
         nothing = number(Fraction(0))
         if nothing in (yes, no):
             other = replace(condition, text=_OPPOSITE[condition.text])

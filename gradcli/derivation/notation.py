@@ -530,8 +530,8 @@ class Mathml(Notation):
                 yes, no, left, right = args
                 sign = escape(self._comparisons.get(m.text, m.text))
                 condition = f"<mtext>if&#160;</mtext>{left}<mo>{sign}</mo>{right}"
-                ends = ((yes, condition), (no, "<mtext>otherwise</mtext>"))
-                rows = "".join(f"<mtr><mtd>{x}</mtd><mtd><mrow>{when}</mrow></mtd></mtr>" for x, when in ends)
+                branches = ((yes, condition), (no, "<mtext>otherwise</mtext>"))
+                rows = "".join(f"<mtr><mtd>{x}</mtd><mtd><mrow>{when}</mrow></mtd></mtr>" for x, when in branches)
                 return f'<mrow><mo>{{</mo><mtable columnalign="left left">{rows}</mtable></mrow>'
             case Sign.AT:
                 return f"<msub>{self.write(m.args[0], ATOM)}<mi>{escape(m.text)}</mi></msub>"

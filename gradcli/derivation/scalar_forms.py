@@ -25,9 +25,12 @@ _ONE_OVER = {"sec": "cos", "csc": "sin", "cot": "tan"}
 _TOKEN = re.compile(r"\w+|\*\*|[^\s\w]")
 
 
+_COUNTS_FOR_MORE: dict[str, int] = {Op.ADD: 2, Op.DIV: 1}
+
+
 def length(e: E) -> int:
     """Return how long a form is for a reader: names, numbers, signs, brackets; two more for a sum, one for a quotient."""
-    return len(_TOKEN.findall(text(e))) + sum({Op.ADD: 2, Op.DIV: 1}.get(a.op, 0) for a in e.walk())
+    return len(_TOKEN.findall(text(e))) + sum(_COUNTS_FOR_MORE.get(a.op, 0) for a in e.walk())
 
 
 def shorter_forms(e: E, f: E, typed: str, wrt: str) -> Iterator[tuple[str, E]]:

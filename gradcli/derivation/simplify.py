@@ -332,6 +332,29 @@ def over_one(x: Tensor) -> Tensor | None:
     return None
 
 
+def over_shared(x: Tensor) -> Iterator[Tensor]:
+    """Yield a sum of arrays with what all terms are divided by outside, to the power that all have: (u - v/n)/n.
+
+    That is u/n - v/n**2, as which books write it for numbers.
+    """
+    for f in x.terms[0].factors if len(x.terms) > 1 and x.free else ():
+        if f.power >= 0 or f.atom.op == "number" or set(f.at) - set(x.free):
+            continue
+        same = [next((g for g in t.factors if g.atom == f.atom and g.at == f.at), None) for t in x.terms]
+        powers = [Fraction(0) if g is None else g.power for g in same]
+        shared = max(powers)
+        if shared >= 0 or len(set(powers)) == 1:
+            continue
+        base = Tensor(f.at, (Term(ONE, (f._replace(power=shared),)),))
+        parts = []
+        for t, g in zip(x.terms, same, strict=True):
+            rest = (g._replace(power=g.power - shared),) if g is not None and g.power != shared else ()
+            parts.append(Tensor(x.free, (Term(t.coef, (*(h for h in t.factors if h is not g), *rest)),)))
+        inner = add(parts, x.free)
+        if inner.terms:
+            yield multiply(Tensor(x.free, (bracket(inner) if len(inner.terms) > 1 else inner.terms[0],)), base)
+
+
 def _opened_times(x: Tensor, base: Tensor) -> Tensor:
     """Return a tensor times another, whose bracket is opened."""
     f = base.terms[0].factors[0]
@@ -347,6 +370,7 @@ def _rewritten(x: Tensor) -> Iterator[Step]:
     yield from (("take out a common factor", other) for other in logistic_slope(x))
     yield from (("u within d, d sign(u) beyond", other) for other in clipped(x, expanded))
     yield from (("one exponential is a multiple of the other", other) for other in one_exponential(x))
+    yield from (("take out a common factor", other) for other in over_shared(x))
     over = over_one(x) if len(x.terms) > 1 else None
     if over is not None:
         yield "common denominator", over

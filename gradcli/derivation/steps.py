@@ -4,7 +4,7 @@ import contextlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, sweep_back
 from gradcli.derivation.convert import Reader
 from gradcli.derivation.ending import MIRRORED, Begun, Ending, Found, Named
 from gradcli.derivation.expression import E, Op
-from gradcli.derivation.index import Index
+from gradcli.derivation.index import Index, Tensor
 from gradcli.derivation.mathematics import Lines
 from gradcli.derivation.matrices import NAMES, Printer
 from gradcli.derivation.problem import Problem
@@ -80,6 +80,8 @@ class Explained(Protocol):
     def letter(self) -> str: ...
 
     def reader(self) -> Reader: ...
+
+    def in_order_of_f(self, x: Tensor, wrt: str) -> Tensor: ...
 
 
 # The lines of a derivation, computed at a point: what is printed is shown only where it holds.
@@ -217,6 +219,7 @@ def _ending(
         own,
         lines,
         named,
+        partial(made.in_order_of_f, wrt=wrt),
         made.problem.style == "index",
         is_row(made.problem, wrt, of_number),
     )

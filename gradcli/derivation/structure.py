@@ -58,6 +58,8 @@ class Sized(Protocol):
 
     def axes(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Axis, ...]: ...
 
+    def constant(self, arrays: Sequence[Any]) -> "Value": ...
+
 
 def placed(x: Value, axes: Sequence[Axis]) -> Tensor:
     """Return a value with the indices of a result that it is broadcast to; axes are aligned from the right."""
