@@ -315,6 +315,11 @@ def inverse(x: Tensor, i: Index, j: Index) -> Tensor:
     return function("inv", [x], (i, j))
 
 
+def entry_by_entry(op: str, *xs: Tensor) -> Tensor:
+    """Return a function of arrays entry by entry."""
+    return function(op, xs, tuple(dict.fromkeys(i for x in xs for i in x.free)))
+
+
 def _heaviside(x: Tensor, at_zero: Tensor) -> Tensor:
     """Return where an array is positive, if the step is 0 at 0: the slope of relu."""
     return function("greater" if at_zero.number == 0 else "heaviside", [x, at_zero], x.free)

@@ -859,7 +859,9 @@ class Derivation:
                 e, other = both_ways(printer, value)
             except NotSupported:
                 continue
-            (found if k in given else letters).setdefault(e, name)
+            own = found if k in given else letters
+            own.setdefault(e, name)
+            own.setdefault(printer.write_shorter(value.tensor, value.singles), name)
             if other is not None and None not in value.axes and e.size and other not in (e, transpose(e)):
                 turned[other] = e
         found = {**{e: n for n, e in self._statements(printer)}, **found}

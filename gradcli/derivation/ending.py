@@ -412,12 +412,14 @@ def _condition(e: E) -> tuple[E, bool] | None:
         (inner,) = e.args[1].args
         if inner.op == "compare":
             return inner, False
-    return (E("compare", (e, _NOTHING), "!="), True) if e.op == Op.ADD and _of_indicators(e) else None
+    several = (e.op == Op.ADD or e.text == "where") and _of_indicators(e)
+    return (E("compare", (e, _NOTHING), "!="), True) if several else None
 
 
 def _of_indicators(e: E) -> bool:
     """Whether an expression is made of indicators and numbers."""
-    return e.op in ("compare", "number") or (e.op in (Op.ADD, Op.NEG, Op.MUL) and all(map(_of_indicators, e.args)))
+    made = e.op in (Op.ADD, Op.NEG, Op.MUL) or e.text == "where"
+    return e.op in ("compare", "number") or (made and all(map(_of_indicators, e.args)))
 
 
 def _inputs(e: E) -> set[str]:

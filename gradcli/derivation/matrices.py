@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gradcli.derivation import expression as ex
-from gradcli.derivation.algebra import is_product, multiply
+from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS, entry_by_entry, is_product, is_truth, multiply
 from gradcli.derivation.algebra import power as raised
 from gradcli.derivation.expression import E, Op, call, indexed, matmul, mul, name, neg, number, places, text, transpose
 from gradcli.derivation.index import SINGLE, Atom, Factor, Index, Tensor, Term, add, magnitude, outside, scalar, slot
@@ -218,7 +219,7 @@ class Printer:
         if not x.terms:
             return self.filled(at, number(Fraction(0)))
         masked = any(f.atom.op == "inf" for t in x.terms for f in t.factors)
-        if masked and (e := self.choice(x, axes)) is not None:  # 0 times infinity is nan
+        if masked and (e := self.choice(x, axes, points=True)) is not None:  # 0 times infinity is nan
             return e
         parts = [self._written(t, at) for t in x.terms]
         whole = any(covers for _, covers in parts)
@@ -466,7 +467,7 @@ class Printer:
             return triangle_of(atom, order)
         axes = [slot(k, atom.dims[k]) for k in order]
         if atom.op == "group":
-            return self.write(atom.args[0], axes)
+            return self.write_shorter(atom.args[0], axes)
         if atom.op == "det":
             return call("det", self.write(atom.args[0], sorted(atom.args[0].free, reverse=True)))
         if atom.op in ("inv", "expm", "sqrtm", "logm"):
@@ -482,7 +483,7 @@ class Printer:
             return pad_of(atom, self.write(atom.args[0], list(atom.args[0].free)))
         args = [self.argument(a, axes) for a in atom.args]
         if atom.op == "softmax" and any(t.factors for t in atom.args[0].terms):
-            args = [self.choice(atom.args[0].renamed({}), axes) or args[0]]
+            args = [self.choice(atom.args[0].renamed({}), axes, points=True) or args[0]]
         if atom.op in SIGNS:
             return E("compare", tuple(args), SIGNS[atom.op])
         if atom.op == "power":
@@ -513,14 +514,19 @@ class Printer:
         return e if order == tuple(sorted(order)) else transpose(e)
 
     def choice(
-        self, x: Tensor, axes: Sequence[Index | None], simple: Callable[[Tensor], Tensor] | None = None
+        self,
+        x: Tensor,
+        axes: Sequence[Index | None],
+        simple: Callable[[Tensor], Tensor] | None = None,
+        *,
+        points: bool = False,
     ) -> E | None:
         """Return a sum with terms that have an indicator, and others, as a choice by what it indicates; None for other sums.
 
-        Where one branch is zero, the product with the indicator is the shorter form. `simple` simplifies the branches of a
-        derivative, which makes no choice by single points; without it, masks are indicators too.
+        Where one branch is zero, the product with the indicator is the shorter form. `simple` simplifies the branches. With
+        `points`, masks and single points decide, too, as they do in a function and not in its derivative.
         """
-        truth = next((f for f in factors_in(x) if decides(f, x.free, points=simple is None)), None)
+        truth = next((f for f in factors_in(x) if decides(f, x.free, points=points)), None)
         if truth is None:
             return None
         condition = self.write(Tensor(x.free, (Term(Fraction(1), (truth,)),)), axes)
@@ -533,9 +539,16 @@ class Printer:
         for b in (simple(b) if simple else b for b in branches):
             if b.indices and set(b.free) - b.indices:  # it is broadcast
                 return None
-            inner = self.choice(b, axes, simple)
+            inner = self.choice(b, axes, simple, points=points)
             found.append(inner or (self.write(b, axes) if b.indices else self.write(Tensor((), b.terms), ())))
         return call("where", condition, *found)
+
+    def write_shorter(self, x: Tensor, axes: Sequence[Index | None]) -> E:
+        """Return a sum as it is written inside a product: by cases where that is no longer, and has a value everywhere."""
+        e = self.write(x, axes)
+        everywhere = all(f.power > 0 and f.atom.op in _EVERYWHERE for f in factors_in(x)) and not is_truth(x)
+        chosen = self.choice(x, axes) if everywhere else None
+        return e if chosen is None or chosen.size > e.size else chosen
 
     def argument(self, x: Tensor, axes: Sequence[Index]) -> E:
         """Return an argument of an elementwise function, with its axes aligned with those of the others."""
@@ -545,6 +558,7 @@ class Printer:
         return self.write(Tensor(tuple(own), x.terms), own)
 
 
+_EVERYWHERE = {"input", "size", "group", "sign", "absolute", "tri", "greater", "greater_equal", "less", "less_equal"}
 _DECIDING = {"greater", "greater_equal", "less", "less_equal"}
 
 
@@ -564,6 +578,9 @@ def factors_in(x: Tensor) -> Iterator[Factor]:
             yield from factors_in(outside(f))
 
 
+ENTRYWISE = {op: ALGEBRA.get(op) or partial(entry_by_entry, op) for op in (*FUNCTIONS, "exp", "log")}
+
+
 def decided(x: Tensor, truth: Factor, value: Fraction) -> Tensor:
     """Return a sum with a number in place of an indicator, in brackets too; its complement is 1 minus that."""
     other = complement(Tensor(tuple(dict.fromkeys(truth.at)), (Term(Fraction(1), (truth,)),)))
@@ -576,6 +593,9 @@ def decided(x: Tensor, truth: Factor, value: Fraction) -> Tensor:
                 own = raised(decided(outside(f), truth, value), f.power)
             elif f in known:
                 own = scalar(known[f])
+            elif f.atom.op in ENTRYWISE and any(truth in factors_in(outside(f, k)) for k in range(len(f.atom.args))):
+                inside = [decided(outside(f, k), truth, value) for k in range(len(f.atom.args))]
+                own = raised(ENTRYWISE[f.atom.op](*inside), f.power)
             else:
                 own = Tensor(tuple(dict.fromkeys(f.at)), (Term(Fraction(1), (f,)),))
             whole = multiply(whole, own)
