@@ -349,7 +349,7 @@ def over_shared(x: Tensor) -> Iterator[Tensor]:
     That is u/n - v/n**2, as which books write it for numbers.
     """
     for f in x.terms[0].factors if len(x.terms) > 1 and x.free else ():
-        if f.power >= 0 or f.atom.op == "number" or set(f.at) - set(x.free):
+        if f.power >= 0 or f.power.denominator > 1 or f.atom.op == "number" or set(f.at) - set(x.free):
             continue
         same = [next((g for g in t.factors if g.atom == f.atom and g.at == f.at), None) for t in x.terms]
         powers = [Fraction(0) if g is None else g.power for g in same]

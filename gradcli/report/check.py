@@ -676,7 +676,7 @@ class CheckReport(Printed):
                 and is_small_matrix(right)
                 and np.shape(claimed) == np.shape(right)
             ):
-                wrong = {m.index for m in point.mismatches if m.input == name and not m.output}
+                wrong = {(*(m.output or ()), *m.index) for m in point.mismatches if m.input == name}
                 found.append(Paragraph((side_by_side(("claimed", claimed, wrong), ("right", right, set())),)))
         return found
 
