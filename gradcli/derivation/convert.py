@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.graph import Graph
-from gradcli.derivation import units
 from gradcli.derivation.algebra import (
     ALGEBRA,
     COUNTING,
@@ -56,7 +55,7 @@ from gradcli.derivation.problem import RECORDINGS
 from gradcli.derivation.record import INDEXING, named
 from gradcli.derivation.simplify import normal, one_base, sign_times
 from gradcli.derivation.structure import STRUCTURE, Axis, Value, broadcast, indices, placed, single
-from gradcli.derivation.units import at_rows, at_unit
+from gradcli.derivation.units import at_rows, at_unit, complement
 from gradcli.derivation.whole import WHOLE, crossed, inverse_factors, picks_one, spectral, triangular
 from gradcli.errors import NotSupported
 from gradcli.tracing.primitive import by_name
@@ -162,15 +161,12 @@ def _picked(term: Term, free: tuple[Index, ...]) -> Term | None:
                 if any(a != b for a, b in places.items() if a not in summed):
                     continue
                 wanted = [f for f in inner.renamed(places).factors if f != pick._replace(at=e.at)]
-                given = [next((g for g in term.factors if g.atom == f.atom and g.at == f.at), None) for f in wanted]
-                if any(g is None or g.power * f.power <= 0 for f, g in zip(wanted, given, strict=True)):
+                pairs = [(f, g) for f in wanted for g in term.factors if g.atom == f.atom and g.at == f.at]
+                if len(pairs) < len(wanted) or any(g.power * f.power <= 0 for f, g in pairs):
                     continue
-                left = [
-                    g._replace(power=g.power - f.power) for f, g in zip(wanted, given, strict=True) if g is not None
-                ]
-                kept = (*left, total._replace(power=total.power + 1))
-                gone = [g for g in given if g is not None]
-                return Term(term.coef / inner.coef, (*without(term, total, *gone), *(f for f in kept if f.power != 0)))
+                left = [g._replace(power=g.power - f.power) for f, g in pairs]
+                kept = [f for f in (*left, total._replace(power=total.power + 1)) if f.power != 0]
+                return Term(term.coef / inner.coef, (*without(term, total, *(g for _, g in pairs)), *kept))
     return None
 
 
@@ -389,10 +385,8 @@ def _masked(term: Term, free: tuple[Index, ...]) -> Term | None:
                 continue
             gone = [f for f in t.factors if f.atom.op != "inf"]
             hidden = Tensor(tuple(dict.fromkeys(i for f in gone for i in f.at)), (Term(ONE, tuple(gone)),))
-            shown = units.complement(hidden) or add([scalar(ONE), scaled(hidden, -1)])
-            for f in (
-                f for f in term.factors if f.power == 1 and (f in gone or is_truth_factor(f) or f.atom.op == "tri")
-            ):
+            shown = complement(hidden) or add([scalar(ONE), scaled(hidden, -1)])
+            for f in (f for f in term.factors if f.power == 1 and is_truth_factor(f)):
                 alone = Tensor(tuple(dict.fromkeys(f.at)), (Term(ONE, (f,)),))
                 if len(gone) == 1 and f == gone[0]:
                     return Term(Fraction(0))

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from gradcli.repair.repair import FormulaClaim
 
 
-_LEFT_SIDES = ("d", "∂", "grad_", "grad", "g_", "nabla_", "∇_", "∇", "delta_")  # before the name of an input
+_LEFT_SIDES = ("d", "∂", "grad_", "grad", "g_", "nabla_", "∇_", "∇")  # before the name of an input
 _QUOTIENT = re.compile(r"(?:(?<=^)|(?<=;))\s*[d∂]\s*\w*\s*/\s*[d∂]\s*(\w+)\s*=(?!=)")  # dL/dW =
 
 
@@ -63,9 +63,9 @@ def answers_in(text: str, inputs: Collection[str]) -> dict[str | None, str]:
     helpers: list[str] = []
     found: dict[str | None, str] = {}
     pieces = parts(_QUOTIENT.sub(r" \1 =", text))
-    for piece in pieces:
+    for k, piece in enumerate(pieces):
         name, own = None if piece.name is None else folded(piece.name.text), _own_text(piece)
-        if name is not None and name not in inputs:
+        if name is not None and name not in inputs and not any(_uses(later, name) for later in pieces[k + 1 :]):
             rest = (name.removeprefix(start) for start in _LEFT_SIDES if name.startswith(start))
             name = next((word for word in rest if word in inputs), name)
         if name in found:
@@ -80,6 +80,10 @@ def answers_in(text: str, inputs: Collection[str]) -> dict[str | None, str]:
         says = f"the answer ends with '{helpers[-1]}', which is by no input"
         raise BadOption(says, do=f"inputs: {', '.join(inputs)}")
     return found
+
+
+def _uses(statement: Statement, name: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", folded(_own_text(statement))) is not None
 
 
 def _own_text(statement: Statement) -> str:

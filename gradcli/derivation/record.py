@@ -360,17 +360,21 @@ def _swept_back(program: Program, one: Value) -> list[Value]:
 
 
 def _without_shifts(program: Program, xbars: Sequence[Value], seed: str) -> tuple[Program, Sequence[Value]]:
-    """Return a program and its cotangents, its largest entries as shifts where the cotangents are the same without them."""
-    largest = [
-        k for k, (primitive, *_) in enumerate(program.lines) if primitive is not None and primitive.name == "max"
-    ]
-    if not largest or not program.moves:
+    """Return a program and its cotangents, with those of its largest entries as shifts that change no cotangent."""
+    if not program.moves:
         return program, xbars
-    shifted = program.with_rules({k: {0: ShiftRule()} for k in largest})
-    found = _cotangents(shifted, seed)
-    pairs = [[np.asarray(getattr(x, "value", x), dtype=float) for x in pair] for pair in zip(xbars, found, strict=True)]
-    alike = all(np.allclose(a, b, rtol=0, atol=_ROUNDED * np.max(np.abs(a), initial=1.0)) for a, b in pairs)
-    return (shifted, found) if alike else (program, xbars)
+    for k, (primitive, *_) in enumerate(program.lines):
+        if primitive is not None and primitive.name == "max":
+            shifted = program.with_rules({k: {0: ShiftRule()}})
+            found = _cotangents(shifted, seed)
+            if all(_are_alike(a, b) for a, b in zip(xbars, found, strict=True)):
+                program, xbars = shifted, found
+    return program, xbars
+
+
+def _are_alike(a: Value, b: Value) -> bool:
+    x, y = (np.asarray(getattr(v, "value", v), dtype=float) for v in (a, b))
+    return np.allclose(x, y, rtol=0, atol=_ROUNDED * np.max(np.abs(x), initial=1.0))
 
 
 def _numeric(x: Any) -> bool:

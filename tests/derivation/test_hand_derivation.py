@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import gradcli
+from gradcli.derivation.hand_derivation import answers_in
 from tests.rows import for_rows
 
 LEAST = ("0.5*sum((W@x - y)**2)", "W: m n; x: n; y: m")
@@ -98,6 +99,19 @@ def test_an_answer_is_of_the_layout(gradcli: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("answer", ["1/abs(x)", "exp(-log(x))", "1/x"])
 def test_an_answer_is_compared_where_f_is_defined(gradcli: Callable[..., Any], answer: str) -> None:
     assert gradcli("derive", "log(x)", "--answer", answer).exit_status == 0
+
+
+@for_rows(
+    ("text", "found"),
+    [
+        ("dW = outer(y, x); db = y", {"W": "outer(y, x)", "b": "y"}),
+        ("dL/dW = outer(y, x)", {"W": "outer(y, x)"}),
+        ("p = y; grad_W = outer(p, x); ∂L/∂b = p", {"W": "p = y; outer(p, x)", "b": "p = y; p"}),
+        ("db = x - y; 2*db", {None: "db = x - y; 2*db"}),  # used later: a helper
+    ],
+)
+def test_the_left_side_of_an_answer_says_its_input(text: str, found: dict[str | None, str]) -> None:
+    assert answers_in(text, ("W", "x", "b", "y")) == found
 
 
 # fmt: off
