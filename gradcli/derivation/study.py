@@ -221,6 +221,7 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
         refuse_numbers(replace(made.problem, f=f), wanted.shapes, made.points[0])
     results: list[Result] = []
     refused: dict[str, ErrorDetail] = {}
+    gradients: dict[str, str] = {}  # by numbers, of which the second derivatives are derived
     findings = notes(replace(made.problem, f=f), made.points[0])
     findings += [_renamed(size, word) for size, word in called.items()]
     if given is None and wanted.shapes:
@@ -233,6 +234,8 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
             findings.append(_refusal(name, error))
             continue
         findings += [_single_points(name)] if continuous else []
+        if own.begun is not None and not dims[name]:
+            gradients[name] = own.begun.f.text
         if name in answers:
             result = replace(result, answer=judged(own, result, answers[name]))
         result = result if wanted.steps else replace(result, steps=())
@@ -240,6 +243,10 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
             result, doubt = at_point(result, own.problem, own.sizes, given)
             findings += [doubt] if doubt else []
         results.append(result)
+    if len(gradients) > 1:
+        (name, gradient), (other, _) = list(gradients.items())[:2]
+        says = f'mixed second derivatives are not among these: by {name} and {other}, derive "{gradient}" --wrt {other}'
+        findings.append(finding(Kind.NOTICE, Severity.INFO, says))
     said = sums_of_labels(made.problem, [result.formula.expression for result in results])
     findings += [finding(Kind.NOTICE, Severity.INFO, says) for says in said]
     with limited_work():

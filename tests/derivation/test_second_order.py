@@ -156,5 +156,5 @@ def test_a_python_function_keeps_its_names(gradcli: Gradcli, tmp_path: Path) -> 
 def test_the_text_tells_them(gradcli: Gradcli) -> None:
     shown = re.sub(r"\s+", " ", gradcli("derive", "x**3*sin(x)", "--order", "2").stdout)
     assert "1 gradient G = x³ cos(x) + 3 x² sin(x)" in shown and "product rule dG = " in shown
-    assert "hessian by x ∂²f/∂x² = 6 x² cos(x) + (6 x - x³) sin(x)" in shown and "H = 6*cos(x)*x^2" in shown
+    assert "second derivative by x ∂²f/∂x² = 6 x² cos(x) + (6 x - x³) sin(x)" in shown and "H = 6*cos(x)*x^2" in shown
     assert "function 3" in shown  # operations of f itself
