@@ -760,7 +760,7 @@ class Derivation:
     def _shorter_forms(self, found: Closed, wrt: str) -> Iterator[tuple[str, E]]:
         if found.kind != "gradient" or self.problem.order != 1:
             return
-        cases = in_cases(found.small, found.axes, found.printer) if found.e == found.whole.e else None
+        cases = None if found.whole.parts else in_cases(found.small, found.axes, found.printer)
         if cases is not None and cases.size <= found.e.size:
             yield "cases", cases
         if not any(self.problem.dims.values()):

@@ -529,7 +529,8 @@ class Printer:
         truth = next((f for f in factors_in(x) if decides(f, x.free, points=points)), None)
         if truth is None:
             return None
-        condition = self.write(Tensor(x.free, (Term(Fraction(1), (truth,)),)), axes)
+        own = x.free if truth.at else ()  # a number decides for all entries
+        condition = self.write(Tensor(own, (Term(Fraction(1), (truth,)),)), axes if truth.at else ())
         if condition.op != "compare":
             condition = E("compare", (condition, number(Fraction(0))), "!=")
         branches = [decided(x, truth, value) for value in (Fraction(1), Fraction(0))]
