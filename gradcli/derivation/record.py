@@ -14,7 +14,7 @@ from gradcli.arithmetic.tape import Recorded, Tape
 from gradcli.derivation.algebra import identity, multiply, sum_over
 from gradcli.derivation.index import Atom, Index, Tensor, add, fresh, function, of_atom, scalar, scaled, slot
 from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, point_of
-from gradcli.derivation.structure import Axis, Sized, alike, indices, matched, ordered, renewed, single
+from gradcli.derivation.structure import Axis, Sized, alike, indices, matched, ordered, placed, renewed, single
 from gradcli.derivation.structure import Value as Indexed
 from gradcli.derivation.units import complement, cut, inverse_of, rows, triangle, turned, unit
 from gradcli.derivation.whole import opaque
@@ -812,11 +812,13 @@ def _cumsum(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequenc
 
 
 def _put(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[Graph]) -> Indexed:
-    """Return an array with a number at the places of a mask, as x[mask] = -inf leaves it. Raises NotSupported."""
+    """Return an array after an assignment to all of it, or of a number at the places of a mask. Raises NotSupported."""
+    axes = xs[0].axes
+    if all(p["index"] is Ellipsis for p in params):
+        return ordered(axes, Tensor(indices(*axes), placed(xs[1], axes).terms))
     masks = [np.asarray(p["index"]) for p in params]
     if any(m.dtype != bool or m.shape != g.shape for m, g in zip(masks, graphs, strict=True)) or xs[1].axes:
         raise NotSupported("an assignment to a part of an array has no formula", do="write where(mask, value, x)")
-    axes = xs[0].axes
     mask = reader.constant([m.astype(float) for m in masks])
     there = mask.tensor.renamed(matched(mask.axes, axes))
     rest = complement(there) or add([scalar(Fraction(1)), scaled(there, -1)], there.free)

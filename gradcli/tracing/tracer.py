@@ -606,7 +606,7 @@ def frozen(index: Any) -> Any:
     if kind is slice:
         return slice(*(frozen(part) for part in (index.start, index.stop, index.step)))
     if isinstance(index, Tracer):
-        raise NoRule("an index is a traced value", do="index with plain integers")
+        raise NoRule("an index is a traced value", do="index with plain integers, or write np.where(mask, a, b)")
     return index
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gradcli as package
 from gradcli.derivation.index import fresh
 from gradcli.derivation.record import Pick, named, picks
 from gradcli.derivation.units import Span, at, span_of
@@ -193,3 +194,19 @@ def test_places_beyond_three(gradcli: Callable[..., Any]) -> None:
 def test_an_axis_of_length_one_stays(gradcli: Callable[..., Any]) -> None:
     for shapes, wrt in (("X: m 1; w: 1", "w"), ("X: m 1; w: 1", "X")):
         assert gradcli("derive", "sum((X@w)**2)", "--shapes", shapes, "--wrt", wrt).exit_status == 0
+
+
+def _attention(Q: Any, K: Any, V: Any, R: Any) -> Any:
+    n, d = Q.shape
+    S = Q @ K.T / np.sqrt(d)
+    S[np.tril(np.ones((n, n))) == 0] = -np.inf
+    E = np.exp(S - S.max(axis=1, keepdims=True))
+    P = E / E.sum(axis=1, keepdims=True)
+    return np.sum(R * (P @ V))
+
+
+def test_an_assignment_by_a_mask_is_a_choice_and_a_shift_a_constant() -> None:
+    (result,) = package.derive(_attention, shapes=dict.fromkeys("QKVR", "n d"), wrt="Q").results
+    assert result.formula.unicode.endswith("∂f/∂Q = ((R Vᵀ - (R ∘ (P V)) 𝟏 𝟏ᵀ) ∘ P) K / √d")
+    assert "∞" in result.formula.unicode and result.check.finite
+    assert any("the shift max_rows(" in (step.condition or "") for step in result.steps)
