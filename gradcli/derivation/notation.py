@@ -97,7 +97,9 @@ def beside(parts: Sequence[M], brackets: Sequence[M] = ()) -> M:
 
 
 def number_place(factor: M) -> int:
-    """Return where a number stands among the factors of a product: coefficients, then powers of names, then the rest."""
+    """Return where a number stands among the factors of a product: coefficients, then names and their powers, then the rest."""
+    if factor.sign is Sign.POWER and factor.args[1].sign is not Sign.NUMBER:  # x^(n - 1)
+        return 2
     base = factor.args[0] if factor.sign in (Sign.POWER, Sign.BESIDE) else factor  # 2 pi is a number, too
     return {Sign.NUMBER: 0, Sign.NAME: 1}.get(base.sign, 2)
 
