@@ -26,6 +26,7 @@ from gradcli.derivation.expression import text as written
 from gradcli.derivation.index import add, scaled
 from gradcli.derivation.matrices import Printer
 from gradcli.derivation.problem import RECORDINGS, Problem, in_sizes, named_shape
+from gradcli.derivation.record import inputs_of, orders
 from gradcli.derivation.simplify import simplified
 from gradcli.derivation.structure import matched
 from gradcli.derivation.verified import ALLOWED, Verifier
@@ -347,9 +348,10 @@ class _Hand:
     def needs(self, *assumed: str) -> Iterator[str]:
         """Yield what the answer takes for granted of an input, where it is right if that is assumed."""
         problem = self.made.problem
+        decides = set().union(*map(inputs_of, orders(self.verifier.graph(self.verifier.points()[0][0]))))
         for name, dims in problem.dims.items():
             facts = problem.facts.get(name, frozenset())
-            for word in assumed:
+            for word in (w for w in assumed if name not in decides or w == "positive"):  # 0 may be on the other side
                 known = facts & (_STRONGER.get(word, facts) | {word})
                 moves = name == self.result.wrt and word not in OPEN
                 if known or moves or not FACTS[word].fits(dims):

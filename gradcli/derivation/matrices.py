@@ -542,7 +542,7 @@ class Printer:
                 return None
             inner = self.choice(b, axes, simple, points=points)
             found.append(inner or (self.write(b, axes) if b.indices else self.write(Tensor((), b.terms), ())))
-        return call("where", condition, *found)
+        return found[0] if found[0] == found[1] else call("where", condition, *found)
 
     def write_shorter(self, x: Tensor, axes: Sequence[Index | None]) -> E:
         """Return a sum as it is written inside a product: by cases where that is no longer, and has a value everywhere."""

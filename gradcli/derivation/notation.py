@@ -639,7 +639,7 @@ class Unicode(Notation):
             case Sign.TRUTH:
                 return f"𝟏[{self.write(m.args[0], SUM)} {m.text} {self.write(m.args[1], SUM)}]"
             case Sign.CASES:
-                yes, no, left, right = args
+                yes, (no, left, right) = self.write(m.args[0], SUM), args[1:]  # cases in cases have brackets
                 return f"{yes} if {left} {m.text} {right}, else {no}"
             case Sign.AT:
                 return f"{self.write(m.args[0], ATOM)}[{m.text}]"

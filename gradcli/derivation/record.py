@@ -480,6 +480,20 @@ def comparisons(y: Any) -> Iterator[Graph]:
             yield node
 
 
+_ORDERS = {"greater", "greater_equal", "less", "less_equal"}
+
+
+def orders(y: Any) -> Iterator[Graph]:
+    """Yield the comparisons by <, <=, > and >= in a graph."""
+    yield from (node for node in _nodes(y) if node.op in _ORDERS)
+
+
+def has_infinity(y: Any) -> bool:
+    """Whether a graph has infinity as a constant, as a mask of logits does."""
+    constants = (x for node in _nodes(y) for x in node.args if not isinstance(x, Graph) or x.op == "constant")
+    return any(bool(np.any(np.isinf(np.asarray(getattr(x, "value", x), dtype=float)))) for x in constants)
+
+
 def inputs_of(node: Any) -> set[str]:
     """Return the names of the inputs in a graph."""
     return {n.op.removeprefix("input ") for n in _nodes(node) if n.op.startswith("input ")}

@@ -9,6 +9,7 @@ from gradcli.derivation.algebra import (
     ONE,
     absolute,
     exponential,
+    is_truth_factor,
     multiply,
     one,
     one_exponential,
@@ -316,8 +317,11 @@ def _without_terms(terms: Sequence[Term], gone: Sequence[Term], free: tuple[Inde
 def over_one(x: Tensor) -> Tensor | None:
     """Return a sum over its common denominator, with the numerator opened and collected; None where there is none.
 
-    The denominator is a factor that terms have with different powers, none of them above 0.
+    The denominator is a factor that terms have with different powers, none of them above 0; beside indicators there is none,
+    for what they hide may be 0.
     """
+    if _has_indicators(x):
+        return None
     for f in (f for t in x.terms for f in t.factors if f.power < 0 and f.atom.op != "number"):
         powers = [next((g.power for g in t.factors if g.atom == f.atom and g.at == f.at), Fraction(0)) for t in x.terms]
         least = min(powers)
@@ -343,12 +347,16 @@ def over_one(x: Tensor) -> Tensor | None:
     return None
 
 
+def _has_indicators(x: Tensor) -> bool:
+    return any(is_truth_factor(f) for t in x.terms for f in t.factors)
+
+
 def over_shared(x: Tensor) -> Iterator[Tensor]:
     """Yield a sum of arrays with what all terms are divided by outside, to the power that all have: (u - v/n)/n.
 
     That is u/n - v/n**2, as which books write it for numbers.
     """
-    for f in x.terms[0].factors if len(x.terms) > 1 and x.free else ():
+    for f in x.terms[0].factors if len(x.terms) > 1 and x.free and not _has_indicators(x) else ():
         if f.power >= 0 or f.power.denominator > 1 or f.atom.op == "number" or set(f.at) - set(x.free):
             continue
         same = [next((g for g in t.factors if g.atom == f.atom and g.at == f.at), None) for t in x.terms]

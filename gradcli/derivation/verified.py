@@ -11,7 +11,7 @@ from gradcli.arithmetic.graph import Graph
 from gradcli.checks.run_modes import attempt
 from gradcli.derivation.code.writer import NUMPY, Dialect, imported
 from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, numbers_beside, point_of
-from gradcli.derivation.record import comparisons, inputs_of, suits
+from gradcli.derivation.record import comparisons, has_infinity, inputs_of, orders, suits
 from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
@@ -295,9 +295,10 @@ class Verifier:
                         self.truths.append((point, truth))
                         break
         if not self.truths:
-            raise Unverified(
-                "no random point has a certified derivative", do='assume what f needs: --assume "q: positive"'
-            )
+            point = point_of(self.problem, {n: v[0] for n, v in self.sizes.items()}, np.random.default_rng(0))
+            masked = has_infinity(self.graph(point))
+            do = "write -1e9 for -inf: 0 times -inf is nan" if masked else 'assume what f needs: --assume "q: positive"'
+            raise Unverified("f has no value, or no certified derivative, at any random point", do=do)
         return self.truths
 
     def truth(self, point: dict[str, Any]) -> Any:
@@ -395,24 +396,32 @@ class Verifier:
                 yield point | {n: harden(point[n]) for n in moved}
 
     def refuse_unmet_comparisons(self) -> None:
-        """Raise Unverified if a comparison of f by == or != is true at all points, or false at all of them."""
+        """Raise Unverified if a comparison of f by == or != is true at all points, or false at all of them.
+
+        Beside a mask of -inf a comparison by order has to be met, too: where 0 times -inf is nan, no masked entry was seen.
+        """
         seen: dict[int, set[bool]] = {}
         names: dict[int, set[str]] = {}
-        for point, _ in self.points() if self.problem.compared else ():
-            given = {n: Graph.variable(n, x) if n in self.problem.dims else x for n, x in point.items()}
-            with np.errstate(all="ignore"):
-                y = self.problem.f({n: x for n, x in given.items() if n != self.problem.direction})
-            for k, node in enumerate(comparisons(y)):
+        masked = has_infinity(self.graph(self.points()[0][0]))
+        for point, _ in self.points() if self.problem.compared or masked else ():
+            y = self.graph(point)
+            for k, node in enumerate([*comparisons(y), *(orders(y) if masked else ())]):
                 names[k] = inputs_of(node)
                 seen.setdefault(k, set()).update(np.unique(node.value).tolist())
         for k, met in seen.items():
-            if len(met) < 2 and self.problem.continuous not in names[k]:
+            if len(met) < 2 and self.problem.continuous not in names[k] and names[k]:
                 word = ", ".join(sorted(names[k]))
-                says = f"a comparison of {word} by == or !=, or as a condition, is {str(bool(*met)).lower()}"
-                raise Unverified(
-                    f"{says} wherever f was evaluated, so that its formula cannot be confirmed",
-                    do=f'compare an input with numbers, or say that it is 0 or 1: --assume "{min(names[k])}: mask"',
-                )
+                where = "f has a value" if masked else "f was evaluated"
+                says = f"a comparison of {word}, or a condition, is {str(bool(*met)).lower()} wherever {where}"
+                do = "write -1e9 for -inf: 0 times -inf is nan, and f has no value where an entry is masked"
+                by_number = f'compare an input with numbers, or say that it is 0 or 1: --assume "{min(names[k])}: mask"'
+                raise Unverified(f"{says}, so that its formula cannot be confirmed", do=do if masked else by_number)
+
+    def graph(self, point: Mapping[str, Any]) -> Any:
+        """Return the value of f at a point as a graph of its inputs."""
+        given = {n: Graph.variable(n, x) if n in self.problem.dims else x for n, x in point.items()}
+        with np.errstate(all="ignore"):
+            return self.problem.f({n: x for n, x in given.items() if n != self.problem.direction})
 
     def error(self, formula: Expression) -> float:
         """Return the largest error of a formula over all points.

@@ -88,6 +88,12 @@ def test_an_answer_is_held_against_the_indicator(gradcli: Callable[..., Any], an
 
 REFUSED = [
     ("sum(where(X@v == 0, a, w))", "X: n n; v: n; w: n; a: n", "a", "is false wherever f was evaluated"),
+    (
+        "-sum(Y*log_softmax(where(M > 0, Z, -inf), axis=1))",
+        "M: m n; Z: m n; Y: m n",
+        "Z",
+        "is true wherever f has a value",
+    ),
     ("sum(where(isnan(y), 0, (y - x)**2))", "y: n; x: n", "x", "isnan has no closed form"),
 ]
 

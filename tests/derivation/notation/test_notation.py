@@ -218,6 +218,7 @@ FORWARD = "h = sigmoid(W1 x + b1); a = sigmoid(W2 h + b2)"
     ("sum(-(y*log(p) + (1 - y)*log(1 - p)))", {"y": "n", "p": "n"}, {}, "p", "∂f/∂p = (p - y) / (p ∘ (1 - p))"),
     ("where(x > 0, x**2, -x)", {"x": ""}, {}, "x", "∂f/∂x = 2 x if x > 0, else -1"),
     ("sum(where(x < 0, x**2, where(x < 1, sin(x), 3*x)))", {"x": "n"}, {}, "x", "∂f/∂x = 2 x if x < 0, else cos(x) if x < 1, else 3"),
+    ("sum(where((x > 0) and (x < 1), x**2, x))", {"x": "n"}, {}, "x", "∂f/∂x = (2 x if x > 0, else 1) if x < 1, else 1"),
     ("sum(where(Z > 0, Z, a*Z)*Y)", {"Z": "m n", "Y": "m n", "a": ""}, {}, "Z", "∂f/∂Z = Y if Z > 0, else a Y"),
     ("cross_entropy(Z, y)", {"Z": "m n", "y": "m"}, {"y": "index"}, "Z", "∂f/∂Z = (softmax_rows(Z) - onehot(y)) / m"),
     ("W[k, :]@x", {"W": "m n", "x": "n"}, {}, "x", "∂f/∂x = Wᵀ e_k"),
