@@ -572,8 +572,7 @@ _CAPITALS = dict(
         strict=True,
     )
 )
-GREEK = dict(zip(_WORDS.split(), _LETTERS, strict=True)) | _CAPITALS | {"lam": "λ", "lambda_": "λ", "eps": "ε"}
-_ACCENTS = {"hat": "^", "tilde": "~"}  # at the end of a name, on a letter: xhat; a bar is that of an adjoint
+GREEK = dict(zip(_WORDS.split(), _LETTERS, strict=True)) | _CAPITALS | {"lam": "λ", "lambda_": "λ"}
 _ENDING = re.compile(r"(?P<stem>.*?[^\d_])_?(?P<digits>\d+)$")
 
 
@@ -583,39 +582,25 @@ def parts_of(name: str) -> tuple[str, str]:
     return (found["stem"], found["digits"]) if found else (name, "")
 
 
-_SHORT = {"lam": "lambda", "lambda_": "lambda", "eps": "epsilon"}
-_TEX_GREEK = {word: _SHORT.get(word, word) for word in GREEK}
-_TEX_GREEK |= {sign: _TEX_GREEK[word] for word, sign in GREEK.items() if word not in _SHORT}
-
-
-def _accent(stem: str) -> tuple[str, str]:
-    """Return the letter and the word of its accent of a name such as xhat or mu_tilde; no word for any other name."""
-    for word in _ACCENTS:
-        letter = stem.removesuffix(word).removesuffix("_")
-        if letter != stem and stem.endswith(word) and (len(letter) == 1 or letter in GREEK):
-            return letter, word
-    return stem, ""
+_TEX_GREEK = {word: {"lam": "lambda", "lambda_": "lambda"}.get(word, word) for word in GREEK}
+_TEX_GREEK |= {sign: _TEX_GREEK[word] for word, sign in GREEK.items() if word not in ("lam", "lambda_")}
 
 
 def latex_name(name: str) -> str:
     """Return a name as LaTeX writes it in a formula, escaped."""
-    whole, digits = parts_of(name)
-    stem, accent = _accent(whole)
+    stem, digits = parts_of(name)
     if stem in _TEX_GREEK:
         shown = "\\" + _TEX_GREEK[stem]
     else:
         words = "".join(f"\\{c}" if c in "_#$%&{}" else c if c.isascii() else f"u{ord(c):04X}" for c in stem)
         shown = words if len(words) == 1 else rf"\mathrm{{{words}}}"
-    shown = rf"\{accent}{{{shown}}}" if accent else shown
     return f"{shown}_{{{digits}}}" if digits else shown
 
 
 def mathml_name(name: str) -> str:
     """Return a name in MathML."""
-    whole, digits = parts_of(name)
-    stem, accent = _accent(whole)
+    stem, digits = parts_of(name)
     shown = f"<mi>{escape(GREEK.get(stem, stem))}</mi>"
-    shown = f'<mover accent="true">{shown}<mo>{_ACCENTS[accent]}</mo></mover>' if accent else shown
     return f"<msub>{shown}<mn>{digits}</mn></msub>" if digits else shown
 
 

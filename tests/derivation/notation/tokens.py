@@ -94,9 +94,6 @@ def _latex_one(parts: list[str], at: int) -> tuple[Tokens, int]:
         end = parts.index("}", at)
         name = "".join(parts[at + 1 : end]).replace("\\", "")
         return ["𝟏" if word == "mathbf" else name], end + 1
-    if word in ("hat", "tilde"):
-        inner, at = _latex_group(parts, at)
-        return ["".join(inner) + word], at
     if word in ("left", "right"):
         return [], at
     return [SIGNS.get(word, "Φ" if word == "Phi" else GREEK.get(word, word))], at
@@ -116,8 +113,6 @@ def _element(e: ET.Element) -> Tokens:
         return ["(", "(", *kids[0], ")", "/", "(", *kids[1], ")", ")"]
     if tag == "msqrt":
         return ["√", "(", *itertools.chain(*kids), ")"]
-    if tag == "mover" and kids[1] == ["^"]:
-        return ["".join(kids[0]) + "hat"]
     if tag in ("msup", "msub", "munder"):
         return [*kids[0], "^" if tag == "msup" else "_", "(", *kids[1], ")"]
     if tag == "mrow" and kids[:1] == [["{"]]:  # cases
