@@ -1,6 +1,7 @@
 """Functions of tensors: powers, exponentials and logarithms, inverses, and the cancellations between them."""
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -86,7 +87,10 @@ def positive(f: Factor) -> bool:
     return False
 
 
-_COMPARISONS = {"greater", "greater_equal", "less", "less_equal", "equal", "not_equal"}
+ORDERS: dict[str, Callable[[Number, Number], bool]] = {  # comparisons by order
+    "greater": operator.gt, "greater_equal": operator.ge, "less": operator.lt, "less_equal": operator.le,
+}  # fmt: skip
+_COMPARISONS = {*ORDERS, "equal", "not_equal"}
 
 
 def is_truth(x: Tensor) -> bool:

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -15,6 +14,7 @@ from gradcli.derivation.algebra import (
     COUNTING,
     FUNCTIONS,
     ONE,
+    ORDERS,
     RULES,
     density,
     exact,
@@ -630,7 +630,7 @@ class Reader:
             y = crossed(y) if first.op in ("add", "subtract") else y
         elif first.op in ("equal", "not_equal"):
             y = self._compared(first.op == "not_equal", *operands)
-        elif first.op in _ORDERS and (truth := _ordered_truth(first.op, *operands)) is not None:
+        elif first.op in ORDERS and (truth := _ordered_truth(first.op, *operands)) is not None:
             y = truth
         elif first.op in _LOGICAL:
             y = _LOGICAL[first.op](*map(self._truth, operands))
@@ -688,17 +688,12 @@ class Reader:
         return self._compared(True, x, scalar(Fraction(0)))
 
 
-_ORDERS: dict[str, Callable[[Number, Number], bool]] = {
-    "greater": operator.gt, "greater_equal": operator.ge, "less": operator.lt, "less_equal": operator.le,
-}  # fmt: skip
-
-
 def _ordered_truth(op: str, a: Tensor, b: Tensor) -> Tensor | None:
     """Return a comparison of an indicator, or a triangle of ones, with a number; None for other operands."""
     x, number = (a, b.number) if b.number is not None else (b, a.number)
     if number is None or not is_truth(x):
         return None
-    at_zero, at_one = (_ORDERS[op](v, number) if x is a else _ORDERS[op](number, v) for v in (Fraction(0), ONE))
+    at_zero, at_one = (ORDERS[op](v, number) if x is a else ORDERS[op](number, v) for v in (Fraction(0), ONE))
     if at_zero == at_one:
         return scalar(Fraction(at_one))
     return x if at_one else _opposite(x, x.free)

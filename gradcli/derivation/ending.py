@@ -438,7 +438,7 @@ def _unbounded(e: E, names: set[str]) -> bool:
 
 def in_cases(x: Tensor, axes: Sequence[Index | None], printer: Printer) -> E | None:
     """Return a sum with terms that have an indicator, and others, as a choice by what it indicates; None for other sums."""
-    return printer.choice(x, axes, lambda branch: simplified(branch, lambda t: measure(printer, t, axes)))
+    return printer.by_cases(x, axes, lambda branch: simplified(branch, lambda t: measure(printer, t, axes)))
 
 
 # Jacobians, as the coefficient of the seed of a reverse sweep, and second derivatives, as the gradient differentiated again.

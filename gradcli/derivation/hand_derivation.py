@@ -26,7 +26,7 @@ from gradcli.derivation.expression import text as written
 from gradcli.derivation.index import add, scaled
 from gradcli.derivation.matrices import Printer
 from gradcli.derivation.problem import RECORDINGS, Problem, in_sizes, named_shape
-from gradcli.derivation.record import inputs_of, orders
+from gradcli.derivation.record import inputs_of, order_comparisons
 from gradcli.derivation.simplify import simplified
 from gradcli.derivation.structure import matched
 from gradcli.derivation.verified import ALLOWED, Verifier
@@ -348,10 +348,12 @@ class _Hand:
     def needs(self, *assumed: str) -> Iterator[str]:
         """Yield what the answer takes for granted of an input, where it is right if that is assumed."""
         problem = self.made.problem
-        decides = set().union(*map(inputs_of, orders(self.verifier.graph(self.verifier.points()[0][0]))))
+        conditions = set().union(
+            *map(inputs_of, order_comparisons(self.verifier.recorded(self.verifier.points()[0][0])))
+        )
         for name, dims in problem.dims.items():
             facts = problem.facts.get(name, frozenset())
-            for word in (w for w in assumed if name not in decides or w == "positive"):  # 0 may be on the other side
+            for word in (w for w in assumed if name not in conditions or w == "positive"):  # 0 may be on the other side
                 known = facts & (_STRONGER.get(word, facts) | {word})
                 moves = name == self.result.wrt and word not in OPEN
                 if known or moves or not FACTS[word].fits(dims):
@@ -443,8 +445,9 @@ class _Hand:
         programs, rights = self._programs, [t for _, t in self.verifier.points()]
         for slot in reversed(range(len(programs[0].lines))) if programs else ():
             slopes = [self._spread(_slope(p, slot), g) for p, g in zip(programs, rights, strict=True)]
-            if self._always(g * x for g, x in zip(rights, slopes, strict=True)):
-                yield f"the derivative of `{code_at(programs[0].tape.position(slot))}` is a factor too many"
+            code = code_at(programs[0].tape.position(slot))
+            if code and self._always(g * x for g, x in zip(rights, slopes, strict=True)):
+                yield f"the derivative of `{code}` is a factor too many"
 
     def by_part(self) -> Iterator[str]:
         """Yield the part of f that is a factor too many in the answer, or one that is missing."""

@@ -19,10 +19,10 @@ from gradcli.derivation.matrices import (
     Printer,
     Shape,
     Shapes,
-    decided,
-    decides,
     factors_in,
+    is_indicator,
     is_vector,
+    with_truth,
 )
 from gradcli.derivation.notation import (  # fmt: skip
     IDENTITY,
@@ -504,8 +504,8 @@ def _softmax(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
 
 def _logits(x: Tensor, scope: _Scope) -> M:
     """Return what a softmax is of: by cases where an indicator decides between two values, as a mask does."""
-    truth = next((f for f in factors_in(x) if decides(f, x.free, points=True)), None)
-    branches = [] if truth is None else [decided(x, truth, value) for value in (Fraction(1), Fraction(0))]
+    truth = next((f for f in factors_in(x) if is_indicator(f, x.free, points=True)), None)
+    branches = [] if truth is None else [with_truth(x, truth, value) for value in (Fraction(1), Fraction(0))]
     if truth is None or not all(b.terms for b in branches):
         return _sum(x, scope)
     shown = _factor(truth, scope)

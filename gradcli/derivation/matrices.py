@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.derivation import expression as ex
-from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS, entry_by_entry, is_product, is_truth, multiply
+from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS, ORDERS, entry_by_entry, is_product, is_truth, multiply
 from gradcli.derivation.algebra import power as raised
 from gradcli.derivation.expression import E, Op, call, indexed, matmul, mul, name, neg, number, places, text, transpose
 from gradcli.derivation.index import SINGLE, Atom, Factor, Index, Tensor, Term, add, magnitude, outside, scalar, slot
@@ -219,7 +219,7 @@ class Printer:
         if not x.terms:
             return self.filled(at, number(Fraction(0)))
         masked = any(f.atom.op == "inf" for t in x.terms for f in t.factors)
-        if masked and (e := self.choice(x, axes, points=True)) is not None:  # 0 times infinity is nan
+        if masked and (e := self.by_cases(x, axes, points=True)) is not None:  # 0 times infinity is nan
             return e
         parts = [self._written(t, at) for t in x.terms]
         whole = any(covers for _, covers in parts)
@@ -440,7 +440,7 @@ class Printer:
         return self.written[key]
 
     def write_straight(self, x: Value) -> None:
-        """Write a function of a matrix, from here on, with its axes as they are here, if that is no longer than transposed."""
+        """Write a softmax of a matrix, from here on, with its axes as they are here, if that is no longer than transposed."""
         f = x.tensor.factor
         if f is None or len(f.at) != 2 or len(set(f.at)) != 2 or set(x.axes) != set(f.at) or f.atom.symmetric:
             return
@@ -483,7 +483,7 @@ class Printer:
             return pad_of(atom, self.write(atom.args[0], list(atom.args[0].free)))
         args = [self.argument(a, axes) for a in atom.args]
         if atom.op == "softmax" and any(t.factors for t in atom.args[0].terms):
-            args = [self.choice(atom.args[0].renamed({}), axes, points=True) or args[0]]
+            args = [self.by_cases(atom.args[0].renamed({}), axes, points=True) or args[0]]
         if atom.op in SIGNS:
             return E("compare", tuple(args), SIGNS[atom.op])
         if atom.op == "power":
@@ -513,7 +513,7 @@ class Printer:
         e = call(atom.op, *args, **along)
         return e if order == tuple(sorted(order)) else transpose(e)
 
-    def choice(
+    def by_cases(
         self,
         x: Tensor,
         axes: Sequence[Index | None],
@@ -526,21 +526,21 @@ class Printer:
         Where one branch is zero, the product with the indicator is the shorter form. `simple` simplifies the branches. With
         `points`, masks and single points decide, too, as they do in a function and not in its derivative.
         """
-        truth = next((f for f in factors_in(x) if decides(f, x.free, points=points)), None)
+        truth = next((f for f in factors_in(x) if is_indicator(f, x.free, points=points)), None)
         if truth is None:
             return None
         own = x.free if truth.at else ()  # a number decides for all entries
         condition = self.write(Tensor(own, (Term(Fraction(1), (truth,)),)), axes if truth.at else ())
         if condition.op != "compare":
             condition = E("compare", (condition, number(Fraction(0))), "!=")
-        branches = [decided(x, truth, value) for value in (Fraction(1), Fraction(0))]
+        branches = [with_truth(x, truth, value) for value in (Fraction(1), Fraction(0))]
         if not all(b.terms for b in branches):
             return None
         found = []
         for b in (simple(b) if simple else b for b in branches):
             if b.indices and set(b.free) - b.indices:  # it is broadcast
                 return None
-            inner = self.choice(b, axes, simple, points=points)
+            inner = self.by_cases(b, axes, simple, points=points)
             found.append(inner or (self.write(b, axes) if b.indices else self.write(Tensor((), b.terms), ())))
         return found[0] if found[0] == found[1] else call("where", condition, *found)
 
@@ -548,7 +548,7 @@ class Printer:
         """Return a sum as it is written inside a product: by cases where that is no longer, and has a value everywhere."""
         e = self.write(x, axes)
         everywhere = all(f.power > 0 and f.atom.op in _EVERYWHERE for f in factors_in(x)) and not is_truth(x)
-        chosen = self.choice(x, axes) if everywhere else None
+        chosen = self.by_cases(x, axes) if everywhere else None
         return e if chosen is None or chosen.size > e.size else chosen
 
     def argument(self, x: Tensor, axes: Sequence[Index]) -> E:
@@ -559,14 +559,13 @@ class Printer:
         return self.write(Tensor(tuple(own), x.terms), own)
 
 
-_EVERYWHERE = {"input", "size", "group", "sign", "absolute", "tri", "greater", "greater_equal", "less", "less_equal"}
-_DECIDING = {"greater", "greater_equal", "less", "less_equal"}
+_EVERYWHERE = {"input", "size", "group", "sign", "absolute", "tri", *ORDERS}  # what has a value everywhere
 
 
-def decides(f: Factor, free: Sequence[Index], *, points: bool) -> bool:
+def is_indicator(f: Factor, free: Sequence[Index], *, points: bool) -> bool:
     """Whether a factor is an indicator entry by entry: of an order, of a triangle or, with `points`, of a number or a mask."""
     numbers = f.atom.op in ("equal", "not_equal") and any(x.number is not None for x in f.atom.args)
-    known = f.atom.op in ("tri", *_DECIDING) or (points and (numbers or "mask" in f.atom.facts))
+    known = f.atom.op in ("tri", *ORDERS) or (points and (numbers or "mask" in f.atom.facts))
     return known and f.power == 1 and set(f.at) <= set(free)
 
 
@@ -582,7 +581,7 @@ def factors_in(x: Tensor) -> Iterator[Factor]:
 ENTRYWISE = {op: ALGEBRA.get(op) or partial(entry_by_entry, op) for op in (*FUNCTIONS, "exp", "log")}
 
 
-def decided(x: Tensor, truth: Factor, value: Fraction) -> Tensor:
+def with_truth(x: Tensor, truth: Factor, value: Fraction) -> Tensor:
     """Return a sum with a number in place of an indicator, in brackets too; its complement is 1 minus that."""
     other = complement(Tensor(tuple(dict.fromkeys(truth.at)), (Term(Fraction(1), (truth,)),)))
     known = {truth: value} | ({} if other is None else {other.terms[0].factors[0]: 1 - value})
@@ -591,11 +590,11 @@ def decided(x: Tensor, truth: Factor, value: Fraction) -> Tensor:
         whole = scalar(t.coef)
         for f in t.factors:
             if f.atom.op == "group":
-                own = raised(decided(outside(f), truth, value), f.power)
+                own = raised(with_truth(outside(f), truth, value), f.power)
             elif f in known:
                 own = scalar(known[f])
             elif f.atom.op in ENTRYWISE and any(truth in factors_in(outside(f, k)) for k in range(len(f.atom.args))):
-                inside = [decided(outside(f, k), truth, value) for k in range(len(f.atom.args))]
+                inside = [with_truth(outside(f, k), truth, value) for k in range(len(f.atom.args))]
                 own = raised(ENTRYWISE[f.atom.op](*inside), f.power)
             else:
                 own = Tensor(tuple(dict.fromkeys(f.at)), (Term(Fraction(1), (f,)),))

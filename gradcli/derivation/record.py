@@ -11,7 +11,7 @@ import numpy as np
 from gradcli.arithmetic.graph import Graph, NotStraight
 from gradcli.arithmetic.program import Program, record
 from gradcli.arithmetic.tape import Recorded, Tape
-from gradcli.derivation.algebra import identity, multiply, sum_over
+from gradcli.derivation.algebra import ORDERS, identity, multiply, sum_over
 from gradcli.derivation.index import Atom, Index, Tensor, add, fresh, function, of_atom, scalar, scaled, slot
 from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, point_of
 from gradcli.derivation.structure import Axis, Sized, alike, indices, matched, ordered, placed, renewed, single
@@ -480,12 +480,9 @@ def comparisons(y: Any) -> Iterator[Graph]:
             yield node
 
 
-_ORDERS = {"greater", "greater_equal", "less", "less_equal"}
-
-
-def orders(y: Any) -> Iterator[Graph]:
+def order_comparisons(y: Any) -> Iterator[Graph]:
     """Yield the comparisons by <, <=, > and >= in a graph."""
-    yield from (node for node in _nodes(y) if node.op in _ORDERS)
+    yield from (node for node in _nodes(y) if node.op in ORDERS)
 
 
 def has_infinity(y: Any) -> bool:

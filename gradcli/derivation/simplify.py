@@ -215,7 +215,7 @@ def completed(x: Tensor) -> Iterator[Tensor]:
                     yield add([*kept, Tensor(x.free, multiply(Tensor(x.free, (other,)), whole).terms)], x.free)
 
 
-def exponentials(x: Tensor) -> Iterator[Tensor]:
+def with_exponentials(x: Tensor) -> Iterator[Tensor]:
     """Yield the sum with c + c expm1(u) as c exp(u)."""
     for term in x.terms:
         for f in (f for f in term.factors if f.power == 1 and f.atom.op == "expm1"):
@@ -387,7 +387,7 @@ def _rewritten(x: Tensor) -> Iterator[Step]:
     yield from ((SAYS, other) for other in complemented(x, expanded))
     yield from (("1 + erf(u/sqrt(2)) is 2 ndtr(u)", other) for other in completed(x))
     yield from (("take out a common factor", other) for other in logistic_slope(x))
-    yield from (("1 + expm1(u) is exp(u)", other) for other in exponentials(x))
+    yield from (("1 + expm1(u) is exp(u)", other) for other in with_exponentials(x))
     yield from (("u within d, d sign(u) beyond", other) for other in clipped(x, expanded))
     yield from (("one exponential is a multiple of the other", other) for other in one_exponential(x))
     yield from (("take out a common factor", other) for other in over_shared(x))

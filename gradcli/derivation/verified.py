@@ -11,7 +11,7 @@ from gradcli.arithmetic.graph import Graph
 from gradcli.checks.run_modes import attempt
 from gradcli.derivation.code.writer import NUMPY, Dialect, imported
 from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, numbers_beside, point_of
-from gradcli.derivation.record import comparisons, has_infinity, inputs_of, orders, suits
+from gradcli.derivation.record import comparisons, has_infinity, inputs_of, order_comparisons, suits
 from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
@@ -296,7 +296,7 @@ class Verifier:
                         break
         if not self.truths:
             point = point_of(self.problem, {n: v[0] for n, v in self.sizes.items()}, np.random.default_rng(0))
-            masked = has_infinity(self.graph(point))
+            masked = self._has_mask(point)
             do = "write -1e9 for -inf: 0 times -inf is nan" if masked else 'assume what f needs: --assume "q: positive"'
             raise Unverified("f has no value, or no certified derivative, at any random point", do=do)
         return self.truths
@@ -402,10 +402,10 @@ class Verifier:
         """
         seen: dict[int, set[bool]] = {}
         names: dict[int, set[str]] = {}
-        masked = has_infinity(self.graph(self.points()[0][0]))
+        masked = self._has_mask(self.points()[0][0])
         for point, _ in self.points() if self.problem.compared or masked else ():
-            y = self.graph(point)
-            for k, node in enumerate([*comparisons(y), *(orders(y) if masked else ())]):
+            y = self.recorded(point)
+            for k, node in enumerate([*comparisons(y), *(order_comparisons(y) if masked else ())]):
                 names[k] = inputs_of(node)
                 seen.setdefault(k, set()).update(np.unique(node.value).tolist())
         for k, met in seen.items():
@@ -417,7 +417,14 @@ class Verifier:
                 by_number = f'compare an input with numbers, or say that it is 0 or 1: --assume "{min(names[k])}: mask"'
                 raise Unverified(f"{says}, so that its formula cannot be confirmed", do=do if masked else by_number)
 
-    def graph(self, point: Mapping[str, Any]) -> Any:
+    def _has_mask(self, point: Mapping[str, Any]) -> bool:
+        """Whether f has -inf as a constant; not where it has no value."""
+        try:
+            return has_infinity(self.recorded(point))
+        except (np.linalg.LinAlgError, GradcliError):
+            return False
+
+    def recorded(self, point: Mapping[str, Any]) -> Any:
         """Return the value of f at a point as a graph of its inputs."""
         given = {n: Graph.variable(n, x) if n in self.problem.dims else x for n, x in point.items()}
         with np.errstate(all="ignore"):

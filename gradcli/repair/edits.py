@@ -326,11 +326,15 @@ def sum_edits(place: Place) -> Iterator[New]:
             yield "sum", cost, f"{place.scope.prefix}{name}({place.piece}{axis})", ATOM
 
 
+def _shape_at(place: Place, node: ast.expr) -> tuple[int, ...]:
+    return shape_of(place.scope.value(place.text.piece(node)))
+
+
 def transpose_edits(place: Place) -> Iterator[New]:
     """Transpose a matrix, or do not; of vectors, write the outer product that `u@v.T` is on paper."""
     node = place.node
     match node:
-        case ast.BinOp(left, ast.MatMult(), ast.Attribute(right, "T")):
+        case ast.BinOp(left, ast.MatMult(), ast.Attribute(right, "T")) if len(_shape_at(place, right)) == 1:
             operands = f"{place.text.piece(left)}, {place.text.piece(right)}"
             yield "outer", 1.0, f"{place.scope.prefix}outer({operands})", ATOM
     if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):

@@ -261,7 +261,7 @@ class Result:
     )
 
     @property
-    def called(self) -> str:
+    def kind_name(self) -> str:
         """What the derivative is called: by a number, a Hessian is a second derivative."""
         return "second derivative" if self.kind == "hessian" and not self.shape else self.kind
 
@@ -344,10 +344,10 @@ class DeriveReport(Printed):
         if shared := self.shared:
             yield from narration(shared) if narrated else [_steps(shared, "used below")]
         for result in self.results:
-            title = f"{result.called} by {result.wrt}:" if several else ""
+            title = f"{result.kind_name} by {result.wrt}:" if several else ""
             own = self.own_steps(result)
             if narrated:
-                yield Heading((Piece(f"{result.called.capitalize()} by "), _name_of(result.wrt)))
+                yield Heading((Piece(f"{result.kind_name.capitalize()} by "), _name_of(result.wrt)))
                 steps: list[Block] = list(narration(own))
             else:
                 steps = [_steps(own, title=title)] if own else []
@@ -454,7 +454,7 @@ def _blocks(
     result: Result, steps: Sequence[Block], shown: tuple[str, ...], direction: str, *, narrated: bool
 ) -> list[Block]:
     found: list[Block] = [*steps]
-    head = f"{result.called} by {result.wrt}" + (f", {' x '.join(result.shape)}" if result.shape else "")
+    head = f"{result.kind_name} by {result.wrt}" + (f", {' x '.join(result.shape)}" if result.shape else "")
     lines = (result.formula.whole(),) if narrated else result.formula.lines()
     rows: list[tuple[Cell, ...]] = [(head if k == 0 else "", line) for k, line in enumerate(lines)]
     if direction:
