@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gradcli.derivation.problem import dims_of
 from gradcli.modes.problem import Stepping
 from gradcli.repair.hard_points import Around, hard_points
-from gradcli.targets.facts import drawn, facts_of
+from gradcli.targets.facts import drawn, facts_of, length_of, size_names
 
 _SCALES = (1.0, 0.1, 10.0, 1e-3, 100.0)
 
@@ -36,7 +36,7 @@ def points(
     """
     dims = dims_of(shapes.split(";"))
     facts = facts_of([assume] if assume else [], dims)
-    names = sorted({word for words in dims.values() for word in words if word.isidentifier()})
+    names = sorted(size_names(dims.values()))
     sizes = {name: draw(st.integers(1, largest), label=name) for name in names}
     seed = draw(st.integers(0, 2**32 - 1), label="seed")
     scale = draw(st.sampled_from(_SCALES), label="scale")
@@ -44,7 +44,7 @@ def points(
     stepping = Stepping(edges=dict(bounds or {}))
     values = {}
     for name, words in dims.items():
-        shape = tuple(sizes[w] if w in sizes else int(w) for w in words)
+        shape = tuple(length_of(w, sizes) for w in words)
         x = drawn(facts.get(name, frozenset()), shape, rng)
         values[name] = stepping.moved_inside(name, x if name in facts else scale * x)
     number = draw(st.integers(0, 200), label="hard point") if hard else 0

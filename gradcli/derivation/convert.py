@@ -55,7 +55,7 @@ from gradcli.derivation.problem import RECORDINGS
 from gradcli.derivation.record import INDEXING, named
 from gradcli.derivation.simplify import normal, one_base, sign_times
 from gradcli.derivation.structure import STRUCTURE, Axis, Value, broadcast, indices, placed, single
-from gradcli.derivation.units import at_rows, at_unit, complement
+from gradcli.derivation.units import at_blocks, at_rows, at_unit, complement
 from gradcli.derivation.whole import WHOLE, crossed, inverse_factors, picks_one, spectral, triangular
 from gradcli.errors import NotSupported
 from gradcli.tracing.primitive import by_name
@@ -437,6 +437,7 @@ def _sigmoid(term: Term, free: tuple[Index, ...]) -> Term | None:
 
 
 COUNTING |= {
+    at_blocks,
     at_unit, at_rows, over_itself, _delta, _inverse, inverse_of_product, _diagonal, _facts, _signs, _sums_to_one, _centred,
     spectral, triangular, inverse_factors,
 }  # fmt: skip
@@ -444,6 +445,7 @@ RULES[:] = [
     _numbers,
     _delta,
     at_rows,
+    at_blocks,
     _inverse,
     inverse_of_product,
     _diagonal,
@@ -507,6 +509,8 @@ class Reader:
                 continue
             first = here[0]
             if any(not isinstance(g, Graph) or g.op != first.op or len(g.args) != len(first.args) for g in here):
+                if not self.sizes:
+                    raise NotSupported("f is computed in another way at other values", do="derive each way by itself")
                 raise NotSupported(
                     "the program is another one at another size", do="give sizes as numbers: --shapes x:3"
                 )
@@ -541,7 +545,8 @@ class Reader:
             if len(apart) == 1:
                 d = apart.pop()
                 return name if d == 0 else f"{name} - {-d}" if d < 0 else f"{name} + {d}"
-        for names in itertools.combinations_with_replacement(self.sizes, 2):
+        several = (itertools.combinations_with_replacement(self.sizes, k) for k in (2, 3))
+        for names in itertools.chain.from_iterable(several):
             apart = {s - sum(own) for s, *own in zip(sizes, *(self.sizes[name] for name in names), strict=True)}
             if len(apart) == 1 and abs(d := apart.pop()) <= 2:
                 return " + ".join(names) + (f" - {-d}" if d < 0 else f" + {d}" if d else "")

@@ -67,6 +67,7 @@ from gradcli.report.common import ABSENT, Absent
 from gradcli.report.derive import Check, Cost, DerivedKind, Formula, Result
 from gradcli.targets.derived import OnSurfaces, root_of
 from gradcli.targets.expression import Expression
+from gradcli.targets.facts import SIZE, length_of, size_names
 from gradcli.tracing.shapes import shape
 
 
@@ -185,7 +186,6 @@ def _written(notation: Notation, lines: Sequence[Line], of: Derivative) -> str:
 # Source   Golub and Van Loan (2013), Matrix Computations, sections 1.1 and 3.2.
 
 Shape = tuple[fmpq_mpoly, ...]
-_DIM = re.compile(r"(\w+)(?: ([-+]) (\d+))?")
 _PART = re.compile(r"\[[^]]*\]|[^,\s]+")
 _PER_ENTRY = {"softmax": 5, "logsumexp": 4, "var": 4, "norm": 2}  # operations; all other functions take one
 _ASIDE = {"softmax", "logsumexp", "var"}  # functions that need a temporary array
@@ -231,8 +231,8 @@ class _Count:
     """A running count: the operations so far, the numbers held now, and those held during each operation."""
 
     def __init__(self, dims: Mapping[str, Sequence[str]]) -> None:
-        names = dict.fromkeys(d for own in dims.values() for d in own if not d.isdecimal())
-        self.ring = fmpq_mpoly_ctx.get(list(names), "deglex")
+        names = size_names(map(tuple, dims.values()))
+        self.ring = fmpq_mpoly_ctx.get(names, "deglex")
         self.sizes = dict(zip(names, self.ring.gens(), strict=True))
         self.one = self.ring.constant(1)
         self.none = self.operations = self.held = self.ring.constant(0)
@@ -240,12 +240,10 @@ class _Count:
         self.peaks = [self.none]
 
     def dim(self, text: str) -> fmpq_mpoly:
-        """Return a size: m, 3, or n - 1. Raises NotSupported."""
-        match = _DIM.fullmatch(text)
-        if match is None or not (match[1].isdecimal() or match[1] in self.sizes):
+        """Return a size: m, 3, n - 1 or m + k. Raises NotSupported."""
+        if SIZE.fullmatch(text) is None or {*size_names([(text,)])} - {*self.sizes}:
             raise NotSupported(f"{text} is no size")
-        whole = self.one * int(match[1]) if match[1].isdecimal() else self.sizes[match[1]]
-        return whole + int(f"{match[2]}{match[3]}") if match[2] else whole
+        return self.none + length_of(text, self.sizes)
 
     def run(self, e: E) -> _Array:
         """Count an expression, computed in the order of the generated code, and return its array."""
@@ -295,6 +293,9 @@ class _Count:
         if e.op == "call":
             return shape
         parts = _PART.findall(e.text[1:-1])
+        if "None" in parts:
+            own = iter(shape)
+            return (*(self.one if p == "None" else next(own) for p in parts), *own)
         kept = [self._kept(part, n) for part, n in zip(parts, shape, strict=False)]
         return (*(n for n in kept if n is not None), *shape[len(parts) :])
 
@@ -310,10 +311,12 @@ class _Count:
         start, stop, *step = part.split(":")
         if step not in ([], [""], ["-1"]):
             raise NotSupported(f"the index {part} has no size")
-        first, last = int(start or 0), int(stop or 0)
-        begin = n + first if first < 0 else self.one * first
-        end = n + last if last <= 0 else self.one * last
+        begin, end = (self._bound(text, n) if text else edge for text, edge in ((start, self.none), (stop, n)))
         return end - begin
+
+    def _bound(self, text: str, n: fmpq_mpoly) -> fmpq_mpoly:
+        """Return a bound of a slice along an axis of n positions; one below 0 counts from the end."""
+        return n + int(text) if text.startswith("-") else self.dim(text)
 
     def each(self, args: Sequence[_Array], operations: int = 1, aside: bool = False) -> _Array:
         """Count an elementwise operation, and return its array."""
@@ -418,9 +421,17 @@ def _padded(count: _Count, e: E, args: list[_Array]) -> _Array:
     return count.made((args[0].shape[0] + e.text.count("0"),), count.none, args)
 
 
+def _concatenated(count: _Count, e: E, args: list[_Array]) -> _Array:
+    axis = int(dict(e.options)["axis"])
+    shape = list(args[0].shape)
+    shape[axis] = sum((x.shape[axis] for x in args), count.none)
+    return count.made(tuple(shape), count.none, args)
+
+
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(_REDUCING, _reduced), **dict.fromkeys(_SIZED, _sized), "concat": _padded, "einsum": _einsum,
     **dict.fromkeys(("ones_like", "zeros_like", "tril", "triu", "cumsum"), _alike), "diag": _diag, "outer": _outer,
+    "concatenate": _concatenated,
     "det": _factored(0, whole=False), "inv": _factored(4, whole=True), "solve": _solve, "trace": _trace,
 }  # fmt: skip
 

@@ -368,8 +368,12 @@ def _dot(left: E, right: E) -> str:
 def _call_text(e: E) -> tuple[str, int]:
     """Return the call of a function."""
     args = [text(a) for a in e.args]
-    if e.text.rpartition(".")[2] in ("ones", "zeros") and len(args) > 1:
+    word = e.text.rpartition(".")[2]
+    if word in ("ones", "zeros") and len(args) > 1:
         return f"{e.text}([{', '.join(args)}])", ATOM
+    if word in ("concatenate", "cat"):
+        along = "".join(f", {k}={v}" for k, v in e.options if v != "0")
+        return f"{e.text}([{', '.join(args)}]{along})", ATOM
     if e.text in _SPELLED:
         return _SPELLED[e.text].format(args[0]), ATOM
     lead = [v for k, v in e.options if k == "first"]

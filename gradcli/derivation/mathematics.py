@@ -239,6 +239,8 @@ class Writing:
         if inner.op == "call" and inner.text == "eye" and "," not in e.text and len(shape) == 1:
             return M(Sign.UNIT, text=e.text[1:-1])
         parts = [p.strip() for p in e.text[1:-1].split(",")]
+        if "None" in parts:
+            raise NotSupported("a product of more than two axes is written with indices")
         lengths = self.shapes.of(inner)[: len(parts)]
         if inner.op == "name" and all(
             p == ":" or (p == "0" and d == "1") for p, d in zip(parts, lengths, strict=False)
@@ -250,7 +252,8 @@ class Writing:
         return self.formula(e.args[0])
 
     def _joined(self, e: E, shape: Shape) -> M:
-        return M(Sign.JOINED, (self.formula(e.args[0]),), "|".join(x.strip("[]") for x in e.text.split("|")))
+        before, after = ([ZERO] * text.count("0") for text in e.text.split("|"))
+        return M(Sign.JOINED, (*before, self.formula(e.args[0]), *after))
 
     def word(self, name: str) -> str:
         """Return the usual sign of a function, unless an input has that name: Φ and φ of the normal distribution."""
@@ -268,6 +271,10 @@ class Writing:
         if name == "einsum":
             raise NotSupported("einsum is written with indices")
         args = [self.formula(a) for a in e.args]
+        if name == "concatenate":
+            return M(
+                Sign.JOINED, tuple(args), along="rows" if len(shape) == 2 and dict(e.options)["axis"] == "0" else ""
+            )
         if name == DENSITY:
             return density_at(args[0])
         axis = dict(e.options).get("axis")
@@ -430,8 +437,11 @@ def _term(term: Term, scope: _Scope) -> M:
     scope = scope.at({**scope.names, **{f.at[0]: _place(f.atom) for f in picks}})
     bound = [i for i in every if i not in scope.names]
     scope = scope.holding(bound)
-    shown = [_factor(f, scope) for f in term.factors if not any(f is p for p in picks)]
-    product = beside([constant_of(-term.coef if term.coef < 0 else term.coef), *shown])
+    shown = [f for f in term.factors if not any(f is p for p in picks)]
+    low = [_factor(f._replace(power=-f.power), scope) for f in shown if f.power < 0 and f.atom.op != "exp"]
+    top = [_factor(f, scope) for f in shown if f.power > 0 or f.atom.op == "exp"]
+    product = beside([constant_of(-term.coef if term.coef < 0 else term.coef), *top])
+    product = M(Sign.OVER, (product, beside(low))) if low else product
     total = M(Sign.TOTAL, (product,), letters=tuple(scope.names[i] for i in bound)) if bound else product
     return M(Sign.MINUS, (total,)) if term.coef < 0 else total
 
@@ -443,6 +453,11 @@ def _place(atom: Atom) -> str:
 
 def _factor(f: Factor, scope: _Scope) -> M:
     base = _atom(f.atom, tuple(scope.names[i] for i in f.at), scope)
+    if f.atom.op == "exp" and f.power == -1 and base.sign is Sign.FUNCTION:
+        (inner,) = base.args
+        return replace(base, args=(inner.args[0] if inner.sign is Sign.MINUS else M(Sign.MINUS, (inner,)),))
+    if f.power == Fraction(1, 2):
+        return M(Sign.ROOT, (base,))
     return base if f.power == 1 else M(Sign.POWER, (base, constant_of(f.power)))
 
 

@@ -1,5 +1,6 @@
 """Printing of tensors as expressions of matrices: a bound index is summed by the matrix product that expresses it."""
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -9,13 +10,36 @@ from typing import Any
 import numpy as np
 
 from gradcli.derivation import expression as ex
-from gradcli.derivation.algebra import ALGEBRA, FUNCTIONS, ORDERS, entry_by_entry, is_product, is_truth, multiply
+from gradcli.derivation.algebra import (
+    ALGEBRA,
+    FUNCTIONS,
+    ORDERS,
+    entry_by_entry,
+    identity,
+    is_product,
+    is_truth,
+    multiply,
+    without,
+)
 from gradcli.derivation.algebra import power as raised
 from gradcli.derivation.expression import E, Op, call, indexed, matmul, mul, name, neg, number, places, text, transpose
-from gradcli.derivation.index import SINGLE, Atom, Factor, Index, Tensor, Term, add, magnitude, outside, scalar, slot
+from gradcli.derivation.index import (
+    SINGLE,
+    Atom,
+    Factor,
+    Index,
+    Tensor,
+    Term,
+    add,
+    fresh,
+    magnitude,
+    outside,
+    scalar,
+    slot,
+)
 from gradcli.derivation.statements import replaced
 from gradcli.derivation.structure import Value
-from gradcli.derivation.units import complement
+from gradcli.derivation.units import complement, filled, is_rows, span_length
 from gradcli.derivation.whole import OPAQUE
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.targets.expression import Expression
@@ -204,6 +228,25 @@ def _turned(v: E) -> E:
     return v.args[0] if v.op == "call" and v.text == "flip" else call("flip", v)
 
 
+def _blocks_along(x: Tensor, i: Index) -> tuple[dict[str, tuple[Index, list[Term]]], list[Term]]:
+    """Return the terms that fill spans along an index, each span with an index of its own, and the other terms."""
+    blocks: dict[str, tuple[Index, list[Term]]] = {}
+    others = []
+    for term in x.terms:
+        mine = [f for f in term.factors if is_rows(f) and f.at[1] == i]
+        rest = without(term, *mine)
+        if len(mine) != 1 or any(i in f.at for f in rest):
+            others.append(term)
+            continue
+        old = mine[0].at[0]
+        new, terms = blocks.setdefault(mine[0].atom.name, (fresh(old.dim), []))
+        if old in x.free:  # rows of an identity, which are a block of their own
+            terms.append(Term(term.coef, (*rest, Factor(identity(new.dim), (new, old)))))
+        else:
+            terms.append(Term(term.coef, rest).renamed({old: new}))
+    return blocks, others
+
+
 class Printer:
     """Writes tensors as expressions; `likes` has an input for the sizes of axes, whose shape ones and zeros can take."""
 
@@ -221,10 +264,38 @@ class Printer:
         masked = any(f.atom.op == "inf" for t in x.terms for f in t.factors)
         if masked and (e := self.by_cases(x, axes, points=True)) is not None:  # 0 times infinity is nan
             return e
+        if (e := self._in_blocks(x, axes)) is not None:
+            return e
         parts = [self._written(t, at) for t in x.terms]
-        whole = any(covers for _, covers in parts)
+        spread = len(at) > 2 and {i for t in x.terms for i in t.indices}.issuperset(at)
+        whole = spread or any(covers for _, covers in parts)
         terms = [e if covers or whole or not at else self._spread(e, at) for e, covers in parts]
         return ex.without_minus(terms[0]) if len(terms) == 1 else ex.add(terms)
+
+    def _in_blocks(self, x: Tensor, axes: Sequence[Index | None]) -> E | None:
+        """Return a tensor whose terms fill blocks of an axis as arrays beside or below each other, and other terms added.
+
+        None is returned where no axis has blocks of named sizes.
+        """
+        for k, i in enumerate(axes):
+            blocks, others = ({}, ()) if i is None else _blocks_along(x, i)
+            spans = filled(blocks, i.dim) if i is not None and blocks else []
+            if i is None or not spans:
+                continue
+            negative = all(t.coef < 0 for _, own in blocks.values() for t in own)
+            written = []
+            for span in spans:
+                new, terms = blocks.get(span) or (fresh(span_length(span, i.dim)), [])
+                signed = [Term(-t.coef, t.factors) if negative else t for t in terms]
+                written.append(self._block(signed, [new if a == i else a for a in axes]))
+            whole = call("concatenate", *written, axis=str(k))
+            whole = neg(whole) if negative else whole
+            return ex.add([self.write(Tensor(x.free, tuple(others)), axes), whole]) if others else whole
+        return None
+
+    def _block(self, terms: Sequence[Term], axes: Sequence[Index | None]) -> E:
+        at = tuple(a for a in axes if a is not None)
+        return self.write(Tensor(at, tuple(terms)), axes) if terms else call("zeros", *(ex.name(a.dim) for a in at))
 
     def oriented(self, e: E) -> E:
         """Return an expression in which a function of a matrix occurs in one orientation: softmax(K@Q.T, axis=0) is P.T."""
@@ -255,23 +326,54 @@ class Printer:
         return mul([e, self.filled(at, ex.ONE)])
 
     def _written(self, term: Term, at: tuple[Index, ...]) -> tuple[E, bool]:
-        """Return a term as products of matrices or, if these cannot express it, as one einsum."""
-        try:
+        """Return a term as products of matrices or, if these cannot express it, as one broadcast array or one einsum."""
+        with contextlib.suppress(NotSupported):
             return self._term(term, at)
-        except NotSupported:
-            return self._einsum(term, at), True
+        with contextlib.suppress(NotSupported):
+            return self._broadcast(term, at), {*at} <= term.indices
+        return self._einsum(term, at), {*at} <= term.indices
+
+    def _broadcast(self, term: Term, at: tuple[Index, ...]) -> E:
+        """Return a product of arrays of more than two axes, each with new axes where it has none, or its sum over one index.
+
+        Raises  NotSupported for a product that is summed, which an einsum sums without forming it.
+        """
+        factors = [f for f in term.factors if f.at]
+        bound = [i for i in term.indices if i not in at]
+        every = (*at, *bound)
+        if (
+            len(every) < 3
+            or len(bound) > 1
+            or (bound and len(factors) > 1)
+            or any(len({*f.at}) < len(f.at) for f in factors)
+        ):
+            raise NotSupported("a derivative of so many axes has no form here")
+        above: list[E] = []
+        below: list[E] = []
+        for f in factors:
+            order = tuple(f.at.index(i) for i in every if i in f.at)
+            e, on_top = self._raised(f, lambda f=f, order=order: self.atom(f.atom, order))  # type: ignore[misc]
+            e = indexed(e, [":" if i in f.at else "None" for i in every]) if len(f.at) < len(every) else e
+            (above if on_top else below).append(e)
+        top, low = self._scalars([f for f in term.factors if not f.at])
+        if bound:
+            above, below = [call("sum", mul(above or [ex.ONE], below), axis=str(len(at)))], []
+        whole = mul([number(magnitude(term.coef)), *top, *above], [*below, *low])
+        return ex.neg(whole) if term.coef < 0 else whole
 
     def _einsum(self, term: Term, at: tuple[Index, ...]) -> E:
         letters = dict(zip([*at, *(i for i in term.indices if i not in at)], "ijklmnpqrstuvwabc", strict=False))
         factors = [f for f in term.factors if f.at]
-        missing = [i for i in at if not any(i in f.at for f in factors)]
-        if len(letters) != len({*at, *term.indices}) or missing or not factors:
+        kept = [i for i in at if i in term.indices]
+        if len(letters) != len({*at, *term.indices}) or not factors:
             raise NotSupported("a derivative of so many axes has no form here")
         inside = ",".join("".join(letters[i] for i in f.at) for f in factors)
         args = [self._raised(f, lambda f=f: self.atom(f.atom, tuple(range(len(f.at))))) for f in factors]  # type: ignore[misc]
         shown = [e if above else ex.mul([ex.ONE], [e]) for e, above in args]
         top, low = self._scalars([f for f in term.factors if not f.at])
-        product = call("einsum", *shown, first=f'"{inside}->{"".join(letters[i] for i in at)}"')
+        product = call("einsum", *shown, first=f'"{inside}->{"".join(letters[i] for i in kept)}"')
+        if kept and len(kept) < len(at):
+            product = indexed(product, [":" if i in kept else "None" for i in at])
         whole = mul([number(magnitude(term.coef)), *top, product], low)
         return ex.neg(whole) if term.coef < 0 else whole
 
@@ -761,7 +863,13 @@ _CALLED: dict[str, _ShapeOf] = {  # by the name of a function
     "right_vectors": lambda e, args: (args[0][1], SHAPELESS),
     "pinv": lambda e, args: args[0][::-1],
     "einsum": _einsum,
+    "concatenate": lambda e, args: _one_after_another(args, int(dict(e.options)["axis"])),
 }
+
+
+def _one_after_another(shapes: list[Shape], axis: int) -> Shape:
+    lengths = [shape[axis] for shape in shapes]
+    return (*shapes[0][:axis], SHAPELESS if SHAPELESS in lengths else " + ".join(lengths), *shapes[0][axis + 1 :])
 
 
 def _length(shape: Shape) -> str:
@@ -778,6 +886,9 @@ def _product(shapes: list[Shape]) -> Shape:
 
 def _part(e: E, shape: Shape) -> Shape:
     parts = [p.strip() for p in e.text[1:-1].split(",")] if "[" not in e.text[1:] else []
+    if "None" in parts:
+        own = iter(shape)
+        return (*("1" if p == "None" else next(own) for p in parts), *own)
     if not parts:
         return (SHAPELESS,) * max(0, len(shape) - places(e))
     kept = [

@@ -57,7 +57,7 @@ class Sign(Enum):
     TOTAL = auto()  # a sum over `letters`
     DIFFERENTIAL = auto()  # dx, of a name
     ADJOINT = auto()  # of a name, in a reverse sweep
-    JOINED = auto()  # a vector with zeros at its ends
+    JOINED = auto()  # one array beside the other, or one below the other along rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,8 +402,8 @@ class Latex(Notation):
                 base = self.write(m.args[0], ATOM)
                 return rf"{{{base}}}_{{{self._letters(m.letters)}}}" if m.letters else base
             case Sign.JOINED:
-                before, after = m.text.split("|")
-                return rf"\left[{', '.join(filter(None, [before, inside, after]))}\right]"
+                rows = r" \\ ".join(args)
+                return rf"\begin{{bmatrix}} {rows} \end{{bmatrix}}" if m.along else rf"\left[{', '.join(args)}\right]"
         escaped = m.text.replace("_", r"\_")
         usual = rf"\operatorname{{{escaped}}}" if m.text == "sigmoid" and self.has_sigma else self._words.get(m.text)
         head = f"\\{m.text}" if m.text in _PLAIN_FUNCTIONS else usual or rf"\operatorname{{{escaped}}}"
@@ -541,8 +541,8 @@ class Mathml(Notation):
                 base = self.write(m.args[0], ATOM)
                 return f"<msub>{base}{self._letters(m.letters, '<mo>,</mo>')}</msub>" if m.letters else base
             case Sign.JOINED:
-                ends = [f"<mn>{escape(x)}</mn>" if x else "" for x in m.text.split("|")]
-                return f"<mrow><mo>[</mo>{'<mo>,</mo>'.join(filter(None, [ends[0], inside, ends[1]]))}<mo>]</mo></mrow>"
+                rows = f"<mtable>{''.join(f'<mtr><mtd>{x}</mtd></mtr>' for x in args)}</mtable>"
+                return f"<mrow><mo>[</mo>{rows if m.along else '<mo>,</mo>'.join(args)}<mo>]</mo></mrow>"
         head = f"<mi>{'σ' if m.text == 'sigmoid' and not self.has_sigma else escape(m.text)}</mi>"
         low = f"<mtext>{m.along}</mtext>" if m.along else self._letters(m.letters, "<mo>,</mo>") if m.letters else ""
         head = f"<msub>{head}{low}</msub>" if low else head
@@ -646,8 +646,7 @@ class Unicode(Notation):
             case Sign.ENTRY:
                 return f"{self.write(m.args[0], ATOM)}{_at(m.letters)}"
             case Sign.JOINED:
-                before, after = m.text.split("|")
-                return f"[{', '.join(filter(None, [before, inside, after]))}]"
+                return f"[{('; ' if m.along else ', ').join(args)}]"
         low = m.along or ",".join(m.letters)
         return f"{m.text}{f'_{low}' if low else ''}({inside})"
 

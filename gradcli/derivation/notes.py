@@ -12,7 +12,7 @@ from gradcli.derivation.record import Sweep
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.report.common import Finding, finding
 from gradcli.targets.expression import Expression, axisless
-from gradcli.targets.facts import Dims, Function
+from gradcli.targets.facts import Dims, Function, length_of, size_names
 from gradcli.targets.instructions import Instruction
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import place
@@ -47,7 +47,7 @@ def fitting(f: Function, given: Mapping[str, Dims], wrong: bool = False) -> dict
     Where the given sizes are `wrong`, those of one input are changed. The most general ones are taken: a number as the value, a
     capital letter for a matrix, and as many different sizes as there can be.
     """
-    known = {d for dims in given.values() for d in dims if not d.isdecimal()}
+    known = size_names(given.values())
     if not isinstance(f, Expression) or len(known) > len(_LENGTHS):  # a Python function may do more than compute
         return None
     inputs = [n for n in f.inputs if not any(n in dims for dims in given.values()) or n in given]
@@ -65,8 +65,7 @@ def _best(
     f: Expression, kept: Mapping[str, Dims], open_: Sequence[str], given: Mapping[str, Dims]
 ) -> tuple[_Score, dict[str, Dims]] | None:
     """Return the best sizes of the open inputs beside those that are kept, with their score; None where none fit."""
-    known = (d for dims in given.values() for d in dims if not d.isdecimal())
-    names = tuple(dict.fromkeys([*known, *_free(f)]))[: len(_LENGTHS)]
+    names = tuple(dict.fromkeys([*size_names(given.values()), *_free(f)]))[: len(_LENGTHS)]
     lengths = dict(zip(names, _LENGTHS, strict=False))
     choices = [list(_of(name, names[:3])) for name in open_]
     if not open_ or np.prod([len(c) for c in choices]) > _MOST:
@@ -102,8 +101,7 @@ def _score(f: Expression, dims: Mapping[str, Dims], lengths: Mapping[str, int]) 
     """Return how good sizes are; None where f does not run."""
     rng = np.random.default_rng(0)
     values: dict[str, Any] = {
-        name: rng.uniform(0.5, 1.5, [int(d) if d.isdecimal() else lengths[d] for d in own])[()]
-        for name, own in dims.items()
+        name: rng.uniform(0.5, 1.5, [length_of(d, lengths) for d in own])[()] for name, own in dims.items()
     }
     values |= {name: np.float64(1.0) for name in f.places if name in values and not dims[name]}  # a position
     used = {d for own in dims.values() for d in own}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadOption, NotSupported
-from gradcli.targets.facts import Dims, Function, drawn
+from gradcli.targets.facts import Dims, Function, drawn, length_of, size_names
 from gradcli.targets.names import CONSTANTS
 from gradcli.targets.points import pairs
 
@@ -21,12 +21,19 @@ def dims_of(texts: Iterable[str]) -> dict[str, Dims]:
     """Return the sizes of inputs, read from strings such as `W: m n; x: n; lam:`. Raises BadOption."""
     found: dict[str, Dims] = {}
     for name, words in pairs(texts):
-        if not all((w.isidentifier() and not iskeyword(w)) or (w.isdecimal() and 0 < int(w) < 100) for w in words):
+        terms = [term for word in words for term in re.split(" [+-] ", word)]
+        if not all((t.isidentifier() and not iskeyword(t)) or (t.isdecimal() and 0 < int(t) < 100) for t in terms):
             raise BadOption(f"the sizes of {name} are not names or numbers: {' '.join(words)}", do='write "W: m n"')
-        for word in words:
-            if word in CONSTANTS:
-                raise BadOption(f"a size of {name} is called {word}, which is a constant", do="call it n")
+        for term in terms:
+            if term in CONSTANTS:
+                raise BadOption(f"a size of {name} is called {term}, which is a constant", do="call it n")
         found[name] = words
+    alone = {word for words in found.values() for word in words}
+    for size in (word for words in found.values() for word in words if not alone.issuperset(size_names([(word,)]))):
+        missing = next(name for name in size_names([(size,)]) if name not in alone)
+        raise BadOption(
+            f"the size {missing} occurs only in {size}", do=f"give an axis of another input the size {missing}"
+        )
     return found
 
 
@@ -61,7 +68,7 @@ class Problem:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the sizes, in the order in which they occur."""
-        return tuple(dict.fromkeys(d for dims in self.dims.values() for d in dims if not d.isdecimal()))
+        return size_names(self.dims.values())
 
 
 def point_of(
@@ -73,7 +80,7 @@ def point_of(
     """
     values: dict[str, Any] = {}
     for name, dims in problem.dims.items():
-        size = tuple(int(d) if d.isdecimal() else sizes[d] for d in dims)
+        size = tuple(length_of(d, sizes) for d in dims)
         facts = problem.facts.get(name, frozenset())
         value = drawn(facts, size, rng)
         met = problem.compared.get(name, ())

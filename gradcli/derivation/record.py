@@ -16,7 +16,7 @@ from gradcli.derivation.index import Atom, Index, Tensor, add, fresh, function, 
 from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, point_of
 from gradcli.derivation.structure import Axis, Sized, alike, indices, matched, ordered, placed, renewed, single
 from gradcli.derivation.structure import Value as Indexed
-from gradcli.derivation.units import complement, cut, inverse_of, rows, triangle, turned, unit
+from gradcli.derivation.units import FIRST, Place, complement, cut, inverse_of, place_of, rows, triangle, turned, unit
 from gradcli.derivation.whole import opaque
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.rules.elementwise import share
@@ -399,7 +399,12 @@ def _all(names: tuple[str, ...]) -> Iterator[Sizes]:
     for least in _LEAST:
         for order in itertools.islice(itertools.permutations(names), _MOST_ORDERS):
             rank = {n: r for r, n in enumerate(order)}
-            yield {n: (least + rank[n], least + 2 + 2 * rank[n], least + 4 + 3 * rank[n]) for n in names}
+            yield {n: _lengths_of(least, rank[n]) for n in names}
+
+
+def _lengths_of(least: int, rank: int) -> tuple[int, int, int]:
+    """Return the lengths of a size; the last one is quadratic in its rank, so that no two sums of two sizes are alike."""
+    return least + rank, least + 2 + 2 * rank, least + 4 + 2 * rank + rank * (rank + 1) // 2
 
 
 def suits(problem: Problem, sizes: Mapping[str, tuple[int, ...]]) -> bool:
@@ -544,7 +549,6 @@ def _singular(node: Graph) -> bool:
 # Indexing, its transpose (a scatter into zeros), concatenation and cumsum as tensors; and constant arrays with names.
 
 _NOWHERE = "an index that depends on the values, or on the sizes in this way, has no formula"
-_PARTS = "write the function of each part by itself"
 _WHOLE = "write sums and products of whole arrays, or give sizes as numbers: --shapes x:3"
 
 
@@ -555,8 +559,13 @@ class Pick(NamedTuple):
     text: str = ""
 
 
-def picks(indices: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Pick]:
-    """Return what an index does with each axis. Raises NotSupported unless that is the same at all sizes."""
+def picks(
+    indices: Sequence[Any], shapes: Sequence[tuple[int, ...]], dim: Callable[[Sequence[int]], str] | None = None
+) -> list[Pick]:
+    """Return what an index does with each axis; `dim` names the size that a bound of a slice is.
+
+    Raises  NotSupported unless it does the same at all sizes.
+    """
     spelled = [_parts(index, len(shape)) for index, shape in zip(indices, shapes, strict=True)]
     if len({len(parts) for parts in spelled}) > 1:
         raise NotSupported(_NOWHERE, do=_WHOLE)
@@ -565,7 +574,7 @@ def picks(indices: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Pic
         if all(p is None for p in here):
             found.append(Pick("new"))
             continue
-        found.append(_pick(here, [shape[axis] for shape in shapes]))
+        found.append(_pick(here, [shape[axis] for shape in shapes], dim))
         axis += 1
     kinds = [p.kind for p in found]
     if kinds.count("diagonal") == 1:
@@ -586,9 +595,9 @@ def _parts(index: Any, rank: int) -> list[Any]:
     return [*parts[:dots], *[slice(None)] * (rank - named), *parts[dots + 1 :]]
 
 
-def _pick(here: Sequence[Any], lengths: Sequence[int]) -> Pick:
+def _pick(here: Sequence[Any], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None) -> Pick:
     if all(isinstance(p, slice) for p in here):
-        return _span(here, lengths)
+        return _span(here, lengths, dim)
     arrays = [np.asarray(p) for p in here]
     if any(a.dtype.kind not in "iu" or a.ndim > 1 for a in arrays):
         raise NotSupported(_NOWHERE, do=_WHOLE)
@@ -616,7 +625,7 @@ def _rolls(k: int, arrays: Sequence[Any], lengths: Sequence[int]) -> bool:
     return all(a[0] == -k % n for a, n in zip(arrays, lengths, strict=True))
 
 
-def _span(here: Sequence[slice], lengths: Sequence[int]) -> Pick:
+def _span(here: Sequence[slice], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None) -> Pick:
     """Return what a slice does. Raises NotSupported if it is cut off at one size, and would be longer at a larger one."""
     exact = [s.indices(n) for s, n in zip(here, lengths, strict=True)]
     steps = {step for _, _, step in exact}
@@ -625,31 +634,40 @@ def _span(here: Sequence[slice], lengths: Sequence[int]) -> Pick:
         raise NotSupported(_NOWHERE, do=_WHOLE)
     firsts = [0 if step > 0 else n - 1 for n in lengths]
     lasts = [n if step > 0 else -1 for n in lengths]
-    start = _bound([a for a, _, _ in exact], firsts, lengths)
-    stop = _bound([b for _, b, _ in exact], lasts, lengths)
+    start = _bound([a for a, _, _ in exact], firsts, lengths, dim)
+    stop = _bound([b for _, b, _ in exact], lasts, lengths, dim)
     if (start, stop, step) == ("", "", 1):
         return Pick("all")
     return Pick("span", f"{start}:{stop}" + (f":{step}" if step != 1 else ""))
 
 
-def _bound(places: list[int], ends: list[int], lengths: Sequence[int]) -> str:
-    return "" if places == ends else edge(places, lengths)
+def _bound(
+    places: list[int], ends: list[int], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None
+) -> str:
+    return "" if places == ends else edge(places, lengths, dim)
 
 
-def edge(places: Sequence[int], lengths: Sequence[int]) -> str:
-    """Return a position that is the same at all sizes, counted from the start or from the end. Raises NotSupported."""
+def edge(places: Sequence[int], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None = None) -> str:
+    """Return a position that is the same at all sizes, counted from the start or from the end, or a size by its name.
+
+    Raises  NotSupported if there is none.
+    """
     from_end = {k if k < 0 else k - n for k, n in zip(places, lengths, strict=True)}
     from_start = {k + n if k < 0 else k for k, n in zip(places, lengths, strict=True)}
     for found in (from_start, from_end):
         if len(found) == 1:
             return str(found.pop())
-    raise NotSupported(_NOWHERE, do=_WHOLE)
+    if dim is None or min(places) < 0:
+        raise NotSupported(_NOWHERE, do=_WHOLE)
+    return dim(places)
 
 
 def _getitem(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[Graph]) -> Indexed:
     if len(xs[0].axes) == 1 and all(sorts(p["index"], g.args[0]) for p, g in zip(params, graphs, strict=True)):
         return opaque("sort", xs, [reader.dim(lengths) for lengths in zip(*(g.shape for g in graphs), strict=True)])
-    wanted = picks([p["index"] for p in params], [np.shape(getattr(g.args[0], "value", g.args[0])) for g in graphs])
+    wanted = picks(
+        [p["index"] for p in params], [np.shape(getattr(g.args[0], "value", g.args[0])) for g in graphs], reader.dim
+    )
     after = iter(reader.axes([g.shape for g in graphs]))
     own, tensor = iter(xs[0].axes), xs[0].tensor
     axes: list[Axis] = []
@@ -714,7 +732,7 @@ def _single(span: str) -> int:
 
 def _scatter(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[Graph]) -> Indexed:
     """Return the transpose of taking a part: the part in its place, and zeros around it."""
-    wanted = picks([p["index"] for p in params], [p["into"] for p in params])
+    wanted = picks([p["index"] for p in params], [p["into"] for p in params], reader.dim)
     into = reader.axes([p["into"] for p in params])
     if len(into) == 1 and len(xs[0].axes) == 1 and (padded := _padded(xs[0], wanted[-1].text, into[0])) is not None:
         return padded
@@ -760,7 +778,7 @@ def _padded(x: Indexed, span: str, into: Axis) -> Indexed | None:
     """Return a vector padded with zeros, if the numbers of zeros before and after are known; else None."""
     i, j = single(x.axes[0]), single(into)
     start, colon, stop = span.partition(":")
-    if i is None or j is None or not colon or ":" in stop or start.startswith("-"):
+    if i is None or j is None or not colon or ":" in stop or not (start or "0").isdecimal():
         return None
     if stop and not stop.startswith("-") and not j.dim.isdecimal():
         return None
@@ -771,12 +789,14 @@ def _padded(x: Indexed, span: str, into: Axis) -> Indexed | None:
 
 
 def _concatenate(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[Graph]) -> Indexed:
-    """Return a concatenation as a sum of padded parts; at most one part may have a length that differs between sizes."""
+    """Return a concatenation as a sum of padded parts."""
     k = params[0]["axis"]
     if len(xs) == 1:
         return xs[0]
     into = reader.axes([g.shape for g in graphs])
-    spans = _spans([[np.shape(getattr(g.args[n], "value", g.args[n]))[k] for g in graphs] for n in range(len(xs))])
+    spans = _spans(
+        reader, [[np.shape(getattr(g.args[n], "value", g.args[n]))[k] for g in graphs] for n in range(len(xs))]
+    )
     full = [(x, span) for x, span in zip(xs, spans, strict=True) if x.tensor.terms]
     if len(full) == 1 and len(into) == 1 and (padded := _padded(full[0][0], full[0][1], into[0])) is not None:
         return padded
@@ -792,19 +812,19 @@ def _concatenate(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Se
     return ordered(axes, add(parts, indices(*axes)) if parts else Tensor((), ()))
 
 
-def _spans(lengths: Sequence[Sequence[int]]) -> list[str]:
-    """Return the spans of concatenated parts. Raises NotSupported."""
+def _spans(reader: Sized, lengths: Sequence[Sequence[int]]) -> list[str]:
+    """Return the spans of concatenated parts; behind the last length that is no number they are counted from the end."""
     moving = [k for k, n in enumerate(lengths) if len(set(n)) > 1]
-    if len(moving) > 1:
-        raise NotSupported("a concatenation has a formula where all lengths but one are numbers", do=_PARTS)
-    last = moving[0] if moving else len(lengths)
-    found, start = [], 0
+    last = moving[-1] if moving else len(lengths)
+    found, start = [], FIRST
     for k, n in enumerate(lengths[:last], 1):
-        found.append(f"{start or ''}:{start + n[0] if k < len(lengths) else ''}")
-        start += n[0]
+        own = place_of(reader.dim(n))
+        stop = Place((*start.names, *own.names), start.number + own.number)
+        found.append(f"{start.text() if start != FIRST else ''}:{stop.text() if k < len(lengths) else ''}")
+        start = stop
     rest = [n[0] for n in lengths[last + 1 :]]
     if moving:
-        found.append(f"{start or ''}:{-sum(rest) or ''}")
+        found.append(f"{start.text() if start != FIRST else ''}:{-sum(rest) or ''}")
     for k, length in enumerate(rest):
         after = sum(rest[k + 1 :])
         found.append(f"-{length + after}:{-after or ''}")

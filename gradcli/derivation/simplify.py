@@ -106,11 +106,7 @@ def _candidates(x: Tensor, cost: Measure) -> Iterator[Step]:
         rest = [Tensor(x.free, (t,)) for j, t in enumerate(x.terms) if j != k]
         for f in term.factors:
             if f.atom.op == "group" and f.power == 1:
-                inner = collected(outside(f), cost)
-                if len(inner.terms) == 1:
-                    others = tuple(g for g in term.factors if g is not f)
-                    own = unbound(inner.terms[0], f.at)
-                    whole = tidied(Term(term.coef * own.coef, (*others, *own.factors)), x.free)
+                if (whole := _of_bracket(term, f, x.free, cost)) is not None:
                     yield "take out a common factor", add([*rest, Tensor(x.free, (whole,))], x.free)
                 for rule, other in _rewritten(outside(f)):
                     inside = collected(other, cost)
@@ -123,10 +119,23 @@ def _candidates(x: Tensor, cost: Measure) -> Iterator[Step]:
                     yield rule, add([*rest, Tensor(x.free, (made,))], x.free)
                 opened = expanded(term, f, x.free)
                 yield "distribute", add([*rest, opened], x.free)
-                yield "distribute and collect", collected(add([*rest, opened], x.free), cost)
+                both = collected(add([*rest, opened], x.free), cost)
+                yield "distribute and collect", both
+                own = [next(filter(None, (_of_bracket(t, g, x.free, cost) for g in t.factors)), t) for t in both.terms]
+                if any(new is not t for new, t in zip(own, both.terms, strict=True)):
+                    yield "distribute and collect", add([Tensor(x.free, (t,)) for t in own], x.free)
     if len(x.terms) > 1:
         yield "collect like terms", collected(x, cost)
         yield from ((rule, collected(other, cost)) for rule, other in _rewritten(x))
+
+
+def _of_bracket(term: Term, f: Factor, free: tuple[Index, ...], cost: Measure) -> Term | None:
+    """Return a term with what all terms of its bracket have in common taken out of that; None where they have nothing."""
+    inner = collected(outside(f), cost) if f.atom.op == "group" and f.power == 1 else None
+    if inner is None or len(inner.terms) != 1:
+        return None
+    own = unbound(inner.terms[0], f.at)
+    return tidied(Term(term.coef * own.coef, (*without(term, f), *own.factors)), free)
 
 
 # Identities of functions entry by entry: powers of one base, the normal distribution, the sign of what it multiplies.

@@ -54,7 +54,7 @@ def rank(e: E, known: Mapping[str, int]) -> int:
     if e.op in (Op.MATMUL, Op.DOT):
         return _product(args)
     if e.op == "index":
-        return args[0] - places(e)
+        return args[0] - places(e) + e.text.count("None")
     if e.op in ("column", "concat"):
         return args[0] + (e.op == "column")
     if e.op != "call":

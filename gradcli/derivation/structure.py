@@ -1,5 +1,6 @@
 """Operations that move, join and sum entries, as tensors: axes have indices, and a broadcast operand lacks some of them."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -209,11 +210,13 @@ def _broadcast_to(reader: Sized, xs: list[Value], params: list[Any], graphs: Seq
 
 def _matmul(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
     a, b = renewed(xs[0]), renewed(xs[1])
-    if len(a.axes) != 2 or len(b.axes) != 2:
-        raise NotSupported("a product of stacks of matrices has no formula here", do="use einsum")
-    inner, other = a.axes[1], b.axes[0]
-    whole = multiply(a.tensor, b.tensor.renamed(matched([other], [inner])))
-    return ordered([a.axes[0], b.axes[1]], sum_over(whole, indices(inner)))
+    inner, other = a.axes[-1], b.axes[-2]
+    stacks, others = a.axes[-3::-1], b.axes[-3::-1]  # the axes before those of the matrices, from the right
+    names = matched([other], [inner]) | matched(others, stacks)
+    right = b.tensor.renamed(names)
+    shared = [mine or theirs for mine, theirs in itertools.zip_longest(stacks, others)]
+    whole = multiply(a.tensor, Tensor(tuple(dict.fromkeys(right.free)), right.terms))
+    return ordered([*shared[::-1], a.axes[-2], b.axes[-1]], sum_over(whole, indices(inner)))
 
 
 def _einsum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:

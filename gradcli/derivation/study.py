@@ -11,6 +11,7 @@ import numpy as np
 
 from gradcli.arithmetic.graph import NotStraight
 from gradcli.checks.implementation import environment
+from gradcli.checks.more_evidence import hits_a_kink
 from gradcli.checks.probe import Located, chosen_inputs, function_at
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.expression import numbers_as_in
@@ -28,11 +29,14 @@ from gradcli.derivation.problem import (
 from gradcli.derivation.record import prepared
 from gradcli.derivation.verified import ALLOWED, UNSEEN, Unverified, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
+from gradcli.modes.mode import Question
+from gradcli.modes.problem import Budget, Effort
 from gradcli.report.common import ABSENT, ErrorDetail, Finding, Target, detail_of, finding
 from gradcli.report.derive import Answer, DeriveReport, Result
+from gradcli.request.point import Point
 from gradcli.targets.derived import Completed, root_of
 from gradcli.targets.expression import Expression
-from gradcli.targets.facts import FACTS, Dims, Function, facts_of
+from gradcli.targets.facts import FACTS, Dims, Function, facts_of, length_of, size_names
 from gradcli.targets.instructions import Instruction
 from gradcli.targets.loading import load
 from gradcli.targets.names import CONSTANTS
@@ -85,7 +89,7 @@ def given_at(found: Located, shapes: Mapping[str, Dims]) -> Given:
     inputs = [n for n in found.f.inputs if n not in known or n in shapes]
     names = dict(_named([n for n in inputs if n not in shapes], values, known, found.f.inputs))
     dims = {n: shapes[n] if n in shapes else tuple(names[k] for k in shape(values[n])) for n in inputs}
-    used = {d for n in inputs if n not in shapes for d in dims[n] if not d.isdecimal()}
+    used = {*size_names(dims[n] for n in inputs if n not in shapes)}
     named = {d: k for k, d in names.items() if d in used and d not in known}
     others = {n: x for n, x in values.items() if n not in found.f.inputs}
     f = Completed(found.f, others) if others else found.f
@@ -95,10 +99,11 @@ def given_at(found: Located, shapes: Mapping[str, Dims]) -> Given:
 def _sizes(name: str, words: Dims, x: Any) -> Iterator[tuple[str, int]]:
     """Yield the names of sizes with their numbers. Raises BadOption if the value has a different shape."""
     lengths = shape(x)
-    if len(lengths) != len(words) or any(w.isdecimal() and int(w) != n for w, n in zip(words, lengths, strict=True)):
+    known = [None if size_names([(w,)]) else int(w) for w in words]
+    if len(lengths) != len(words) or any(k not in (None, n) for k, n in zip(known, lengths, strict=True)):
         says = f"{name} has shape {lengths}, and --shapes says {' '.join(words) or 'a number'}"
         raise BadOption(says, do="write a name or a number for each of its axes")
-    yield from ((w, n) for w, n in zip(words, lengths, strict=True) if not w.isdecimal())
+    yield from ((w, n) for w, n in zip(words, lengths, strict=True) if w.isidentifier())
 
 
 def _named(
@@ -137,6 +142,11 @@ def at_point(
     truth = Verifier(problem, sizes, result.wrt, result.kind).truth(dict(given.values))
     if truth is None or not np.isfinite(y):
         return replace(result, value=value), None
+    if (kink := kink_at(problem, result, given.values)) is not None:
+        says = f"by {result.wrt}: at the point {kink}, so that nothing confirms the value of the closed form there"
+        return replace(result, value=value), finding(
+            Kind.KINK, Severity.INFO, says, hint="see gradcli check at this point"
+        )
     scale = max(float(np.max(np.abs(truth), initial=0.0)), UNSEEN * max(1.0, float(y)))
     alike = np.shape(value) == np.shape(truth)
     error = float(np.max(np.abs(value - truth), initial=0.0)) / scale if alike else float("inf")
@@ -147,6 +157,14 @@ def at_point(
     return found, finding(
         Kind.DISAGREEMENT, Severity.INCONCLUSIVE, says, hint="check that the assumptions hold at this point"
     )
+
+
+def kink_at(problem: Problem, result: Result, values: Mapping[str, Any]) -> str | None:
+    """Return what says that f may have no derivative at a point: a kink, a jump, a tie; None for a point without."""
+    q = Question(problem.f, Point(dict(values)), (result.wrt,), budget=Budget(Effort.ALL))
+    if result.kind == "gradient":
+        return next((mark.says.partition(" (")[0] for mark in q.kinks), None)
+    return "an operation of f has a kink" if hits_a_kink(q) else None
 
 
 _LENGTH = 3  # of every named size, when a Python function is first called
@@ -164,7 +182,8 @@ def of_callable(
     function: Callable[..., object], text: str, shapes: Mapping[str, tuple[str, ...]], module: ModuleType | None = None
 ) -> Function:
     """Return a Python function of float arrays with these sizes."""
-    sizes = {n: tuple(int(d) if d.isdecimal() else _LENGTH for d in dims) for n, dims in shapes.items()}
+    lengths = dict.fromkeys(size_names(shapes.values()), _LENGTH)
+    sizes = {n: tuple(length_of(d, lengths) for d in dims) for n, dims in shapes.items()}
     point = {n: np.full(size, 0.5) if size else np.float64(0.5) for n, size in sizes.items()}
     return function_at(function, text, [point], typed=True, module=module).f
 
@@ -311,12 +330,8 @@ def _facts(f: Function, wanted: DeriveOptions, dims: Mapping[str, Dims]) -> dict
 def _classes(f: Expression, dims: Mapping[str, Dims]) -> set[str]:
     """Return the inputs that an expression gives `cross_entropy` as class indices: those with an axis less than the logits."""
     found: set[str] = set()
-    lengths = {
-        d: k for k, d in enumerate(dict.fromkeys(d for own in dims.values() for d in own if not d.isdecimal()), 3)
-    }
-    point: dict[str, Any] = {
-        n: np.zeros([int(d) if d.isdecimal() else lengths[d] for d in own]) for n, own in dims.items()
-    }
+    lengths = {d: k for k, d in enumerate(size_names(dims.values()), 3)}
+    point: dict[str, Any] = {n: np.zeros([length_of(d, lengths) for d in own]) for n, own in dims.items()}
     point |= {n: np.float64(k) for n, k in lengths.items() if n in f.inputs and n not in dims}
 
     def watch(step: Instruction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -404,7 +419,7 @@ def _dims(f: Function, shapes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple
             raise BadOption(says, do=f"call the input by another name: {name}_")
         if name not in f.inputs:
             raise BadOption(f"--shapes names '{name}', which is not an input", do=f"inputs: {', '.join(f.inputs)}")
-    sizes = {d for dims in shapes.values() for d in dims if not d.isdecimal()}
+    sizes = size_names(shapes.values())
     return {n: shapes.get(n, ()) for n in f.inputs if n in shapes or n not in sizes}
 
 

@@ -1,8 +1,11 @@
 """Entries and spans at fixed positions: unit vectors, selected rows of the identity, triangles of ones."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from gradcli.derivation.algebra import (
     ALGEBRA,
@@ -33,19 +36,41 @@ from gradcli.derivation.index import (
 )  # fmt: skip
 
 
+class Place(NamedTuple):
+    """A position: a sum of sizes and a number. A number alone below 0 counts from the end of the axis."""
+
+    names: tuple[str, ...] = ()
+    number: int = 0
+
+    @property
+    def from_end(self) -> bool:
+        return not self.names and self.number < 0
+
+    def up_to(self, other: "Place") -> bool:
+        """Whether this position is known not to lie after another one that is counted from the same end."""
+        more = Counter(other.names)
+        more.subtract(self.names)
+        return min(more.values(), default=0) >= 0 and sum(more.values()) + other.number >= self.number
+
+    def text(self) -> str:
+        number = [str(self.number)] if self.number or not self.names else []
+        return " + ".join([*self.names, *number]).replace("+ -", "- ")
+
+
+FIRST = Place()
+
+
 @dataclass(frozen=True)
 class Span:
-    """Positions from a start to a stop; a bound below 0 counts from the end of the axis.
+    """Positions from a start to a stop; without a stop, to the end of the axis."""
 
-    A stop of 0 is the end itself.
-    """
-
-    start: int
-    stop: int
+    start: Place
+    stop: Place | None
 
     def before(self, other: "Span") -> bool:
         """Whether this span is known to lie before another one."""
-        return (self.stop <= 0) == (other.start < 0) and self.stop <= other.start and self.stop != 0
+        stop = self.stop
+        return stop is not None and stop.from_end == other.start.from_end and stop.up_to(other.start)
 
     def apart(self, other: "Span") -> bool:
         """Whether two spans are known to have no position in common."""
@@ -53,24 +78,35 @@ class Span:
 
     def within(self, other: "Span") -> bool:
         """Whether this span is known to lie in another one."""
-        first = (self.start < 0) == (other.start < 0) and self.start >= other.start
-        last = (self.stop <= 0) == (other.stop <= 0) and self.stop <= other.stop
-        return (first or other.start == 0) and (last or other.stop == 0)
+        first = self.start.from_end == other.start.from_end and other.start.up_to(self.start)
+        if other.stop is None or self.stop is None:
+            last = other.stop is None
+        else:
+            last = self.stop.from_end == other.stop.from_end and self.stop.up_to(other.stop)
+        return (first or other.start == FIRST) and last
 
 
 def span_of(text: str) -> Span | None:
     """Return a slice of neighbouring positions as a span; None for a list of positions, or for steps."""
     start, colon, stop = text.partition(":")
-    if not colon or ":" in stop or (stop and int(stop) == 0):
+    if not colon or ":" in stop or (stop and place_of(stop) == FIRST):
         return None
-    return Span(int(start or 0), int(stop or 0))
+    return Span(place_of(start or "0"), place_of(stop) if stop else None)
+
+
+def place_of(text: str) -> Place:
+    """Return a size or a number, such as `m + k`, `n - 1` or `-2`, as a position."""
+    terms = _TERM.findall(text)
+    number = sum(int(sign + word) for sign, word in terms if word.isdecimal())
+    return Place(tuple(word for _, word in terms if not word.isdecimal()), number)
 
 
 def at(place: int) -> Span:
     """Return the span of one position."""
-    return Span(place, place + 1)
+    return Span(Place(number=place), None if place == -1 else Place(number=place + 1))
 
 
+_TERM = re.compile(r"([+-]?)\s*(\w+)")
 ONE = Fraction(1)
 _OWN = {"exp", "log", "absolute"}  # functions that `algebra` writes in their own way
 _ELEMENTWISE = FUNCTIONS | _OWN | {"power"}
@@ -139,12 +175,13 @@ def _known_cut(f: Factor, i: Index, new: Index, span: str) -> Tensor | None:
         place = int(f.atom.name)
         if at(place).apart(wanted):
             return Tensor((new,), ())
-        if place >= 0 and wanted.start >= 0 and at(place).within(wanted):
-            return of_atom(unit(new.dim, place - wanted.start), (new,))
+        first = wanted.start
+        if place >= 0 and not (first.names or first.from_end) and at(place).within(wanted):
+            return of_atom(unit(new.dim, place - first.number), (new,))
         return None
     if f.atom.op == "pad" and f.atom.name == span:
         return f.atom.args[0].renamed({f.atom.args[0].free[0]: new})
-    if not _is_rows(f._replace(power=ONE)) or f.at[1] != i or f.at[0] == i:
+    if not is_rows(f._replace(power=ONE)) or f.at[1] != i or f.at[0] == i:
         return None
     if f.atom.name == span:
         return of_atom(identity(new.dim), (f.at[0], new))
@@ -282,7 +319,7 @@ def _picked(g: Factor, f: Factor) -> Tensor:
 def at_rows(term: Term, free: tuple[Index, ...]) -> Term | None:
     """Let selected rows of the identity cut a span out of all factors that have their other index."""
     for f in term.factors:
-        if not _is_rows(f) or f.at[0] == f.at[1]:
+        if not is_rows(f) or f.at[0] == f.at[1]:
             continue
         new, old, span = *f.at, f.atom.name
         if old in free:
@@ -300,5 +337,83 @@ def at_rows(term: Term, free: tuple[Index, ...]) -> Term | None:
     return None
 
 
-def _is_rows(f: Factor) -> bool:
+def at_blocks(term: Term, free: tuple[Index, ...]) -> Term | None:
+    """Let a sum along an axis that blocks make up be a sum over each block."""
+    for i in term.indices:
+        if i in free:
+            continue
+        mine = [f for f in term.factors if i in f.at]
+        spans = {span for f in mine if _opens(f) for span in _blocks(f, i)}
+        if not (found := in_order(spans)):
+            continue
+        parts = []
+        for span in found:
+            new = fresh(span_length(span, i.dim))
+            parts.append(sum_over(product([_cut(f, i, new, span) for f in mine]), [new]))
+        left = tuple(dict.fromkeys(j for f in mine for j in f.at if j != i))
+        whole = one(add(parts, left))
+        return Term(term.coef * whole.coef, (*without(term, *mine), *whole.factors))
+    return None
+
+
+def _blocks(f: Factor, i: Index) -> Iterator[str]:
+    """Yield the spans along an index that blocks take in the arguments of a function or a bracket."""
+    for k in range(len(f.atom.args)):
+        for g in (g for term in outside(f, k).terms for g in term.factors):
+            if is_rows(g) and g.at[1] == i:
+                yield g.atom.name
+            elif i in g.at and _opens(g):
+                yield from _blocks(g, i)
+
+
+def in_order(spans: Collection[str]) -> list[str]:
+    """Return the spans from the first position to the last, if each begins where the one before ends; else none."""
+    by_start = {span.partition(":")[0]: span for span in spans if span_of(span) is not None}
+    found, start = [], ""
+    while span := by_start.pop(start, ""):
+        found.append(span)
+        start = span.partition(":")[2]
+        if not start:
+            return found if not by_start and len(found) == len(spans) else []
+    return []
+
+
+def filled(spans: Collection[str], dim: str) -> list[str]:
+    """Return the spans of blocks from the first position to the last, with those between them; none for spans of numbers.
+
+    None are returned either where the length of one between them is no sum of sizes.
+    """
+    rest = {span: known for span in spans if (known := span_of(span)) is not None}
+    bounds = [b for known in rest.values() for b in (known.start, known.stop) if b is not None]
+    if len(rest) < len(spans) or any(b.from_end for b in bounds) or not any(b.names for b in bounds):
+        return []
+    found: list[str] = []
+    start: Place | None = FIRST
+    while start is not None:
+        after = [(span, known.stop) for span, known in rest.items() if known.start == start]
+        if not after:
+            nearest = [k.start for k in rest.values() if all(k.start.up_to(o.start) for o in rest.values())]
+            stop = nearest[0] if nearest else None
+            after = [(f"{start.text() if start != FIRST else ''}:{stop.text() if stop else ''}", stop)]
+        span, start = after[0]
+        rest.pop(span, None)
+        found.append(span)
+    lengths = [span_length(span, dim) for span in found]
+    return found if not rest and all(lengths) and len(found) > 1 else []
+
+
+def span_length(span: str, dim: str) -> str:
+    """Return the length of a block as a size: k for `m:m + k` or, along an axis of length m + k, for `m:`; "" for none."""
+    start, _, stop = span.partition(":")
+    end = place_of(dim)
+    bounds = (place_of(start or "0"), place_of(stop or dim))
+    first, last = (Place(end.names, end.number + b.number) if b.from_end else b for b in bounds)
+    names = Counter(last.names)
+    names.subtract(first.names)
+    return (
+        "" if min(names.values(), default=0) < 0 else Place(tuple(names.elements()), last.number - first.number).text()
+    )
+
+
+def is_rows(f: Factor) -> bool:
     return f.atom.op == "slice" and f.power == 1 and f.atom.args[0].terms[0].factors[0].atom.op == "delta"

@@ -21,6 +21,7 @@ from gradcli.report.derive import Check
 from gradcli.request.point import Point
 from gradcli.targets.derived import Gradient, Weighted
 from gradcli.targets.expression import Expression
+from gradcli.targets.facts import length_of
 
 TOLERANCE = 1e-9
 # the first point with a derivative is taken; if all is numbers, all of them
@@ -144,7 +145,7 @@ def _near(found: Any, derivative: Any) -> bool:
 def _lines(problem: Problem, sizes: Mapping[str, int], start: str) -> list[str]:
     lines = []
     for k, (name, dims) in enumerate(problem.dims.items(), 1):
-        shape = [sizes.get(d) or int(d) for d in dims]
+        shape = [length_of(d, sizes) for d in dims]
         sine = f"np.sin({k}.0 + np.arange({int(np.prod(shape, dtype=int))})**2)" if shape else f"np.sin({k}.0)"
         value = start.format(sine=f"{sine}.reshape({shape})" if len(shape) > 1 else sine)
         met = problem.compared.get(name, ())
@@ -447,7 +448,7 @@ class Verifier:
         found = {}
         for name, dims in self.problem.dims.items():
             for k, d in enumerate(dims):
-                if not d.isdecimal():
+                if d.isidentifier():
                     found[d] = np.float64(np.shape(point[name])[k])
         return found
 

@@ -1,7 +1,7 @@
 """The report of `derive`: closed forms, how they were found, code, and how well they were checked."""
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal
@@ -396,7 +396,7 @@ class DeriveReport(Printed):
         found: list[Piece] = []
         for name, dims in self.shapes.items():
             facts = f" ({', '.join(self.assume[name])})" if name in self.assume else ""
-            shown = f"{name} {' x '.join(dims) if dims else 'a number'}"
+            shown = f"{name} {_by(dims) if dims else 'a number'}"
             found += [Piece("; ")] if found else []
             found.append(Mathematics(shown, "plain", space_in_latex(name, dims), _space_in_mathml(name, dims)))
             found += [Piece(facts)] if facts else []
@@ -454,7 +454,7 @@ def _blocks(
     result: Result, steps: Sequence[Block], shown: tuple[str, ...], direction: str, *, narrated: bool
 ) -> list[Block]:
     found: list[Block] = [*steps]
-    head = f"{result.kind_name} by {result.wrt}" + (f", {' x '.join(result.shape)}" if result.shape else "")
+    head = f"{result.kind_name} by {result.wrt}" + (f", {_by(result.shape)}" if result.shape else "")
     lines = (result.formula.whole(),) if narrated else result.formula.lines()
     rows: list[tuple[Cell, ...]] = [(head if k == 0 else "", line) for k, line in enumerate(lines)]
     if direction:
@@ -472,6 +472,11 @@ def _blocks(
     rows.append(("code", _assured(result)))
     found.append(Table(("", ""), tuple(rows)))
     return found + _code(result, shown)
+
+
+def _by(dims: Sequence[str]) -> str:
+    """Return sizes as they are read: m x n, m x (n + k)."""
+    return " x ".join(f"({d})" if " " in d and len(dims) > 1 else d for d in dims)
 
 
 def _compared(result: Result) -> str:
@@ -604,14 +609,23 @@ def mathml_name(name: str) -> str:
     return f"<msub>{shown}<mn>{digits}</mn></msub>" if digits else shown
 
 
+def _sum_of_sizes(
+    size: str, number: Callable[[str], str], name: Callable[[str], str], sign: Callable[[str], str] = str
+) -> str:
+    """Return a size, such as m + 1, in a notation."""
+    words = size.split()
+    return "".join(sign(w) if w in "+-" else number(w) if w.isdecimal() else name(w) for w in words)
+
+
 def space_in_latex(name: str, dims: Sequence[str]) -> str:
     """Return the space that a variable is in: W ∈ ℝ^(m × n)."""
-    sizes = r" \times ".join(d if d.isdecimal() else latex_name(d) for d in dims)
+    sizes = r" \times ".join(_sum_of_sizes(d, lambda n: n, latex_name) for d in dims)
     return rf"{latex_name(name)} \in \mathbb{{R}}" + (f"^{{{sizes}}}" if sizes else "")
 
 
 def _space_in_mathml(name: str, dims: Sequence[str]) -> str:
-    sizes = "<mo>&#215;</mo>".join(f"<mn>{d}</mn>" if d.isdecimal() else mathml_name(d) for d in dims)
+    written = (_sum_of_sizes(d, "<mn>{}</mn>".format, mathml_name, "<mo>{}</mo>".format) for d in dims)
+    sizes = "<mo>&#215;</mo>".join(written)
     space = f"<msup><mi>ℝ</mi><mrow>{sizes}</mrow></msup>" if sizes else "<mi>ℝ</mi>"
     return f'<math xmlns="http://www.w3.org/1998/Math/MathML">{mathml_name(name)}<mo>&#8712;</mo>{space}</math>'
 

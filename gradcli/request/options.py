@@ -135,7 +135,7 @@ class Options:
         on=("check", *AT_ONE_POINT, "derive", "run"), group=POINT, default=0, read=seed, write=one, take=seed)
     shapes: tuple[str, ...] = row(
         "--shapes", "SHAPES",
-        'Shapes of inputs: W:3,4 or "W: 3 4; x: 4"; derive takes sizes by name, too: "W: m n; x: n; lam:".',
+        'Shapes of inputs: W:3,4 or "W: 3 4; x: 4"; derive takes sizes by name, and sums of them: "W: m n+k; x: n; h: k; lam:".',
         on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of)
     assume: tuple[str, ...] = row(
         "--assume", "FACTS",

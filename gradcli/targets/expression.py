@@ -27,6 +27,7 @@ from gradcli.targets.names import (
     arity,
     as_number,
     entry_at,
+    span_at,
     taken_along,
 )
 from gradcli.targets.tokens import DOTS, FUNCTION_NAMES, INVERSE, Statement, shared_and_parts, statements
@@ -81,6 +82,17 @@ def places(parts: list[ast.expr], names: Container[str], given: Container[str]) 
         return []
     named = [isinstance(p, ast.Name) and p.id not in names and (p.id not in CONSTANTS or p.id in given) for p in parts]
     return [k for k in reversed(range(len(parts))) if named[k]]
+
+
+def moving_spans(parts: list[ast.expr]) -> list[int]:
+    """Return the axes whose index is a slice with a bound that is not written out: `x[:m]`, `x[m:m + k]`.
+
+    None are returned beside `...` and new axes, which move the axes after them.
+    """
+    if any(isinstance(p, ast.Constant) and p.value in (None, ...) for p in parts):
+        return []
+    bounds = [(p.lower, p.upper) if isinstance(p, ast.Slice) and p.step is None else () for p in parts]
+    return [k for k, own in enumerate(bounds) if any(b is not None and integer(b) is None for b in own)]
 
 
 # Facts about a syntax tree that are known without running it: integers, axes, shapes, dotted names.
@@ -632,6 +644,21 @@ class Compiler:
             self.program.places.add(folded(ast.unparse(parts.pop(axis))))
         if not parts:
             return base
+        for axis in moving_spans(parts):
+            part = parts[axis]
+            assert isinstance(part, ast.Slice)
+            bounds = []
+            for bound in (part.lower, part.upper):
+                value = self._register(None)
+                if bound is not None:
+                    value = yield bound
+                    named = (n.id for n in ast.walk(bound) if isinstance(n, ast.Name) and n.id not in self.names)
+                    self.program.places.update(map(folded, named))
+                bounds.append(value)
+            base = self._emit(node, span_at, "[]", [base, *bounds, self._register(axis)])
+            parts[axis] = ast.Slice()
+        if all(isinstance(part, ast.Slice) and ast.unparse(part) == ":" for part in parts):
+            return base
         index = tuple(written_out(part, self._span) for part in parts)
         index = index if isinstance(node.slice, ast.Tuple) else index[0]
         return self._emit(node, indexed, "[]", [base, self._register(index)])
@@ -668,7 +695,10 @@ class Compiler:
                 return self._register(known)
             if is_written_out(ALIASES.get(function, function), parameter):
                 what = f"{function} takes {parameter} as data, known before the expression runs"
-                raise BadExpression(what, where=self._span(node), do=f"write it out, such as {parameter}=1")
+                do = f"write it out, such as {parameter}=1"
+                if parameter == "ord":
+                    do += "; for a vector x and an input p: sum(abs(x)**p)**(1/p)"
+                raise BadExpression(what, where=self._span(node), do=do)
         if function in SEQUENCES and isinstance(node, ast.List | ast.Tuple) and node.elts:
             result = yield from self._sequence(node, nested=function == "block")
             return result

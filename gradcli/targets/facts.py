@@ -1,7 +1,7 @@
 """Assumptions about inputs: symmetric matrices, probabilities, signs; which shapes can have them, and values that do."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,7 +12,23 @@ from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
 from gradcli.words import Kind, Severity, TargetKind
 
-Dims = tuple[str, ...]
+Dims = tuple[str, ...]  # of one input, a size each axis: a name, a number, or a sum such as m + k - 1
+SIZE = re.compile(r"\w+(?: [+-] \w+)*")
+_TERM = re.compile(r"([+-]?)\s*(\w+)")
+
+
+def length_of(size: str, sizes: Mapping[str, int]) -> int:
+    """Return a size, such as 3, m or m + k - 1, as a number."""
+    terms = _TERM.findall(size)
+    return sum((-1 if sign == "-" else 1) * (int(w) if w.isdecimal() else sizes[w]) for sign, w in terms)
+
+
+def size_names(dims: Iterable[Dims]) -> tuple[str, ...]:
+    """Return the names of sizes, in the order in which they occur."""
+    words = (w for own in dims for size in own for _, w in _TERM.findall(size))
+    return tuple(dict.fromkeys(w for w in words if not w.isdecimal()))
+
+
 _PART = re.compile(r"\s*(\w+)\s*:\s*(.+)")
 
 

@@ -281,9 +281,7 @@ def entry_at(x: Value, k: Value, axis: int) -> Value:
     For a traced position this is the sum of x times the indicator of the position.
     Raises  BadShape where there is no such axis; BadExpression for anything but a whole number from 0 to its length - 1.
     """
-    if axis >= len(shape(x)):
-        says = f"an index of axis {axis} needs an array of more axes than {len(shape(x))}"
-        raise BadShape(says, do="give the array its axes, or leave the index out")
+    _check_axis(x, axis)
     n, place = shape(x)[axis], plain(k)
     if shape(k) or place != np.floor(place) or not 0 <= place < n:
         says = f"an index is a whole number from 0 to {n - 1}, not {'an array' if shape(k) else f'{float(place):g}'}"
@@ -292,6 +290,27 @@ def entry_at(x: Value, k: Value, axis: int) -> Value:
         return x[(*(slice(None),) * axis, int(place))]
     here = (k == np.arange(n, dtype=float)) * 1.0
     return np.sum(x * np.reshape(here, (n, *(1,) * (len(shape(x)) - axis - 1))), axis=axis)
+
+
+def _check_axis(x: Value, axis: int) -> None:
+    if axis >= len(shape(x)):
+        says = f"an index of axis {axis} needs an array of more axes than {len(shape(x))}"
+        raise BadShape(says, do="give the array its axes, or leave the index out")
+
+
+def span_at(x: Value, start: Value, stop: Value, axis: int) -> Value:
+    """Return the entries of x from a start to a stop along an axis: whole numbers that are not differentiated by, or None.
+
+    Raises  BadShape where there is no such axis; BadExpression for anything but whole numbers.
+    """
+    _check_axis(x, axis)
+    bounds = [None if k is None else plain(k) for k in (start, stop)]
+    for bound in bounds:
+        if bound is not None and (np.ndim(bound) or bound != np.floor(bound)):
+            says = f"a bound of a slice is a whole number, not {'an array' if np.ndim(bound) else f'{float(bound):g}'}"
+            raise BadExpression(says, do="give the bound a whole number")
+    span = slice(*(None if bound is None else int(bound) for bound in bounds))
+    return x[(*(slice(None),) * axis, span)]
 
 
 def matrix_power(a: Value, n: Value) -> Value:

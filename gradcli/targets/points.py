@@ -17,6 +17,7 @@ import numpy as np
 from gradcli.errors import BadOption, BadPoint, GradcliError, Span, TooLarge, nearest
 from gradcli.request.target_text import folded, is_python
 from gradcli.targets.draws import BY_SIZE, NO_SIZES, Sizes, Source, Whole
+from gradcli.targets.facts import SIZE, length_of, size_names
 from gradcli.targets.limits import MAX_ENTRIES, Ledger
 from gradcli.targets.loading import load, module_of, public_names, running
 from gradcli.targets.missing import PATH_OF_AN_ENTRY, data_file, file_values, gives_values, point_file, without_quotes
@@ -29,6 +30,7 @@ SMALL = (5, 3, 4)  # sizes for names without a value: all different, the first t
 WHOLE = "*"  # the key of a point that Python code supplies as one object
 _BETWEEN = re.compile(r"[;\n]|,(?=\s*\w+\s*:)")  # also a comma, if another input follows
 _BY = re.compile(r"(?<=\d)\s*[x×]\s*(?=\d)")
+_PLUS = re.compile(r"(?<=\w)(?:\s+([+-])\s+|([+-]))(?=\w)")
 _PAIR = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<sizes>[^;:]*)")
 
 
@@ -492,11 +494,13 @@ def shapes(texts: Iterable[str], sizes: Sizes = NO_SIZES) -> dict[str, tuple[int
     """
     found: dict[str, tuple[int, ...]] = {}
     for name, words in pairs(texts):
-        known = [str(sizes.get(word, word)) for word in words]
-        if not all(word.isdecimal() and len(word) < 15 for word in known):
+        readable = all(len(word) < 15 and SIZE.fullmatch(word) for word in words)
+        if not readable or {*size_names([words])} - {*sizes}:
             says = f"the sizes of {name} are not whole numbers: {' '.join(words)}"
             raise BadOption(says, do="values need numbers: --shapes W:3,4")
-        found[name] = tuple(map(int, known))
+        found[name] = tuple(length_of(word, sizes) for word in words)
+        if min(found[name], default=0) < 0:
+            raise BadOption(f"a size of {name} is negative: {' '.join(words)}", do="give the sizes other numbers")
     return found
 
 
@@ -507,12 +511,15 @@ def pairs(texts: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
             match = _PAIR.fullmatch(part)
             if match is None:
                 raise BadOption(f"the shape '{part}' cannot be read", do='write --shapes "W: 3 4; x: 4"')
-            sizes = _BY.sub(" ", match["sizes"].strip("()[] ")).replace(",", " ")
+            sizes = _PLUS.sub(r"\1\2", _BY.sub(" ", match["sizes"].strip("()[] "))).replace(",", " ")
             yield folded(match["name"]), tuple(map(_size, sizes.split()))
 
 
 def _size(word: str) -> str:
-    return folded(word) if word.isidentifier() else word
+    """Return a size with plain names, and a space on either side of `+` and `-`."""
+    return _PLUS.sub(
+        r" \1\2 ", _NAME.sub(lambda found: folded(found[0]) if found[0].isidentifier() else found[0], word)
+    )
 
 
 def as_input(name: str, x: Any) -> Any:
@@ -553,7 +560,7 @@ def numbers(texts: Sequence[str], at: Sequence[str], seed: int = 0, fixed: Sizes
             cannot be read.
     """
     dims = dict(pairs(texts))
-    every = dict.fromkeys(w for words in dims.values() for w in words if w.isidentifier())
+    every = size_names(dims.values())
     names = [n for n in every if n not in fixed]
     if not every:
         return fixed

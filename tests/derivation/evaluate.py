@@ -44,7 +44,7 @@ def _atom(atom: Atom, values: Mapping[str, Any]) -> Any:
         return np.tri(*(length(d) for d in atom.dims), k=int(atom.name))
     if atom.op == "slice":
         spans = [atom.name if k == atom.axes[0] else ":" for k in range(len(atom.dims))]
-        return eval(f"whole[{', '.join(spans)}]", {"whole": at_point(atom.args[0], values)})
+        return eval(f"whole[{', '.join(spans)}]", {"whole": at_point(atom.args[0], values)}, SIZES)
     if atom.op in ("size", "number", "pi"):
         return np.asarray({"size": SIZES.get(atom.name), "pi": np.pi}.get(atom.op) or float(atom.name))
     if atom.op == "inf":  # times 0 it is 0, as in a choice

@@ -69,13 +69,15 @@ COUNTED: dict[str, Callable[[list[Any], Any], float]] = {
     **dict.fromkeys(["prod", "max", "min"], lambda xs, y: np.size(xs[0])),
     "trace": lambda xs, y: len(xs[0]),
     **dict.fromkeys(
-        ["eye", "ones", "zeros", "ones_like", "zeros_like", "diag", "pad", "float64", "tril", "triu"], lambda xs, y: 0
+        ["concatenate", "eye", "ones", "zeros", "ones_like", "zeros_like", "diag", "pad", "float64", "tril", "triu"],
+        lambda xs, y: 0,
     ),
 }
 OF_ONE_ENTRY = {"linalg.inv", "linalg.solve", "linalg.det"}  # they copy the matrix
 OWN_ARRAY = {"special.softmax", "special.logsumexp", "var"}
 VIEWS = {"flip"}
 NEW = {
+    "concatenate",
     "tril",
     "triu",
     "cumsum",
@@ -172,7 +174,8 @@ class Counter(ast.NodeVisitor):
             return Held(eval(ast.unparse(node), {"np": np}, {name: held.x for name, held in self.names.items()}))
         a = self.visit(node.value)
         whole = ast.Expression(ast.Subscript(ast.Name("x", ast.Load()), node.slice, ast.Load()))
-        y = eval(compile(ast.fix_missing_locations(whole), "<index>", "eval"), {"x": a.x})
+        known = {name: held.x for name, held in self.names.items()} | {"x": a.x}
+        y = eval(compile(ast.fix_missing_locations(whole), "<index>", "eval"), known)
         seen = np.ndim(y) == 0 or np.shares_memory(y, a.x)
         return Held(y, a.own) if seen else self.made(y, 0, [a], in_place=False)
 
@@ -186,12 +189,13 @@ class Counter(ast.NodeVisitor):
         word = ast.unparse(node.func)
         name = word.removeprefix("np.")
         before = self.operations
-        args = [self.visit(a) for a in node.args]
+        joined = name == "concatenate" and isinstance(node.args[0], ast.List)
+        args = [self.visit(a) for a in (node.args[0].elts if joined else node.args)]  # type: ignore[attr-defined]
         if name in {"eye", "ones", "zeros"}:
             self.operations = before  # n - 1 is no operation on numbers of the inputs
         given = [a.x for a in args]
         y = eval(word, {"np": np, "special": special})(
-            *given, **{k.arg: ast.literal_eval(k.value) for k in node.keywords}
+            *([given] if joined else given), **{k.arg: ast.literal_eval(k.value) for k in node.keywords}
         )
         if name in VIEWS:
             return Held(y, args[0].own)
@@ -225,7 +229,7 @@ def at_random(problem: Problem, sizes: dict[str, int], shapes: dict[str, list[st
     words = dict(part.split(": ") for part in problem.assume.split("; ") if part)
     found = {}
     for name, dims in shapes.items():
-        x = rng.normal(size=tuple(sizes[d] if d in sizes else int(d) for d in dims))
+        x = rng.normal(size=tuple(eval(d, dict(sizes)) for d in dims))
         for word in words.get(name, "").split(", "):
             x = DRAWN[word](x) if word in DRAWN else x
         found[name] = np.asarray(x)[()]

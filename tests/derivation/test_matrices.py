@@ -4,7 +4,6 @@ import random
 from typing import Any
 
 import numpy as np
-import pytest
 
 from gradcli.derivation import convert  # noqa: F401  (what products are tidied by)
 from gradcli.derivation.algebra import identity, tidied
@@ -112,7 +111,8 @@ def test_random_products_are_written_or_refused(seed: int) -> None:
     )
 
 
-def test_what_has_no_form_is_refused() -> None:
-    three = fresh("n")
-    with pytest.raises(NotSupported):
-        PRINTER.write(tensor((i, j, k, three), (1, factor(A, i, j)), (1, factor(B, k, three))), (i, j, k, three))
+def test_a_sum_along_different_axes_is_broadcast() -> None:
+    more = fresh("n")
+    axes = (i, j, k, more)
+    made = tensor(axes, (1, factor(A, i, j)), (1, factor(B, k, more)))
+    np.testing.assert_allclose(read(text(PRINTER.write(made, axes))), at_point(made, VALUES, axes))

@@ -27,6 +27,7 @@ VALUES: list[dict[str, Any]] = []
 for seed in (0, 1):
     rng = np.random.default_rng(seed)
     own = {name: rng.normal(size=3) for name in "xyzt"} | {name: rng.normal(size=(3, 3)) for name in "AB"} | {"Z": rng.normal(size=(4, 3))}  # fmt: skip
+    own |= {"u": rng.normal(size=7)}
     own |= {"S": own["A"] @ own["A"].T + np.eye(3), "Q": np.linalg.qr(own["B"])[0], "D": np.diag(own["x"])}
     own |= {"sign": np.sign(own["y"]), "hot": np.eye(3)[seed], "hots": np.eye(3)[rng.integers(3, size=4)], "s": 1.7}
     own |= {"simplex": np.abs(own["z"]) / np.sum(np.abs(own["z"])), "rows": np.abs(own["Z"]) / np.sum(np.abs(own["Z"]), axis=1, keepdims=True)}  # fmt: skip
@@ -100,6 +101,10 @@ ERF = of("erf", tensor((i,), (1, factor(t, i), ROOT_HALF)))
 MAX_X = Tensor((), (Term(ONE, (Factor(Atom("max", args=(linear(x, slot(0, "n")),)), ()),)),))
 LARGEST = of("equal", linear(x, i), MAX_X)
 
+both, first, second = fresh("m + n"), fresh("m"), fresh("n")
+MADE_OF = (rows(":m", first, both).terms[0].factors[0], rows("m:", second, both).terms[0].factors[0])
+BLOCKS = tensor((both,), (1, factor(V, first), MADE_OF[0]), (1, factor(x, second), MADE_OF[1]))
+
 INF = Atom("inf", "inf")
 SHOWN = of("greater", linear(x, i), linear(y, i))
 HIDDEN = grouped((1,), (-1, SHOWN), free=(i,))
@@ -113,6 +118,8 @@ CAUSAL = of(
 
 # fmt: off
 APPLIES = {  # what a rule must change: its name, the free indices, and the factors
+    "a sum along blocks":           ("at_blocks", (), [of("tanh", BLOCKS)]),
+    "a sum along blocks, and more": ("at_blocks", (), [of("exp", BLOCKS), factor(Atom("input", "u", dims=("m + n",)), both), factor(y, i), factor(x, i)]),
     "an identity joins":            ("_delta", (i, k), [factor(A, i, j), factor(I, j, k)]),
     "an identity joins a bound":    ("_delta", (), [factor(x, i), factor(I, i, j), factor(y, j)]),
     "the trace of an identity":     ("_delta", (), [factor(I, i, i)]),

@@ -32,7 +32,8 @@ class CodeRequest:
 
     def owners(self) -> dict[str, tuple[str, int]]:
         """Return, for every named size that is used, an input and the axis that has it."""
-        used = {w for _, e in self.lines for a in e.walk() if a.op == "name" for w in _WORD.findall(a.text)}
+        named = (a.text for _, e in self.lines for a in e.walk() if a.op in ("name", "index"))
+        used = {w for text in named for w in _WORD.findall(text)}
         found: dict[str, tuple[str, int]] = {}
         for symbol, dims in self.dims.items():
             for k, size in enumerate(dims):

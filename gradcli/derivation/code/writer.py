@@ -30,7 +30,8 @@ _CONSTANT = re.compile(
     r"(?:(.+)([*/]))?(e|pi|\((?:e|pi) - 1\)|(?:sqrt|log)\(.+\))"
 )  # a constant, or a number times or divided by one
 _FUNCTION = re.compile(r"\b(e|pi|sqrt|log)\b")
-_APART = re.compile(r"(\w+) ([-+]) (\d+)")  # a named size plus or minus a number
+_APART = re.compile(r"\w+(?: [-+] \w+)+")  # a sum of named sizes and numbers
+_TERM = re.compile(r"([-+]?) ?(\w+)")
 _PLACES = re.compile(r"\[[^\[\]]*\]")
 _BACKWARD = re.compile(r":[^,\[\]]*:\s*-")
 _WITH_NUMBERS = frozenset("eye ones zeros tril triu roll arange".split())  # noqa: SIM905 - their arguments may be sizes
@@ -100,7 +101,7 @@ NUMPY = Dialect(
         "ones": "np.ones({shape})", "zeros": "np.zeros({shape})", "eye": "np.eye",
         "pad": "np.pad({0}, ({before}, {after}))", "prod": "np.prod", "cumsum": "np.cumsum", "flip": "np.flip",
         "tril": "np.tril", "triu": "np.triu", "max": "np.max", "min": "np.min", "cross": "np.cross",
-        "roll": "np.roll", "sort": "np.sort", "arange": "np.arange",
+        "roll": "np.roll", "sort": "np.sort", "arange": "np.arange", "concatenate": "np.concatenate",
         "eigvalsh": "np.linalg.eigvalsh", "eigenvectors": "np.linalg.eigh({0})[1]",
         "svdvals": "np.linalg.svd({0}, compute_uv=False)", "left_vectors": "np.linalg.svd({0}, full_matrices=False)[0]",
         "right_vectors": "np.linalg.svd({0}, full_matrices=False)[2].T", "cholesky": "np.linalg.cholesky",
@@ -133,7 +134,7 @@ TORCH = Dialect(
         "flip of a vector": "torch.flip({0}, (0,))", "flip": "torch.flip({0}, ({along},))",
         "tril": "torch.tril", "triu": "torch.triu", "cross": "torch.linalg.cross",
         "roll of a vector": "torch.roll({0}, {1})", "roll": "torch.roll({0}, {1}, ({along},))", "sort": "torch.sort({0})[0]",
-        "arange": "torch.arange({0}, device={like}.device)",
+        "arange": "torch.arange({0}, device={like}.device)", "concatenate": "torch.cat",
         "softmax": "torch.softmax", "softmax of a matrix": "torch.softmax(torch.flatten({0}), dim=0).view_as({0})",
         "logsumexp of a vector": "torch.logsumexp({0}, dim=0)", "logsumexp": "torch.logsumexp",
         "logsumexp of a matrix": "torch.logsumexp({0}, dim=(0, 1))",
@@ -168,6 +169,7 @@ JAX = Dialect(
         "prod": "jnp.prod", "cumsum": "jnp.cumsum", "flip": "jnp.flip", "tril": "jnp.tril", "triu": "jnp.triu",
         "softmax of a vector": "jax.nn.softmax", "softmax of a matrix": "jax.nn.softmax({0}, axis=None)",
         "max": "jnp.max", "min": "jnp.min", "cross": "jnp.cross", "roll": "jnp.roll", "sort": "jnp.sort",
+        "concatenate": "jnp.concatenate",
         "arange": "jnp.arange",
         "eigvalsh": "jnp.linalg.eigvalsh", "eigenvectors": "jnp.linalg.eigh({0})[1]",
         "svdvals": "jnp.linalg.svd({0}, compute_uv=False)", "left_vectors": "jnp.linalg.svd({0}, full_matrices=False)[0]",
@@ -230,10 +232,9 @@ class Writer:
         return self._called(e.text, args, ranks, e) if e.op == "call" else replace(e, args=args)
 
     def _name(self, e: E) -> E:
-        apart = _APART.fullmatch(e.text)
-        if apart:
-            by = number(Fraction(int(apart[3])))
-            return E(Op.ADD, (name(apart[1]), by if apart[2] == "+" else neg(by)))
+        if _APART.fullmatch(e.text):
+            terms = [(s, number(Fraction(int(w))) if w.isdecimal() else name(w)) for s, w in _TERM.findall(e.text)]
+            return E(Op.ADD, tuple(neg(x) if sign == "-" else x for sign, x in terms))
         return name(f"{self.dialect.constants}{e.text}") if e.text in ("pi", "inf") and e.text not in self.known else e
 
     def _place(self, text: str) -> str:
@@ -256,7 +257,11 @@ class Writer:
         plain = strict and set(ranks) == {PLAIN}
         rows = self.dialect.plain if plain else self.dialect.rows
         options = dict(e.options) if e.op == "call" else {}
-        kind = "" if "axis" in options else {1: " of a vector", 2: " of a matrix"}.get(max(ranks, default=0), "")
+        kind = (
+            ""
+            if "axis" in options or word == "concatenate"
+            else {1: " of a vector", 2: " of a matrix"}.get(max(ranks, default=0), "")
+        )
         row = rows.get(word + kind) or rows.get(word)
         if word + " of a vector" in rows and not kind and "axis" not in options:
             row = None
