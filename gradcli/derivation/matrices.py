@@ -334,19 +334,16 @@ class Printer:
         return self._einsum(term, at), {*at} <= term.indices
 
     def _broadcast(self, term: Term, at: tuple[Index, ...]) -> E:
-        """Return a product of arrays of more than two axes, each with new axes where it has none, or its sum over one index.
+        """Return arrays with new axes where they have none: one, or its sum over an index; a product that lacks an index.
 
-        Raises  NotSupported for a product that is summed, which an einsum sums without forming it.
+        Raises  NotSupported for other products, which an einsum forms and sums.
         """
         factors = [f for f in term.factors if f.at]
         bound = [i for i in term.indices if i not in at]
         every = (*at, *bound)
-        if (
-            len(every) < 3
-            or len(bound) > 1
-            or (bound and len(factors) > 1)
-            or any(len({*f.at}) < len(f.at) for f in factors)
-        ):
+        alone = len(factors) == 1 and len(bound) <= 1
+        partial = not bound and not {*at} <= term.indices
+        if len(every) < 3 or not (alone or partial) or any(len({*f.at}) < len(f.at) for f in factors):
             raise NotSupported("a derivative of so many axes has no form here")
         above: list[E] = []
         below: list[E] = []
