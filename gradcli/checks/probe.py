@@ -150,6 +150,9 @@ def expression_at(text: str, given: list[dict[str, Any]], options: LocateOptions
     fixed = set(options.sizes) - {name for point in given for name in point}
     moving = [name for name in f.inputs if name not in {*fixed, *f.places} or chosen]
     names = chosen_inputs(moving, options.wrt)
+    if places := [name for name in names if name in f.places and chosen]:
+        others = [name for name in f.inputs if name not in f.places]
+        raise BadOption(f"{places[0]} is a position, and no derivative by it exists", do=f"--wrt {(*others, 'x')[0]}")
     drawn_points: list[dict[str, Any]] = [{} for _ in range(options.count if f.inputs else 1)]
     begun = [_sized(point, options.sizes, f.inputs) for point in given or drawn_points]
     points = tuple(_complete(f, point, number, options) for number, point in enumerate(begun))

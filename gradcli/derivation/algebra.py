@@ -66,10 +66,10 @@ def one(x: Tensor) -> Term:
 
 
 def is_product(atom: Atom) -> bool:
-    """Whether an atom is the exponential of a sum of logarithms, which stands for a product of any sign."""
+    """Whether an atom is the exponential of sums of logarithms, which stands for a product of any sign."""
     inner = atom.args[0].terms if atom.op == "exp" else ()
-    logs = [f for t in inner for f in t.factors if f.atom.op == "log"]
-    return len(inner) == len(logs) == 1 and len(inner[0].factors) == 1 and inner[0].coef == logs[0].power == 1
+    logs = [t.factors[0].power for t in inner if len(t.factors) == 1 and t.factors[0].atom.op == "log"]
+    return bool(inner) and len(logs) == len(inner) and all(t.coef == 1 for t in inner) and set(logs) == {1}
 
 
 def positive(f: Factor) -> bool:

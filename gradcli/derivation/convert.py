@@ -595,6 +595,11 @@ class Reader:
             apart = [x - n for x, n in zip(xs, known, strict=True)]
             if _same(apart) and apart[0] == round(apart[0]):
                 return add([size_of(name), scalar(exact(apart[0]))])
+        for a, b in itertools.combinations(self.sizes, 2):
+            for p in _POWERS:
+                whole = [float(m + n) ** float(p) for m, n in zip(self.sizes[a], self.sizes[b], strict=True)]
+                if _same(ratio := [x / s for x, s in zip(xs, whole, strict=True)]):
+                    return scaled(power(size_of(f"{a} + {b}"), p), exact(_simple(ratio[0])))
         for count in (1, 2):
             for names in itertools.combinations(self.sizes, count):
                 for powers in itertools.product(_POWERS, repeat=count):
@@ -683,9 +688,10 @@ class Reader:
                     return scalar(Fraction(unlike))
                 return x if (number == 1) != unlike else _opposite(x, free)
         names = a.inputs | b.inputs
-        if not names & self.compared or self.continuous in names:
-            return scalar(Fraction(unlike))
         same = function("equal", [a, b], free)
+        largest = same.factor is not None and bool(picks_one(same.factor))
+        if not (names & self.compared or largest) or self.continuous in names:
+            return scalar(Fraction(unlike))
         return _opposite(same, free) if unlike else same
 
     def _truth(self, x: Tensor) -> Tensor:

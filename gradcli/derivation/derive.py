@@ -649,7 +649,8 @@ class Derivation:
     ) -> Named | None:
         """Return the derivative in terms of the errors of a network's layers; None where f is no network, or it needs none."""
         chain = chain_of(sweeps[0].y.primal) if isinstance(sweeps[0].y, Recorded) else ()
-        if not chain or (len(chain) == 1 and len(self.problem.dims[wrt]) < 2):
+        stacks = any(len(own) > 2 for own in self.problem.dims.values())
+        if not chain or stacks or (len(chain) == 1 and len(self.problem.dims[wrt]) < 2):
             return None
         names: list[str] = []
         for number in numbered(chain):

@@ -1,5 +1,6 @@
 """Expressions of matrices: trees that are printed in any notation."""
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -122,6 +123,10 @@ def indexed(a: E, parts: list[str]) -> E:
     """Return an array indexed by a position or a span along each axis; `:` is the whole axis."""
     while parts and parts[-1] == ":":
         parts = parts[:-1]
+    if a.op == "index" and parts and "[" not in (inner := a.text[1:-1]):  # spans of different axes are one index
+        pairs = list(itertools.zip_longest(inner.split(", "), parts, fillvalue=":"))
+        if all(":" in own and ":" in (own, more) for own, more in pairs):
+            return E("index", a.args, f"[{', '.join(more if own == ':' else own for own, more in pairs)}]")
     return E("index", (a,), f"[{', '.join(parts)}]") if parts else a
 
 

@@ -39,7 +39,7 @@ from gradcli.derivation.index import (
 )
 from gradcli.derivation.statements import replaced
 from gradcli.derivation.structure import Value
-from gradcli.derivation.units import complement, filled, is_rows, span_length
+from gradcli.derivation.units import complement, filled, in_order, is_rows, place_of, span_length
 from gradcli.derivation.whole import OPAQUE
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.targets.expression import Expression
@@ -132,7 +132,8 @@ def with_single_axes(
     The value is compared with `right`, unless that is None.
     """
     known = None if right is None else np.asarray(getattr(right, "value", right), dtype=np.float64)
-    for form in (e, E("column", (e,)) if axes[-1] is None else e, mul([e, call("ones_like", name(wrt))])):
+    spread = indexed(e, ["None" if i is None else ":" for i in axes]) if len(axes) > 2 else e
+    for form in (e, E("column", (e,)) if axes[-1] is None else e, spread, mul([e, call("ones_like", name(wrt))])):
         formula = Expression(text(form))
         try:
             with np.errstate(all="ignore"):
@@ -167,18 +168,16 @@ def pad_of(atom: Atom, inner: E) -> E:
 
 def _less(whole: str, part: str) -> int:
     """Return by how much a size is less than another: 1 for n and n - 1."""
-    if whole.isdecimal() and part.isdecimal():
-        return int(whole) - int(part)
-    (a, _, b), (c, _, d) = (x.replace("+ ", "- -").partition(" - ") for x in (whole, part))
-    if a != c:
+    longer, shorter = place_of(whole), place_of(part)
+    if sorted(longer.names) != sorted(shorter.names):
         raise NotSupported("a span has a size of its own")
-    return int(d or 0) - int(b or 0)
+    return longer.number - shorter.number
 
 
 def times(a: E, v: E) -> E:
     """Return the product of a matrix and a vector; for a triangle of ones, as cumsum(v), which forms no matrix."""
     *before, last = a.args if a.op == Op.MATMUL else (a,)
-    rows = last.op == "index" and _of_ones(last.args[0])
+    rows = last.op == "index" and "," not in last.text and _of_ones(last.args[0])
     if _of_ones(last) or rows:
         v = replace(last, args=(call("cumsum", v),)) if rows else call("cumsum", v)
     elif last.op == Op.TRANSPOSE and _of_ones(last.args[0]):
@@ -214,7 +213,11 @@ def triangle_of(atom: Atom, order: tuple[int, ...]) -> E:
 
 
 def product_of(logs: E) -> E:
-    """Return exp(sum(log(u))) as the product of the entries of u."""
+    """Return exp(sum(log(u))) as the product of the entries of u, and the exponential of several such sums as their product."""
+    if logs.op == Op.ADD:
+        return mul([product_of(a) for a in logs.args])
+    if logs.op == "call" and logs.text == "log":
+        return logs.args[0]
     if logs.op == "call" and logs.text == "sum" and logs.args[0].op == "call" and logs.args[0].text == "log":
         return E("call", logs.args[0].args, "prod", options=logs.options)
     return call("exp", logs)
@@ -279,8 +282,8 @@ class Printer:
         """
         for k, i in enumerate(axes):
             blocks, others = ({}, ()) if i is None else _blocks_along(x, i)
-            spans = filled(blocks, i.dim) if i is not None and blocks else []
-            if i is None or not spans:
+            spans = [] if i is None or not blocks else in_order(blocks) or filled(blocks, i.dim)
+            if i is None or len(spans) < 2:
                 continue
             negative = all(t.coef < 0 for _, own in blocks.values() for t in own)
             written = []
@@ -553,6 +556,8 @@ class Printer:
     def _atom(self, atom: Atom, order: tuple[int, ...]) -> E:
         if atom.op == "input":
             e = squeezed(atom)
+            if len(order) > 2 and order not in (tuple(sorted(order)), tuple(sorted(order, reverse=True))):
+                raise NotSupported("an array of more than two axes has its axes in one order")
             return e if order == tuple(sorted(order)) or atom.symmetric else transpose(e)
         if atom.op in ("size", "pi", "inf", "number"):
             return ex.name(atom.name, scalar=True) if atom.op != "number" else number(Fraction(int(atom.name)))
@@ -568,7 +573,10 @@ class Printer:
         if atom.op == "group":
             return self.write_shorter(atom.args[0], axes)
         if atom.op == "det":
-            return call("det", self.write(atom.args[0], sorted(atom.args[0].free, reverse=True)))
+            i, j = sorted(atom.args[0].free)
+            return call(
+                "det", min((self.write(atom.args[0], order) for order in ((j, i), (i, j))), key=lambda e: e.size)
+            )
         if atom.op in ("inv", "expm", "sqrtm", "logm"):
             return self._of_matrix(atom, axes)
         if atom.op == "pinv":

@@ -28,6 +28,9 @@ _PLAIN_FUNCTIONS = frozenset("exp log sin cos tan tanh sinh cosh det max min arc
 COMPARE, SUM, ENTRYWISE, BESIDE, LINE, RAISED, ATOM = range(7)
 
 
+_BELOW = ";\u00a0"  # between arrays below each other; "; " is between the lines of a formula
+
+
 class Sign(Enum):
     """What a node of a formula is."""
 
@@ -402,7 +405,7 @@ class Latex(Notation):
                 base = self.write(m.args[0], ATOM)
                 return rf"{{{base}}}_{{{self._letters(m.letters)}}}" if m.letters else base
             case Sign.JOINED:
-                rows = r" \\ ".join(args)
+                rows = r" \\[2pt] ".join(args)
                 return rf"\begin{{bmatrix}} {rows} \end{{bmatrix}}" if m.along else rf"\left[{', '.join(args)}\right]"
         escaped = m.text.replace("_", r"\_")
         usual = rf"\operatorname{{{escaped}}}" if m.text == "sigmoid" and self.has_sigma else self._words.get(m.text)
@@ -646,7 +649,7 @@ class Unicode(Notation):
             case Sign.ENTRY:
                 return f"{self.write(m.args[0], ATOM)}{_at(m.letters)}"
             case Sign.JOINED:
-                return f"[{('; ' if m.along else ', ').join(args)}]"
+                return f"[{(_BELOW if m.along else ', ').join(args)}]"
         low = m.along or ",".join(m.letters)
         return f"{m.text}{f'_{low}' if low else ''}({inside})"
 

@@ -21,9 +21,14 @@ def dims_of(texts: Iterable[str]) -> dict[str, Dims]:
     """Return the sizes of inputs, read from strings such as `W: m n; x: n; lam:`. Raises BadOption."""
     found: dict[str, Dims] = {}
     for name, words in pairs(texts):
+        if any(re.search(r"- [^\d ]", word) for word in words):
+            raise BadOption(
+                f"a size of {name} is a difference: {' '.join(words)}", do='write sums, such as "y: m; x: m+k"'
+            )
         terms = [term for word in words for term in re.split(" [+-] ", word)]
         if not all((t.isidentifier() and not iskeyword(t)) or (t.isdecimal() and 0 < int(t) < 100) for t in terms):
-            raise BadOption(f"the sizes of {name} are not names or numbers: {' '.join(words)}", do='write "W: m n"')
+            says = f"the sizes of {name} are not names, numbers or their sums: {', '.join(words)}"
+            raise BadOption(says, do='write "W: m n", or "W: m n+k"')
         for term in terms:
             if term in CONSTANTS:
                 raise BadOption(f"a size of {name} is called {term}, which is a constant", do="call it n")
@@ -32,7 +37,7 @@ def dims_of(texts: Iterable[str]) -> dict[str, Dims]:
     for size in (word for words in found.values() for word in words if not alone.issuperset(size_names([(word,)]))):
         missing = next(name for name in size_names([(size,)]) if name not in alone)
         raise BadOption(
-            f"the size {missing} occurs only in {size}", do=f"give an axis of another input the size {missing}"
+            f"the size {missing} occurs only in {size}", do=f"give another axis the size {missing}, or the sum a name"
         )
     return found
 

@@ -18,13 +18,13 @@ from gradcli.derivation.structure import Axis, Sized, alike, indices, matched, o
 from gradcli.derivation.structure import Value as Indexed
 from gradcli.derivation.units import FIRST, Place, complement, cut, inverse_of, place_of, rows, triangle, turned, unit
 from gradcli.derivation.whole import opaque
-from gradcli.errors import GradcliError, NotSupported
+from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.rules.elementwise import share
 from gradcli.rules.linalg import T, expm_frechet
 from gradcli.rules.reductions import PEAKS
 from gradcli.rules.shaping import GETITEM
 from gradcli.targets.derived import OnSurfaces, Weighted
-from gradcli.targets.facts import SYMMETRIC
+from gradcli.targets.facts import SYMMETRIC, length_of
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value
 from gradcli.tracing.primitive import named as primitive_named
 from gradcli.tracing.shapes import shape, unbroadcast
@@ -216,12 +216,19 @@ class _MaxRule:
 
 
 class ShiftRule:
-    """A largest entry that is only subtracted to keep exponentials small, and cancels: f does not change with it."""
+    """A largest entry that is only subtracted to keep exponentials small, and cancels: f does not change with it.
+
+    `met` are the cotangents that reached it.
+    """
+
+    def __init__(self) -> None:
+        self.met: list[Value] = []
 
     def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
         return np.sum(xdot, axis=params["axis"]) * 0.0
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        self.met.append(ybar)
         return np.zeros(shape(xs[0]))
 
 
@@ -360,21 +367,21 @@ def _swept_back(program: Program, one: Value) -> list[Value]:
 
 
 def _without_shifts(program: Program, xbars: Sequence[Value], seed: str) -> tuple[Program, Sequence[Value]]:
-    """Return a program and its cotangents, with those of its largest entries as shifts that change no cotangent."""
-    if not program.moves:
-        return program, xbars
-    for k, (primitive, *_) in enumerate(program.lines):
+    """Return a program and its cotangents, with those of its largest entries as shifts whose own cotangent is 0."""
+    for k, (primitive, *_) in enumerate(program.lines if program.moves else ()):
         if primitive is not None and primitive.name == "max":
-            shifted = program.with_rules({k: {0: ShiftRule()}})
+            rule = ShiftRule()
+            shifted = program.with_rules({k: {0: rule}})
             found = _cotangents(shifted, seed)
-            if all(_are_alike(a, b) for a, b in zip(xbars, found, strict=True)):
+            if _is_zero(rule.met, xbars):
                 program, xbars = shifted, found
     return program, xbars
 
 
-def _are_alike(a: Value, b: Value) -> bool:
-    x, y = (np.asarray(getattr(v, "value", v), dtype=float) for v in (a, b))
-    return np.allclose(x, y, rtol=0, atol=_ROUNDED * np.max(np.abs(x), initial=1.0))
+def _is_zero(met: Sequence[Value], xbars: Sequence[Value]) -> bool:
+    """Whether cotangents are 0 up to rounding, beside those of the inputs."""
+    sizes = [np.max(np.abs(np.asarray(getattr(v, "value", v), dtype=float)), initial=0.0) for v in (*met, *xbars)]
+    return bool(max(sizes[: len(met)], default=0.0) <= _ROUNDED * max(1.0, *sizes[len(met) :]))
 
 
 def _numeric(x: Any) -> bool:
@@ -391,11 +398,24 @@ Sizes = dict[str, tuple[int, ...]]
 
 def sizes_of(problem: Problem) -> Sizes:
     """Return three sizes for each name, in an order of the names for which f is finite: tall matrices if it needs them."""
-    tried = _all(problem.names)
-    return next((sizes for sizes in tried if suits(problem, sizes)), next(_all(problem.names)))
+    tried = _all(problem)
+    return next((sizes for sizes in tried if suits(problem, sizes)), next(_all(problem)))
 
 
-def _all(names: tuple[str, ...]) -> Iterator[Sizes]:
+def _all(problem: Problem) -> Iterator[Sizes]:
+    """Yield sizes for each name, in all orders, at which no axis is shorter than 2. Raises BadOption where there are none."""
+    dims = {d for own in problem.dims.values() for d in own if not d.isdecimal()}
+    tried = _every_order(problem.names)
+    found = (s for s in tried if all(length_of(d, {n: v[0] for n, v in s.items()}) > 1 for d in dims))
+    first = next(found, None)
+    if first is None:
+        raise BadOption(
+            f"a size is too small: {', '.join(sorted(dims))}", do="give sizes as sums of others, such as n+m"
+        )
+    yield from itertools.chain([first], found)
+
+
+def _every_order(names: tuple[str, ...]) -> Iterator[Sizes]:
     for least in _LEAST:
         for order in itertools.islice(itertools.permutations(names), _MOST_ORDERS):
             rank = {n: r for r, n in enumerate(order)}
@@ -455,7 +475,7 @@ def prepared(problem: Problem) -> Problem:
 
 def _first_value(problem: Problem) -> Any:
     """Return the value of f as a graph, at the first sizes and the first random point at which f runs; None if there are none."""
-    for sizes in _all(problem.names):
+    for sizes in _all(problem):
         first = {n: v[0] for n, v in sizes.items()}
         for moved in (None, *MOVED):
             point = point_of(problem, first, np.random.default_rng(0), moved)

@@ -11,7 +11,6 @@ import numpy as np
 
 from gradcli.arithmetic.graph import NotStraight
 from gradcli.checks.implementation import environment
-from gradcli.checks.more_evidence import hits_a_kink
 from gradcli.checks.probe import Located, chosen_inputs, function_at
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.expression import numbers_as_in
@@ -34,7 +33,7 @@ from gradcli.modes.problem import Budget, Effort
 from gradcli.report.common import ABSENT, ErrorDetail, Finding, Target, detail_of, finding
 from gradcli.report.derive import Answer, DeriveReport, Result
 from gradcli.request.point import Point
-from gradcli.targets.derived import Completed, root_of
+from gradcli.targets.derived import Completed, Gradient, Weighted, root_of
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import FACTS, Dims, Function, facts_of, length_of, size_names
 from gradcli.targets.instructions import Instruction
@@ -82,6 +81,12 @@ def given_at(found: Located, shapes: Mapping[str, Dims]) -> Given:
     known = {
         word: n for name, words in shapes.items() if name in values for word, n in _sizes(name, words, values[name])
     }
+    for name, words in shapes.items():
+        for word, n in zip(words, shape(values[name]) if name in values else (), strict=False):
+            if {*size_names([(word,)])} <= {*known} and length_of(word, known) != n:
+                raise BadOption(
+                    f"{name} has a length of {n}, and {word} is {length_of(word, known)}", do="give sizes that fit"
+                )
     other = next((n for n in known if n in values and n not in shapes and np.any(values[n] != known[n])), None)
     if other is not None:
         says = f"{other} is the size {known[other]} in --shapes, and {np.asarray(values[other]).tolist()} in --at"
@@ -142,8 +147,9 @@ def at_point(
     truth = Verifier(problem, sizes, result.wrt, result.kind).truth(dict(given.values))
     if truth is None or not np.isfinite(y):
         return replace(result, value=value), None
-    if (kink := kink_at(problem, result, given.values)) is not None:
-        says = f"by {result.wrt}: at the point {kink}, so that nothing confirms the value of the closed form there"
+    q = _at_a_scalar(problem, result, given.values)
+    if q.kinks:
+        says = _said_of_kink(q, result.wrt)
         return replace(result, value=value), finding(
             Kind.KINK, Severity.INFO, says, hint="see gradcli check at this point"
         )
@@ -154,17 +160,38 @@ def at_point(
     if error <= ALLOWED:
         return found, None
     says = f"by {result.wrt}: at the point the closed form is off by {error:.1e} of the largest entry"
-    return found, finding(
-        Kind.DISAGREEMENT, Severity.INCONCLUSIVE, says, hint="check that the assumptions hold at this point"
+    hint = (
+        "there entries are equal, and the closed form holds beside it"
+        if q.ties
+        else "check that the assumptions hold at this point"
     )
+    return found, finding(Kind.DISAGREEMENT, Severity.INCONCLUSIVE, says, hint=hint)
 
 
-def kink_at(problem: Problem, result: Result, values: Mapping[str, Any]) -> str | None:
-    """Return what says that f may have no derivative at a point: a kink, a jump, a tie; None for a point without."""
-    q = Question(problem.f, Point(dict(values)), (result.wrt,), budget=Budget(Effort.ALL))
-    if result.kind == "gradient":
-        return next((mark.says.partition(" (")[0] for mark in q.kinks), None)
-    return "an operation of f has a kink" if hits_a_kink(q) else None
+def _at_a_scalar(problem: Problem, result: Result, values: Mapping[str, Any]) -> Question:
+    """Return what is differentiated, at a point, as a number: an array, or a gradient, by weights that cancel nothing."""
+    f: Any = Gradient(problem.f, (result.wrt,), values) if problem.order == 2 else problem.f
+    with np.errstate(all="ignore"):
+        lengths = shape(f(dict(values)))
+    weights = np.random.default_rng(0).uniform(0.5, 1.5, lengths)
+    scalar = Weighted(f, weights, f.text) if lengths else f
+    return Question(scalar, Point(dict(values)), (result.wrt,), budget=Budget(Effort.ALL))
+
+
+_SPELLED = {"absolute": "abs", "rint": "round", "fmax": "maximum", "fmin": "minimum"}
+
+
+def _said_of_kink(q: Question, wrt: str) -> str:
+    primitive = q.kinks[0].primitive.name
+    compares = "equal" in primitive or primitive in ("less", "greater")
+    where = (
+        "two sides of a comparison are equal"
+        if compares
+        else f"{_SPELLED.get(primitive, primitive)} is at its kink or jump"
+    )
+    if q.by_convention:
+        return f"by {wrt}: at the point f is smooth, but {where}, and rules give another slope there"
+    return f"by {wrt}: at the point {where}, so that nothing confirms the value of the closed form there"
 
 
 _LENGTH = 3  # of every named size, when a Python function is first called
@@ -330,7 +357,7 @@ def _facts(f: Function, wanted: DeriveOptions, dims: Mapping[str, Dims]) -> dict
 def _classes(f: Expression, dims: Mapping[str, Dims]) -> set[str]:
     """Return the inputs that an expression gives `cross_entropy` as class indices: those with an axis less than the logits."""
     found: set[str] = set()
-    lengths = {d: k for k, d in enumerate(size_names(dims.values()), 3)}
+    lengths = {d: k for k, d in enumerate(size_names(dims.values()), 100)}
     point: dict[str, Any] = {n: np.zeros([length_of(d, lengths) for d in own]) for n, own in dims.items()}
     point |= {n: np.float64(k) for n, k in lengths.items() if n in f.inputs and n not in dims}
 
@@ -357,7 +384,7 @@ def _inputs(
     wrt = ",".join(named) if named and wanted.wrt is None else wanted.wrt
     names = _chosen(moving if wrt is None else inputs, wrt)
     for name in (n for n in names if n not in moving):
-        raise BadOption(f"{name} is an index, and no derivative by it exists", do=f"--wrt {(*moving, 'x')[0]}")
+        raise BadOption(f"{name} is a position, and no derivative by it exists", do=f"--wrt {(*moving, 'x')[0]}")
     if None in answers and len(names) != 1:
         says = "--answer does not say which input it is by"
         do = f"say which: --wrt {(*names, 'x')[0]}, or name each: {'; '.join(f'{n} = ...' for n in names)}"

@@ -87,11 +87,15 @@ def self_test(
     fallback = ({n: known[0][0][n] for n in problem.dims}, known[0][1])
     if not any(problem.dims.values()) and np.ndim(known[0][1]) == 0:
         made = [one[1:] for start in _STARTS if (one := _made(problem, sizes, start, truth)) is not None]
-        steady = [one for one in (*made, *written) if _steady(*one, truth)]
+        steady = [(point, d) for point, d in (*made, *written) if _steady(problem, point, d, truth)]
         return SelfTest((), tuple(steady or [*made, *written, fallback][:1]))
+    sized = {d: np.float64(s) for d, s in sizes.items() if d in problem.f.inputs and d not in problem.dims}
     for start in _STARTS:
-        if (one := _made(problem, sizes, start, truth)) is not None:
-            return SelfTest(tuple(one[0]), (one[1:],))
+        if (one := _made(problem, sizes, start, truth)) is None:
+            continue
+        lines, point, derivative = one
+        if not _has_ties(problem, point) or _steady(problem, point | sized, derivative, truth):
+            return SelfTest(tuple(lines), ((point, derivative),))
     chosen = (*written, fallback)[0]
     return SelfTest(tuple(_literal(chosen[0])), (chosen,))
 
@@ -112,10 +116,27 @@ def _made(
     return None if derivative is None else (lines, point, derivative)
 
 
-def _steady(point: Mapping[str, Any], derivative: Any, truth: Callable[[dict[str, Any]], Any]) -> bool:
-    """Whether a derivative is stable under rounding, which differs between libraries."""
-    moved = truth({name: x * (1 + _NUDGE) for name, x in point.items()})
-    return moved is not None and bool(abs(moved - derivative) <= _MOVES * (1 + abs(derivative)))
+def _steady(
+    problem: Problem, point: Mapping[str, Any], derivative: Any, truth: Callable[[dict[str, Any]], Any]
+) -> bool:
+    """Whether a derivative is stable under rounding, which differs between libraries, of inputs without assumptions."""
+    rng = np.random.default_rng(0)
+    moves = {name: _NUDGE * rng.uniform(0.5, 1.5, np.shape(point[name])) for name in _free(problem)}
+    for sign in (1, -1):  # of equal entries, which are in another order on either side
+        moved = truth({**point, **{name: point[name] * (1 + sign * move) for name, move in moves.items()}})
+        if moved is None or np.any(np.abs(moved - derivative) > _MOVES * (1 + np.abs(derivative))):
+            return False
+    return True
+
+
+def _free(problem: Problem) -> list[str]:
+    return [name for name in problem.dims if not problem.facts.get(name)]
+
+
+def _has_ties(problem: Problem, point: Mapping[str, Any]) -> bool:
+    """Whether a number occurs twice among the entries of all inputs without assumptions."""
+    entries = np.concatenate([np.zeros(0), *(np.ravel(point[name]) for name in _free(problem))])
+    return len(np.unique(entries)) < len(entries)
 
 
 def _defined(problem: Problem, at: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.program import Program
 from gradcli.request.point import Array
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.shapes import is_plain, shape, size
+from gradcli.tracing.shapes import shape, size
 
 
 def by_rows(program: Program, one: Value) -> list[list[Value]]:
@@ -29,12 +29,9 @@ def by_rows(program: Program, one: Value) -> list[list[Value]]:
 
 def _seed(one: Value, k: int, count: int) -> Value:
     """Return a vector with `one` in place k and zeros of the same arithmetic elsewhere."""
-    if is_plain(one):
-        seed = np.zeros(count)
-        seed[k] = one
-        return seed
-    zero = one * 0
-    return np.stack([one if i == k else zero for i in range(count)])
+    seed = np.zeros(count)
+    seed[k] = 1.0
+    return one * seed
 
 
 def stacked(rows: list[list[Value]], like: Value, number: int, x: Value) -> Any:

@@ -481,7 +481,7 @@ def _by(dims: Sequence[str]) -> str:
 
 def _compared(result: Result) -> str:
     if isinstance(result.value_error, Absent):
-        return "; not checked: no derivative is known there"
+        return "; not compared with a derivative"
     return f"; relative error {numbers.power(result.value_error)} against the derivative there"
 
 

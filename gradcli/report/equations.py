@@ -23,7 +23,9 @@ def mathml_lines(lines: Sequence[tuple[str, str]]) -> str:
 
 
 _EQUALS = "<mtd><mo>=</mo></mtd>"
-_ROW = re.compile(rf"<mtr><mtd>(.*?)</mtd>{_EQUALS}<mtd>(.*?)</mtd></mtr>")
+_ROW = re.compile(  # the rows of a table in a formula have no sign of equality in a cell of their own
+    rf"<mtr><mtd>((?:(?!<mtr>).)*?)</mtd>{_EQUALS}<mtd>(.*?)</mtd></mtr>(?=<mtr><mtd>(?:(?!</mtr>).)*?{_EQUALS}|</mtable></math>)"
+)
 
 
 def mathml_rows(mathml: str) -> list[tuple[str, str]]:

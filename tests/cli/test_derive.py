@@ -44,7 +44,7 @@ RUNS = {
 BAD = [
     # argv                                             what is wrong                                              what to do
     (("x@x", "--shapes", "x n"),                       "the shape 'x n' cannot be read",                          'write --shapes "W: 3 4; x: 4"'),
-    (("x@x", "--shapes", "x: 0"),                      "the sizes of x are not names or numbers: 0",              'write "W: m n"'),
+    (("x@x", "--shapes", "x: 0"),                      "the sizes of x are not names, numbers or their sums: 0",    'write "W: m n", or "W: m n+k"'),
     (("x@x", "--shapes", "q: n"),                      "--shapes names 'q', which is not an input",                   "inputs: x"),
     (("x@y", "--shapes", "x: n; y: m"),                "do not fit in '@'",                                       ""),
     (("x@x", "--shapes", "x: n", "--assume", "x: spd"), "x is n and cannot be spd",                               "spd is for a square matrix"),

@@ -82,7 +82,7 @@ def test_what_is_assumed_and_does_not_hold_is_told(gradcli: Callable[..., Any]) 
 
 def test_a_value_where_f_has_none(gradcli: Callable[..., Any]) -> None:
     ran = gradcli("derive", "sum(log(x))", "--at", "x=[1, -1]", "--no-steps")
-    assert "not checked: no derivative is known there" in " ".join(ran.stdout.split())
+    assert "not compared with a derivative" in " ".join(ran.stdout.split())
 
 
 REFUSED = [
@@ -163,3 +163,22 @@ def test_from_python() -> None:
         package.derive("sum(x)", {"x": "m n"}, at={"x": np.ones(3)})
     with pytest.raises(NotSupported, match="in a container"):
         package.derive(lambda p: np.sum(p["w"] ** 2), at={"p": {"w": np.ones(3)}})
+
+
+@for_rows(("f", "at", "more"), [
+    ("abs(x)", "x=0", ""), ("where(x>1, x**2, 0)", "x=1", ""), ("floor(x)*x", "x=2", ""), ("abs(x)", "x=[0, 1]", ""),
+    ("where(x>0, x**2, -x**2)", "x=0", "2"), ("relu(x)**2", "x=0", "2"),
+])  # fmt: skip
+def test_nothing_is_compared_at_a_kink(gradcli: Callable[..., Any], f: str, at: str, more: str) -> None:
+    document = gradcli("derive", f, "--at", at, "--order", more or "1", "--no-steps", "--json").json
+    (result,) = document["results"]
+    assert "value_error" not in result and "kink" in [found["kind"] for found in document["findings"]]
+
+
+@for_rows(("f", "at", "more"), [
+    ("relu(x)**2", "x=0", ""), ("where(x>0, x**2, 0)", "x=0", ""), ("abs(x)", "x=[2, 1]", ""), ("abs(x)**3", "x=1", "2"),
+])  # fmt: skip
+def test_a_smooth_point_is_no_kink(gradcli: Callable[..., Any], f: str, at: str, more: str) -> None:
+    document = gradcli("derive", f, "--at", at, "--order", more or "1", "--no-steps", "--json").json
+    (result,) = document["results"]
+    assert result["value_error"] < 1e-12 and not document["findings"]

@@ -83,5 +83,5 @@ def test_what_cannot_be_assumed_is_refused(text: str, what: str, do: str) -> Non
 
 
 def test_a_size_is_no_word_of_python() -> None:
-    with pytest.raises(BadOption, match="not names or numbers"):
+    with pytest.raises(BadOption, match="not names, numbers"):
         dims_of(["x: if"])

@@ -266,7 +266,8 @@ class Writer:
         if word + " of a vector" in rows and not kind and "axis" not in options:
             row = None
         if row is None or (strict and word in _OF_ARRAYS and PLAIN in ranks):
-            raise NotSupported(f"{self.dialect.title} has no {word}{' of a number' if PLAIN in ranks else ''}")
+            of = " of a number" if PLAIN in ranks else " of more than two axes" if max(ranks, default=0) > 2 else ""
+            raise NotSupported(f"{self.dialect.title} has no {word}{of}")
         if strict and not plain and word != "compare":
             args = [self._array(a) if r == PLAIN else a for a, r in zip(args, ranks, strict=True)]
         given = {self.dialect.axis if k == "axis" else k: v for k, v in options.items()}
