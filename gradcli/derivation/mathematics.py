@@ -128,7 +128,10 @@ class Writing:
             return self.formula(e)
         if not own:
             return beside([self.formula(e), *([ONES] if is_vector(shape) else [ONES, transposed(ONES)])])
-        return beside([self.formula(e), transposed(ONES)] if own[-1] == "1" else [ONES, self.row(e)])
+        if own[-1] == "1":
+            return beside([self.formula(e), transposed(ONES)])
+        row = self.row(e) if len(own) == 1 else self.formula(e)
+        return row if shape[0] == "1" else beside([ONES, row])
 
     def _operand(self, e: E, shape: Shape) -> M:
         """Return an operand of a function by entries: arrays in the shape of the result, numbers as they are."""
@@ -161,6 +164,7 @@ class Writing:
         matrices: list[M] = []
         rows: list[M] = []
         columns: list[M] = []
+        flat = len(shape) == 2 and shape[0] == "1"  # a row, not made of vectors that are broadcast
         for a in e.args:
             own = self.shapes.of(a)
             if not own:
@@ -169,7 +173,8 @@ class Writing:
                 kind = rows
             else:
                 kind = columns if own[-1] == "1" else matrices
-            kind.append(self.formula(a))
+            turned = kind is rows and (len(own) == 2) != flat
+            kind.append(transposed(self.formula(a)) if turned else self.formula(a))
         numbers.sort(key=number_place)
         dots = [x for x in numbers if x.sign is Sign.BESIDE and x.args[0].sign is Sign.TRANSPOSE] if shape else []
         if is_vector(shape) or not shape:
@@ -239,13 +244,18 @@ class Writing:
         if inner.op == "call" and inner.text == "eye" and "," not in e.text and len(shape) == 1:
             return M(Sign.UNIT, text=e.text[1:-1])
         parts = [p.strip() for p in e.text[1:-1].split(",")]
+        if parts == ["None"] and len(self.shapes.of(inner)) == 1:
+            return self.row(inner)
         if "None" in parts:
             raise NotSupported("a product of more than two axes is written with indices")
         lengths = self.shapes.of(inner)[: len(parts)]
         if inner.op == "name" and all(
             p == ":" or (p == "0" and d == "1") for p, d in zip(parts, lengths, strict=False)
         ):
-            return self.formula(inner)  # without its axis of length 1
+            whole = self.formula(inner)  # a row without its axis of length 1 is a vector
+            return (
+                transposed(whole) if parts[0] == "0" and len(self.shapes.of(inner)) == 2 and len(shape) == 1 else whole
+            )
         return M(Sign.AT, (self.formula(inner),), e.text[1:-1])
 
     def _column(self, e: E, shape: Shape) -> M:

@@ -132,7 +132,7 @@ def with_single_axes(
     The value is compared with `right`, unless that is None.
     """
     known = None if right is None else np.asarray(getattr(right, "value", right), dtype=np.float64)
-    spread = indexed(e, ["None" if i is None else ":" for i in axes]) if len(axes) > 2 else e
+    spread = indexed(e, ["None" if i is None else ":" for i in axes]) if len(axes) > 2 or axes[:1] == (None,) else e
     for form in (e, E("column", (e,)) if axes[-1] is None else e, spread, mul([e, call("ones_like", name(wrt))])):
         formula = Expression(text(form))
         try:
