@@ -444,6 +444,7 @@ COUNTING |= {
 RULES[:] = [
     _numbers,
     _delta,
+    _softmax,  # before spans are cut out of what it is made of
     at_rows,
     at_blocks,
     _inverse,
@@ -451,7 +452,6 @@ RULES[:] = [
     _diagonal,
     _facts,
     _signs,
-    _softmax,
     _masked,
     _sigmoid,
     _logistic,

@@ -14,6 +14,7 @@ from gradcli.derivation.expression import E, Op, add, complement, mul, name, neg
 from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, slot
 from gradcli.derivation.matrices import (
     NAMES,
+    ONE_ENTRY,
     SHAPELESS,
     SIGNS,
     Printer,
@@ -47,6 +48,7 @@ from gradcli.derivation.notation import (  # fmt: skip
 )
 from gradcli.derivation.statements import Statements, axes, replaced, with_transposes
 from gradcli.derivation.structure import Value
+from gradcli.derivation.units import Place, place_of
 from gradcli.derivation.whole import EXTREMES, OPAQUE
 from gradcli.errors import NotSupported
 from gradcli.report.derive import Step, index_letters, printed
@@ -280,11 +282,12 @@ class Writing:
             return IDENTITY
         if name == "einsum":
             raise NotSupported("einsum is written with indices")
-        args = [self.formula(a) for a in e.args]
         if name == "concatenate":
+            args = [self.formula(_as_number(a)) for a in e.args]
             return M(
                 Sign.JOINED, tuple(args), along="rows" if len(shape) == 2 and dict(e.options)["axis"] == "0" else ""
             )
+        args = [self.formula(a) for a in e.args]
         if name == DENSITY:
             return density_at(args[0])
         axis = dict(e.options).get("axis")
@@ -354,6 +357,14 @@ class Writing:
             Sign.OVER,
             (total, M(Sign.NUMBER, number=Fraction(int(size))) if size.isdecimal() else M(Sign.NAME, text=size)),
         )
+
+
+def _as_number(e: E) -> E:
+    """Return an array of one entry as that number; any other array as it is."""
+    if e.op == Op.NEG:
+        return neg(_as_number(e.args[0]))
+    rest = e.args if e.op == Op.MUL else (e,)
+    return mul([a for a in rest if a != ONE_ENTRY] or [UNIT]) if ONE_ENTRY in rest else e
 
 
 def _is_number(term: M) -> bool:
@@ -458,7 +469,10 @@ def _term(term: Term, scope: _Scope) -> M:
 
 def _place(atom: Atom) -> str:
     """Return the position of the 1 in a unit vector: `0`, or `n-1` if it counts from the end."""
-    return f"{atom.dims[0]}{atom.name}" if atom.name.startswith("-") else atom.name
+    if not atom.name.startswith("-"):
+        return atom.name
+    end = place_of(atom.dims[0])
+    return Place(end.names, end.number + int(atom.name)).text().replace(" ", "")
 
 
 def _factor(f: Factor, scope: _Scope) -> M:

@@ -231,18 +231,32 @@ def _turned(v: E) -> E:
     return v.args[0] if v.op == "call" and v.text == "flip" else call("flip", v)
 
 
-def _blocks_along(x: Tensor, i: Index) -> tuple[dict[str, tuple[Index, list[Term]]], list[Term]]:
-    """Return the terms that fill spans along an index, each span with an index of its own, and the other terms."""
-    blocks: dict[str, tuple[Index, list[Term]]] = {}
+ONE_ENTRY = call("ones", number(Fraction(1)))  # makes an array of a number
+
+
+def _blocks_along(x: Tensor, i: Index) -> tuple[dict[str, tuple[Index | None, list[Term]]], list[Term]]:
+    """Return the terms that fill spans along an index, each span with an index of its own, and the other terms.
+
+    A span of length 1 has no index.
+    """
+    blocks: dict[str, tuple[Index | None, list[Term]]] = {}
     others = []
     for term in x.terms:
-        mine = [f for f in term.factors if is_rows(f) and f.at[1] == i]
+        mine = [f for f in term.factors if (is_rows(f) and f.at[1] == i) or (f.atom.op == "unit" and f.at == (i,))]
         rest = without(term, *mine)
-        if len(mine) != 1 or any(i in f.at for f in rest):
+        if len(mine) != 1 or mine[0].power != 1 or any(i in f.at for f in rest):
             others.append(term)
             continue
-        old = mine[0].at[0]
-        new, terms = blocks.setdefault(mine[0].atom.name, (fresh(old.dim), []))
+        (f,) = mine
+        if f.atom.op == "unit":
+            place = int(f.atom.name)
+            last = i.dim.isdecimal() and place + 1 == int(i.dim) and len(x.free) == 2
+            span = f"{place or ''}:{'' if last else place + 1 or ''}"
+            blocks.setdefault(span, (None, []))[1].append(Term(term.coef, rest))
+            continue
+        old = f.at[0]
+        new, terms = blocks.setdefault(f.atom.name, (fresh(old.dim), []))
+        assert new is not None
         if old in x.free:  # rows of an identity, which are a block of their own
             terms.append(Term(term.coef, (*rest, Factor(identity(new.dim), (new, old)))))
         else:
@@ -290,15 +304,21 @@ class Printer:
             for span in spans:
                 new, terms = blocks.get(span) or (fresh(span_length(span, i.dim)), [])
                 signed = [Term(-t.coef, t.factors) if negative else t for t in terms]
-                written.append(self._block(signed, [new if a == i else a for a in axes]))
+                written.append(self._block(signed, [new if a == i else a for a in axes], k))
             whole = call("concatenate", *written, axis=str(k))
             whole = neg(whole) if negative else whole
             return ex.add([self.write(Tensor(x.free, tuple(others)), axes), whole]) if others else whole
         return None
 
-    def _block(self, terms: Sequence[Term], axes: Sequence[Index | None]) -> E:
+    def _block(self, terms: Sequence[Term], axes: Sequence[Index | None], k: int) -> E:
+        """Return one of several arrays along the k-th axis, with its axes of length 1."""
         at = tuple(a for a in axes if a is not None)
-        return self.write(Tensor(at, tuple(terms)), axes) if terms else call("zeros", *(ex.name(a.dim) for a in at))
+        e = self.write(Tensor(at, tuple(terms)), axes) if terms else call("zeros", *(ex.name(a.dim) for a in at))
+        if axes[k] is not None:
+            return e
+        if len(axes) == 1:
+            return mul([e, ONE_ENTRY])
+        return indexed(e, ["None" if n == k else ":" for n in range(len(axes))]) if k == 0 else E("column", (e,))
 
     def oriented(self, e: E) -> E:
         """Return an expression in which a function of a matrix occurs in one orientation: softmax(K@Q.T, axis=0) is P.T."""

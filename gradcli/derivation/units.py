@@ -343,6 +343,8 @@ def at_blocks(term: Term, free: tuple[Index, ...]) -> Term | None:
         if i in free:
             continue
         mine = [f for f in term.factors if i in f.at]
+        if [f.atom.op for f in mine] == ["exp"]:  # what a softmax is divided by
+            continue
         spans = {span for f in mine if _opens(f) for span in _blocks(f, i)}
         if not (found := in_order(spans)):
             continue
