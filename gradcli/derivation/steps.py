@@ -715,7 +715,19 @@ def _condition(key: str, k: int, plan: Plan, sweeps: Sequence[Sweep], values: Se
         return None
     plain = [xs for _, _, xs, *_ in (sweep.tape.lines[k] for sweep in sweeps)]
     operands = [values[slots[i]] if slots[i] != CONSTANT else [Graph.lift(xs[i]) for xs in plain] for i in places]
+    if _is_in_a_case(sweeps[0].tape.lines, k):
+        says, by_entry = (f"{words} in the case that has it" if words else words for words in (says, by_entry))
     return Condition(says, tuple(operands), by_entry)
+
+
+def _is_in_a_case(lines: Sequence[Line], k: int) -> bool:
+    """Whether a line is in a branch of a choice alone, so that it needs no value where another branch is chosen."""
+    made = {k}
+    for s, (primitive, slots, *_) in enumerate(lines[k + 1 :], k + 1):
+        chosen = primitive is not None and primitive.name == "where" and slots[0] not in made
+        if made.intersection(slots) and not chosen:
+            made.add(s)
+    return len(lines) - 1 not in made
 
 
 def _last(sweep: Sweep) -> int:

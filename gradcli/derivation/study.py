@@ -141,8 +141,13 @@ def at_point(
     known = dict(given.values)
     for name, own in given.dims.items():
         known |= {d: np.float64(n) for d, n in zip(own, shape(given.values[name]), strict=True)}
+    try:
+        with np.errstate(all="ignore"):
+            value = np.asarray(formula({n: known[n] for n in formula.inputs}), dtype=np.float64)[()]
+    except GradcliError as failed:
+        says = f"by {result.wrt}: the closed form has no value at the point: {failed.what.partition(';')[0]}"
+        return result, finding(Kind.NOTICE, Severity.INFO, says)
     with np.errstate(all="ignore"):
-        value = np.asarray(formula({n: known[n] for n in formula.inputs}), dtype=np.float64)[()]
         y = np.max(np.abs(np.asarray(problem.f(given.values), dtype=np.float64)), initial=0.0)
     truth = Verifier(problem, sizes, result.wrt, result.kind).truth(dict(given.values))
     if truth is None or not np.isfinite(y):

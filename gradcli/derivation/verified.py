@@ -319,7 +319,8 @@ class Verifier:
         if not self.truths:
             point = point_of(self.problem, {n: v[0] for n, v in self.sizes.items()}, np.random.default_rng(0))
             masked = self._has_mask(point)
-            do = "write -1e9 for -inf: 0 times -inf is nan" if masked else 'assume what f needs: --assume "q: positive"'
+            named = f'--assume "{self.wrt}: positive"'
+            do = "write -1e9 for -inf: 0 times -inf is nan" if masked else f"assume what f needs, such as {named}"
             raise Unverified("f has no value, or no certified derivative, at any random point", do=do)
         return self.truths
 

@@ -696,6 +696,8 @@ class Compiler:
             if is_written_out(ALIASES.get(function, function), parameter):
                 what = f"{function} takes {parameter} as data, known before the expression runs"
                 do = f"write it out, such as {parameter}=1"
+                if function in SEQUENCES:
+                    do = f"write the arrays as a list: {function}([x, y])"
                 if parameter == "ord":
                     do += "; for a vector x and an input p: sum(abs(x)**p)**(1/p)"
                 raise BadExpression(what, where=self._span(node), do=do)
