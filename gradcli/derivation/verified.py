@@ -1,5 +1,6 @@
 """Verification: the printed form and the code are compared with certified derivatives before they are shown."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -403,7 +404,8 @@ class Verifier:
     def is_finite(self, code: str) -> bool:
         """Whether code has a finite value at hard points, wherever f and its derivative have one."""
         run = self._ran(code)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             return all(
                 _is_finite(run, point) or not _is_finite(self._size, point) or self.truth(point) is None
                 for point in self._hard_points()

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from gradcli.arithmetic.graph import Graph
 from gradcli.derivation.algebra import HALF, ONE, identity, inverse, multiply, product, sum_over, times, without
 from gradcli.derivation.index import (
@@ -92,26 +94,42 @@ def _of_matrix(op: str) -> Read:
 
 
 def _frechet(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
-    """Return the derivative of expm in a direction: expm itself, times a number, where the direction is an identity."""
+    """Return the derivative of expm in a direction: expm itself times the direction, where that commutes with the matrix."""
     i, j = square(xs[0])
-    number = _times_identity(xs[1])
-    if number is None:
+    if not _commute(graphs):
         return _opaque("expm_frechet")(reader, xs, params, graphs)
-    return ordered((i, j), multiply(number, function("expm", [xs[0].tensor], (i, j))))
+    return _times_direction(function("expm", [xs[0].tensor], (i, j)), (i, j), xs[1])
 
 
-def _traced_adjoint(op: str, share: Fraction) -> Read:
-    """Return the reading of an adjoint that is simple in a direction c times the identity alone: c, a share and an inverse."""
+def _adjoint(op: str, share: Fraction) -> Read:
+    """Return the reading of an adjoint that is simple in a direction that commutes with the matrix: a share, an inverse, it."""
 
     def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
         i, j = square(xs[0])
-        number = _times_identity(xs[1])
-        if number is None:
-            says = f"{op} has no closed form here unless its trace is taken"
+        if not _commute(graphs):
+            says = f"{op} has no closed form here unless what it is multiplied with is a function of the same matrix"
             raise NotSupported(says, do="gradcli check verifies its gradient")
-        return ordered((i, j), scaled(multiply(number, inverse(xs[0].tensor, i, j)), share))
+        return _times_direction(scaled(inverse(xs[0].tensor, i, j), share), (i, j), xs[1])
 
     return read
+
+
+def _commute(graphs: Sequence[Graph]) -> bool:
+    """Whether a matrix and a direction commute at random points, as those of functions of one matrix do."""
+    pairs = [[np.asarray(getattr(v, "value", v), dtype=float) for v in g.args] for g in graphs]
+    return all(
+        np.allclose(a @ d, d @ a, rtol=1e-9, atol=1e-9 * np.linalg.norm(a) * np.linalg.norm(d)) for a, d in pairs
+    )
+
+
+def _times_direction(x: Tensor, at: tuple[Index, Index], direction: Value) -> Value:
+    """Return the product of a matrix and a direction; a number times the matrix where the direction is an identity."""
+    number = _times_identity(direction)
+    if number is not None:
+        return ordered(at, multiply(number, x))
+    own = renewed(direction)
+    (k, j) = square(own)
+    return ordered((at[0], j), sum_over(multiply(x, own.tensor.renamed({k: at[1]})), [at[1]]))
 
 
 def _times_identity(x: Value) -> Tensor | None:
@@ -244,8 +262,8 @@ WHOLE: dict[str, Read] = {
     "convolve": _bilinear("convolve"), "correlate": _bilinear("correlate"),
     "expm": _of_matrix("expm"), "sqrtm": _of_matrix("sqrtm"), "logm": _of_matrix("logm"),
     "pinv": _of_matrix("pinv"),
-    "expm_frechet": _frechet, "sqrtm_adjoint": _traced_adjoint("sqrtm", HALF),
-    "logm_adjoint": _traced_adjoint("logm", ONE), "cholesky_adjoint": _cholesky_adjoint,
+    "expm_frechet": _frechet, "sqrtm_adjoint": _adjoint("sqrtm", HALF),
+    "logm_adjoint": _adjoint("logm", ONE), "cholesky_adjoint": _cholesky_adjoint,
     "max": _largest, "peaks": _peaks,
 }  # fmt: skip
 OPAQUE = frozenset({

@@ -245,7 +245,15 @@ def derived(gradcli: Gradcli, problem: Problem) -> dict[str, Any]:
     return {**result, "shapes": shapes}
 
 
-ITERATED = ("expm", "sqrtm", "eig", "svd", "pinv", "convolve")  # functions whose cost is not a polynomial of sizes here
+ITERATED = (
+    "expm",
+    "logm",
+    "sqrtm",
+    "eig",
+    "svd",
+    "pinv",
+    "convolve",
+)  # functions whose cost is not a polynomial of sizes here
 
 
 def compared(problem: Problem, result: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ def standardised(x: Any) -> Any:
 BY_HAND = {
     **{name: getattr(np, name) for name in ["abs", "cos", "cosh", "cumsum", "diag", "diagonal", "exp", "eye", "flip", "log", "maximum", "minimum", "mean", "ones", "outer", "sin", "sinh", "sqrt", "std", "sum", "tanh", "trace", "var", "zeros", "pi", "prod", "tril", "triu", "concatenate", "convolve", "correlate", "hstack", "max", "min", "abs", "sign"]},
     **{name: getattr(np.linalg, name) for name in ["det", "inv", "norm", "solve", "svd", "eigh", "pinv"]},
-    **{name: getattr(scipy.linalg, name) for name in ["expm", "expm_frechet", "sqrtm"]},
+    **{name: getattr(scipy.linalg, name) for name in ["expm", "expm_frechet", "logm", "sqrtm"]},
     "erf": erf, "ndtr": ndtr, "sigmoid": expit, "softmax": softmax, "rowsoftmax": rowsoftmax, "hat": standardised, **SIZES,
 }  # fmt: skip
 DRAWN: dict[str, Callable[[Any], Any]] = {
