@@ -152,7 +152,8 @@ def expression_at(text: str, given: list[dict[str, Any]], options: LocateOptions
     names = chosen_inputs(moving, options.wrt)
     if places := [name for name in names if name in f.places and chosen]:
         others = [name for name in f.inputs if name not in f.places]
-        raise BadOption(f"{places[0]} is a position, and no derivative by it exists", do=f"--wrt {(*others, 'x')[0]}")
+        do = f"--wrt {others[0]}" if others else "f has no other input"
+        raise BadOption(f"{places[0]} is a position, and no derivative by it exists", do=do)
     drawn_points: list[dict[str, Any]] = [{} for _ in range(options.count if f.inputs else 1)]
     begun = [_sized(point, options.sizes, f.inputs) for point in given or drawn_points]
     points = tuple(_complete(f, point, number, options) for number, point in enumerate(begun))

@@ -349,7 +349,7 @@ class _Hand:
         """Yield what the answer takes for granted of an input, where it is right if that is assumed."""
         problem = self.made.problem
         conditions = set().union(
-            *map(inputs_of, order_comparisons(self.verifier.recorded(self.verifier.points()[0][0])))
+            *map(inputs_of, order_comparisons(self.verifier.graph_at(self.verifier.points()[0][0])))
         )
         for name, dims in problem.dims.items():
             facts = problem.facts.get(name, frozenset())

@@ -39,7 +39,7 @@ from gradcli.derivation.index import (
 )
 from gradcli.derivation.statements import replaced
 from gradcli.derivation.structure import Value
-from gradcli.derivation.units import complement, filled, in_order, is_rows, place_of, span_length
+from gradcli.derivation.units import complement, is_rows, place_of, span_length, spans_in_order, with_gaps
 from gradcli.derivation.whole import OPAQUE
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.targets.expression import Expression
@@ -296,7 +296,7 @@ class Printer:
         """
         for k, i in enumerate(axes):
             blocks, others = ({}, ()) if i is None else _blocks_along(x, i)
-            spans = [] if i is None or not blocks else in_order(blocks) or filled(blocks, i.dim)
+            spans = [] if i is None or not blocks else spans_in_order(blocks) or with_gaps(blocks, i.dim)
             if i is None or len(spans) < 2:
                 continue
             negative = all(t.coef < 0 for _, own in blocks.values() for t in own)
@@ -353,10 +353,10 @@ class Printer:
         with contextlib.suppress(NotSupported):
             return self._term(term, at)
         with contextlib.suppress(NotSupported):
-            return self._broadcast(term, at), {*at} <= term.indices
+            return self._with_new_axes(term, at), {*at} <= term.indices
         return self._einsum(term, at), {*at} <= term.indices
 
-    def _broadcast(self, term: Term, at: tuple[Index, ...]) -> E:
+    def _with_new_axes(self, term: Term, at: tuple[Index, ...]) -> E:
         """Return arrays with new axes where they have none: one, or its sum over an index; a product that lacks an index.
 
         Raises  NotSupported for other products, which an einsum forms and sums.

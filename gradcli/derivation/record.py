@@ -218,17 +218,17 @@ class _MaxRule:
 class ShiftRule:
     """A largest entry that is only subtracted to keep exponentials small, and cancels: f does not change with it.
 
-    `met` are the cotangents that reached it.
+    `cotangents` are those that reached it.
     """
 
     def __init__(self) -> None:
-        self.met: list[Value] = []
+        self.cotangents: list[Value] = []
 
     def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
         return np.sum(xdot, axis=params["axis"]) * 0.0
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        self.met.append(ybar)
+        self.cotangents.append(ybar)
         return np.zeros(shape(xs[0]))
 
 
@@ -373,15 +373,15 @@ def _without_shifts(program: Program, xbars: Sequence[Value], seed: str) -> tupl
             rule = ShiftRule()
             shifted = program.with_rules({k: {0: rule}})
             found = _cotangents(shifted, seed)
-            if _is_zero(rule.met, xbars):
+            if _is_zero(rule.cotangents, xbars):
                 program, xbars = shifted, found
     return program, xbars
 
 
-def _is_zero(met: Sequence[Value], xbars: Sequence[Value]) -> bool:
+def _is_zero(reached: Sequence[Value], xbars: Sequence[Value]) -> bool:
     """Whether cotangents are 0 up to rounding, beside those of the inputs."""
-    sizes = [np.max(np.abs(np.asarray(getattr(v, "value", v), dtype=float)), initial=0.0) for v in (*met, *xbars)]
-    return bool(max(sizes[: len(met)], default=0.0) <= _ROUNDED * max(1.0, *sizes[len(met) :]))
+    sizes = [np.max(np.abs(np.asarray(getattr(v, "value", v), dtype=float)), initial=0.0) for v in (*reached, *xbars)]
+    return bool(max(sizes[: len(reached)], default=0.0) <= _ROUNDED * max(1.0, *sizes[len(reached) :]))
 
 
 def _numeric(x: Any) -> bool:
@@ -409,8 +409,10 @@ def _all(problem: Problem) -> Iterator[Sizes]:
     found = (s for s in tried if all(length_of(d, {n: v[0] for n, v in s.items()}) > 1 for d in dims))
     first = next(found, None)
     if first is None:
+        least = {n: v[0] for n, v in list(_every_order(problem.names))[-1].items()}
+        small = sorted(d for d in dims if length_of(d, least) < 2)
         raise BadOption(
-            f"a size is too small: {', '.join(sorted(dims))}", do="give sizes as sums of others, such as n+m"
+            f"the size {small[0]} is below 2 where all names are small", do="write it as a sum: x: m+k; y: m"
         )
     yield from itertools.chain([first], found)
 

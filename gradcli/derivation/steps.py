@@ -721,11 +721,13 @@ def _condition(key: str, k: int, plan: Plan, sweeps: Sequence[Sweep], values: Se
 
 
 def _is_in_a_case(lines: Sequence[Line], k: int) -> bool:
-    """Whether a line is in a branch of a choice alone, so that it needs no value where another branch is chosen."""
-    made = {k}
-    for s, (primitive, slots, *_) in enumerate(lines[k + 1 :], k + 1):
+    """Whether a line, and each line like it, is in a branch of a choice alone, so that it needs no value in other branches."""
+    own, operands, _, y, *_ = lines[k]
+    made: set[int] = set()
+    for s, (primitive, slots, _, z, *_) in enumerate(lines):
+        alike = primitive is own and slots == operands and np.array_equal(z.value, y.value, equal_nan=True)
         chosen = primitive is not None and primitive.name == "where" and slots[0] not in made
-        if made.intersection(slots) and not chosen:
+        if alike or (made.intersection(slots) and not chosen):
             made.add(s)
     return len(lines) - 1 not in made
 

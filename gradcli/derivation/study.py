@@ -81,12 +81,6 @@ def given_at(found: Located, shapes: Mapping[str, Dims]) -> Given:
     known = {
         word: n for name, words in shapes.items() if name in values for word, n in _sizes(name, words, values[name])
     }
-    for name, words in shapes.items():
-        for word, n in zip(words, shape(values[name]) if name in values else (), strict=False):
-            if {*size_names([(word,)])} <= {*known} and length_of(word, known) != n:
-                raise BadOption(
-                    f"{name} has a length of {n}, and {word} is {length_of(word, known)}", do="give sizes that fit"
-                )
     other = next((n for n in known if n in values and n not in shapes and np.any(values[n] != known[n])), None)
     if other is not None:
         says = f"{other} is the size {known[other]} in --shapes, and {np.asarray(values[other]).tolist()} in --at"
@@ -152,9 +146,9 @@ def at_point(
     truth = Verifier(problem, sizes, result.wrt, result.kind).truth(dict(given.values))
     if truth is None or not np.isfinite(y):
         return replace(result, value=value), None
-    q = _at_a_scalar(problem, result, given.values)
+    q = _question_at(problem, result, given.values)
     if q.kinks:
-        says = _said_of_kink(q, result.wrt)
+        says = _kink_in_words(q, result.wrt)
         return replace(result, value=value), finding(
             Kind.KINK, Severity.INFO, says, hint="see gradcli check at this point"
         )
@@ -173,7 +167,7 @@ def at_point(
     return found, finding(Kind.DISAGREEMENT, Severity.INCONCLUSIVE, says, hint=hint)
 
 
-def _at_a_scalar(problem: Problem, result: Result, values: Mapping[str, Any]) -> Question:
+def _question_at(problem: Problem, result: Result, values: Mapping[str, Any]) -> Question:
     """Return what is differentiated, at a point, as a number: an array, or a gradient, by weights that cancel nothing."""
     f: Any = Gradient(problem.f, (result.wrt,), values) if problem.order == 2 else problem.f
     with np.errstate(all="ignore"):
@@ -186,7 +180,7 @@ def _at_a_scalar(problem: Problem, result: Result, values: Mapping[str, Any]) ->
 _SPELLED = {"absolute": "abs", "rint": "round", "fmax": "maximum", "fmin": "minimum"}
 
 
-def _said_of_kink(q: Question, wrt: str) -> str:
+def _kink_in_words(q: Question, wrt: str) -> str:
     primitive = q.kinks[0].primitive.name
     compares = "equal" in primitive or primitive in ("less", "greater")
     where = (
@@ -258,6 +252,10 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
 def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     given = wanted.given
     dims = _dims(f, wanted.shapes) if given is None else dict(given.dims)
+    root = root_of(f)
+    if bounds := sorted({*root.bounds} & {*dims}) if isinstance(root, Expression) else []:
+        says = f"{bounds[0]} bounds a slice, and is the size of no axis"
+        raise BadOption(says, do=f'give an axis this size, such as "y: {bounds[0]}", or write a number for it')
     called = _apart(dims)
     dims = {n: tuple(called.get(d, d) for d in own) for n, own in dims.items()}
     facts = _facts(f, wanted, dims)

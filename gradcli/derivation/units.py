@@ -1,6 +1,5 @@
 """Entries and spans at fixed positions: unit vectors, selected rows of the identity, triangles of ones."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from gradcli.derivation.index import (
     scalar,
     slot,
 )  # fmt: skip
+from gradcli.targets.facts import terms_of_size
 
 
 class Place(NamedTuple):
@@ -96,7 +96,7 @@ def span_of(text: str) -> Span | None:
 
 def place_of(text: str) -> Place:
     """Return a size or a number, such as `m + k`, `n - 1` or `-2`, as a position."""
-    terms = _TERM.findall(text)
+    terms = terms_of_size(text)
     number = sum(int(sign + word) for sign, word in terms if word.isdecimal())
     return Place(tuple(word for _, word in terms if not word.isdecimal()), number)
 
@@ -106,7 +106,6 @@ def at(place: int) -> Span:
     return Span(Place(number=place), None if place == -1 else Place(number=place + 1))
 
 
-_TERM = re.compile(r"([+-]?)\s*(\w+)")
 ONE = Fraction(1)
 _OWN = {"exp", "log", "absolute"}  # functions that `algebra` writes in their own way
 _ELEMENTWISE = FUNCTIONS | _OWN | {"power"}
@@ -345,8 +344,8 @@ def at_blocks(term: Term, free: tuple[Index, ...]) -> Term | None:
         mine = [f for f in term.factors if i in f.at]
         if [f.atom.op for f in mine] == ["exp"]:  # what a softmax is divided by
             continue
-        spans = {span for f in mine if _opens(f) for span in _blocks(f, i)}
-        if not (found := in_order(spans)):
+        spans = {span for f in mine if _opens(f) for span in _spans_of_blocks(f, i)}
+        if not (found := spans_in_order(spans)):
             continue
         parts = []
         for span in found:
@@ -358,17 +357,17 @@ def at_blocks(term: Term, free: tuple[Index, ...]) -> Term | None:
     return None
 
 
-def _blocks(f: Factor, i: Index) -> Iterator[str]:
+def _spans_of_blocks(f: Factor, i: Index) -> Iterator[str]:
     """Yield the spans along an index that blocks take in the arguments of a function or a bracket."""
     for k in range(len(f.atom.args)):
         for g in (g for term in outside(f, k).terms for g in term.factors):
             if is_rows(g) and g.at[1] == i:
                 yield g.atom.name
             elif i in g.at and _opens(g):
-                yield from _blocks(g, i)
+                yield from _spans_of_blocks(g, i)
 
 
-def in_order(spans: Collection[str]) -> list[str]:
+def spans_in_order(spans: Collection[str]) -> list[str]:
     """Return the spans from the first position to the last, if each begins where the one before ends; else none."""
     by_start = {span.partition(":")[0]: span for span in spans if span_of(span) is not None}
     found, start = [], ""
@@ -380,7 +379,7 @@ def in_order(spans: Collection[str]) -> list[str]:
     return []
 
 
-def filled(spans: Collection[str], dim: str) -> list[str]:
+def with_gaps(spans: Collection[str], dim: str) -> list[str]:
     """Return the spans of blocks from the first position to the last, with those between them; none for spans of numbers.
 
     None are returned either where the length of one between them is no sum of sizes.

@@ -122,7 +122,7 @@ def _steady(
 ) -> bool:
     """Whether a derivative is stable under rounding, which differs between libraries, of inputs without assumptions."""
     rng = np.random.default_rng(0)
-    moves = {name: _NUDGE * rng.uniform(0.5, 1.5, np.shape(point[name])) for name in _free(problem)}
+    moves = {name: _NUDGE * rng.uniform(0.5, 1.5, np.shape(point[name])) for name in _free_inputs(problem)}
     for sign in (1, -1):  # of equal entries, which are in another order on either side
         moved = truth({**point, **{name: point[name] * (1 + sign * move) for name, move in moves.items()}})
         if moved is None or np.any(np.abs(moved - derivative) > _MOVES * (1 + np.abs(derivative))):
@@ -130,13 +130,13 @@ def _steady(
     return True
 
 
-def _free(problem: Problem) -> list[str]:
+def _free_inputs(problem: Problem) -> list[str]:
     return [name for name in problem.dims if not problem.facts.get(name)]
 
 
 def _has_ties(problem: Problem, point: Mapping[str, Any]) -> bool:
     """Whether a number occurs twice among the entries of all inputs without assumptions."""
-    entries = np.concatenate([np.zeros(0), *(np.ravel(point[name]) for name in _free(problem))])
+    entries = np.concatenate([np.zeros(0), *(np.ravel(point[name]) for name in _free_inputs(problem))])
     return len(np.unique(entries)) < len(entries)
 
 
@@ -429,7 +429,7 @@ class Verifier:
         names: dict[int, set[str]] = {}
         masked = self._has_mask(self.points()[0][0])
         for point, _ in self.points() if self.problem.compared or masked else ():
-            y = self.recorded(point)
+            y = self.graph_at(point)
             for k, node in enumerate([*comparisons(y), *(order_comparisons(y) if masked else ())]):
                 names[k] = inputs_of(node)
                 seen.setdefault(k, set()).update(np.unique(node.value).tolist())
@@ -445,11 +445,11 @@ class Verifier:
     def _has_mask(self, point: Mapping[str, Any]) -> bool:
         """Whether f has -inf as a constant; not where it has no value."""
         try:
-            return has_infinity(self.recorded(point))
+            return has_infinity(self.graph_at(point))
         except (np.linalg.LinAlgError, GradcliError):
             return False
 
-    def recorded(self, point: Mapping[str, Any]) -> Any:
+    def graph_at(self, point: Mapping[str, Any]) -> Any:
         """Return the value of f at a point as a graph of its inputs."""
         given = {n: Graph.variable(n, x) if n in self.problem.dims else x for n, x in point.items()}
         with np.errstate(all="ignore"):

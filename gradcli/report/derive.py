@@ -396,7 +396,7 @@ class DeriveReport(Printed):
         found: list[Piece] = []
         for name, dims in self.shapes.items():
             facts = f" ({', '.join(self.assume[name])})" if name in self.assume else ""
-            shown = f"{name} {_by(dims) if dims else 'a number'}"
+            shown = f"{name} {_sizes_in_words(dims) if dims else 'a number'}"
             found += [Piece("; ")] if found else []
             found.append(Mathematics(shown, "plain", space_in_latex(name, dims), _space_in_mathml(name, dims)))
             found += [Piece(facts)] if facts else []
@@ -454,7 +454,7 @@ def _blocks(
     result: Result, steps: Sequence[Block], shown: tuple[str, ...], direction: str, *, narrated: bool
 ) -> list[Block]:
     found: list[Block] = [*steps]
-    head = f"{result.kind_name} by {result.wrt}" + (f", {_by(result.shape)}" if result.shape else "")
+    head = f"{result.kind_name} by {result.wrt}" + (f", {_sizes_in_words(result.shape)}" if result.shape else "")
     lines = (result.formula.whole(),) if narrated else result.formula.lines()
     rows: list[tuple[Cell, ...]] = [(head if k == 0 else "", line) for k, line in enumerate(lines)]
     if direction:
@@ -474,7 +474,7 @@ def _blocks(
     return found + _code(result, shown)
 
 
-def _by(dims: Sequence[str]) -> str:
+def _sizes_in_words(dims: Sequence[str]) -> str:
     """Return sizes as they are read: m x n, m x (n + k)."""
     return " x ".join(f"({d})" if " " in d and len(dims) > 1 else d for d in dims)
 

@@ -91,8 +91,15 @@ def moving_spans(parts: list[ast.expr]) -> list[int]:
     """
     if any(isinstance(p, ast.Constant) and p.value in (None, ...) for p in parts):
         return []
-    bounds = [(p.lower, p.upper) if isinstance(p, ast.Slice) and p.step is None else () for p in parts]
-    return [k for k, own in enumerate(bounds) if any(b is not None and integer(b) is None for b in own)]
+    bounds = [[b for b in (p.lower, p.upper) if b] if isinstance(p, ast.Slice) and not p.step else [] for p in parts]
+    computed = [[b for b in own if integer(b) is None] for own in bounds]
+    return [k for k, own in enumerate(computed) if own and all(map(_is_sum_of_names, own))]
+
+
+def _is_sum_of_names(bound: ast.expr) -> bool:
+    """Whether a bound is made of names and numbers alone, whose values are whole numbers: not of functions of inputs."""
+    nodes = (n for n in ast.walk(bound) if isinstance(n, ast.expr))
+    return all(isinstance(n, ast.Name | ast.Constant | ast.BinOp | ast.UnaryOp) for n in nodes)
 
 
 # Facts about a syntax tree that are known without running it: integers, axes, shapes, dotted names.
@@ -652,8 +659,9 @@ class Compiler:
                 value = self._register(None)
                 if bound is not None:
                     value = yield bound
-                    named = (n.id for n in ast.walk(bound) if isinstance(n, ast.Name) and n.id not in self.names)
-                    self.program.places.update(map(folded, named))
+                    named = {folded(n.id) for n in ast.walk(bound) if isinstance(n, ast.Name)} & {*self.program.inputs}
+                    self.program.places |= named
+                    self.program.bounds |= named
                 bounds.append(value)
             base = self._emit(node, span_at, "[]", [base, *bounds, self._register(axis)])
             parts[axis] = ast.Slice()
@@ -835,6 +843,11 @@ class Expression:
     def places(self) -> frozenset[str]:
         """The inputs whose values are positions in arrays, by which nothing is differentiated unless it is asked for."""
         return frozenset(self.program.places)
+
+    @property
+    def bounds(self) -> frozenset[str]:
+        """Those of the places that bound slices."""
+        return frozenset(self.program.bounds)
 
     @property
     def has_constants(self) -> bool:

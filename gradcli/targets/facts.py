@@ -17,15 +17,20 @@ SIZE = re.compile(r"\w+(?: [+-] \w+)*")
 _TERM = re.compile(r"([+-]?)\s*(\w+)")
 
 
+def terms_of_size(size: str) -> list[tuple[str, str]]:
+    """Return the terms of a size, such as m + k - 1, each with its sign: +, - or, of the first one, none."""
+    return _TERM.findall(size)
+
+
 def length_of(size: str, sizes: Mapping[str, int]) -> int:
     """Return a size, such as 3, m or m + k - 1, as a number."""
-    terms = _TERM.findall(size)
+    terms = terms_of_size(size)
     return sum((-1 if sign == "-" else 1) * (int(w) if w.isdecimal() else sizes[w]) for sign, w in terms)
 
 
 def size_names(dims: Iterable[Dims]) -> tuple[str, ...]:
     """Return the names of sizes, in the order in which they occur."""
-    words = (w for own in dims for size in own for _, w in _TERM.findall(size))
+    words = (w for own in dims for size in own for _, w in terms_of_size(size))
     return tuple(dict.fromkeys(w for w in words if not w.isdecimal()))
 
 

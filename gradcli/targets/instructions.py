@@ -91,7 +91,8 @@ def _same(x: Value) -> Value:
 class Instructions:
     """A program: its instructions, the initial registers, and the registers of the inputs and of the result.
 
-    `places` are the inputs whose values are positions in arrays, by which nothing is differentiated; `constants` are the
+    `places` are the inputs whose values are positions in arrays, by which nothing is differentiated, `bounds` those of them
+    that bound slices; `constants` are the
     registers of pi and e.
     """
 
@@ -100,6 +101,7 @@ class Instructions:
     inputs: dict[str, int] = field(default_factory=dict)
     result: int = -1
     places: set[str] = field(default_factory=set)
+    bounds: set[str] = field(default_factory=set)
     constants: dict[int, str] = field(default_factory=dict)
 
     def run(self, values: Mapping[str, Value]) -> Value:

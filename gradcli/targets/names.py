@@ -293,6 +293,7 @@ def entry_at(x: Value, k: Value, axis: int) -> Value:
 
 
 def _check_axis(x: Value, axis: int) -> None:
+    """Raise BadShape where an array has no such axis."""
     if axis >= len(shape(x)):
         says = f"an index of axis {axis} needs an array of more axes than {len(shape(x))}"
         raise BadShape(says, do="give the array its axes, or leave the index out")

@@ -569,8 +569,10 @@ def numbers(texts: Sequence[str], at: Sequence[str], seed: int = 0, fixed: Sizes
     found |= {n: k for _, n, k in reversed(list(_lengths(dims, read(at, seed, found, target=target)))) if n in names}
     owners: dict[str, str] = {}
     for owner, name, length in _lengths(dims, read(at, seed, found, target=target)):
-        if length != found[name]:
-            says = f"the size {name} is {found[name]} by {owners.get(name, '--shapes')} and {length} by {owner}"
+        known = length_of(name, found)
+        if length != known:
+            other = owners.get(name, "--shapes" if name in found else "its terms")
+            says = f"the size {name} is {known} by {other} and {length} by {owner}"
             raise BadOption(says, do="give sizes that differ names that differ, and one point at a time")
         owners.setdefault(name, owner)
     return found
@@ -588,4 +590,4 @@ def _lengths(dims: Mapping[str, Sequence[str]], points: Sequence[Mapping[str, An
             if len(lengths) != len(words):
                 says = f"{name} has shape {lengths}, and --shapes says {' '.join(words) or 'a number'}"
                 raise BadOption(says, do="write a name or a number for each of its axes")
-            yield from ((name, word, n) for word, n in zip(words, lengths, strict=True) if word.isidentifier())
+            yield from ((name, word, n) for word, n in zip(words, lengths, strict=True) if size_names([(word,)]))

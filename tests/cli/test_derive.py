@@ -45,6 +45,11 @@ BAD = [
     # argv                                             what is wrong                                              what to do
     (("x@x", "--shapes", "x n"),                       "the shape 'x n' cannot be read",                          'write --shapes "W: 3 4; x: 4"'),
     (("x@x", "--shapes", "x: 0"),                      "the sizes of x are not names, numbers or their sums: 0",    'write "W: m n", or "W: m n+k"'),
+    (("sum(w)", "--shapes", "w: n+m"),                 "the size n occurs only in n + m",                         "give another axis the size n, or the sum a name"),
+    (("x@x + sum(w)", "--shapes", "x: n; w: n-15"),    "the size n - 15 is below 2 where all names are small",    "write it as a sum: x: m+k; y: m"),
+    (("x[k:]@y", "--shapes", "x: n; y: n-k"),          "a size of y is a difference: n - k",                      'write sums, such as "y: m; x: m+k"'),
+    (("sum(x[:m])", "--shapes", "x: n; m:"),           "m bounds a slice, and is the size of no axis",            'give an axis this size, such as "y: m", or write a number for it'),
+    (("sum(x[:m])", "x=[1, 2, 3]", "m=2"),             "m bounds a slice, and is the size of no axis",            'give an axis this size, such as "y: m", or write a number for it'),
     (("x@x", "--shapes", "q: n"),                      "--shapes names 'q', which is not an input",                   "inputs: x"),
     (("x@y", "--shapes", "x: n; y: m"),                "do not fit in '@'",                                       ""),
     (("x@x", "--shapes", "x: n", "--assume", "x: spd"), "x is n and cannot be spd",                               "spd is for a square matrix"),

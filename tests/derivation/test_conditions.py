@@ -94,6 +94,7 @@ REFUSED = [
         "Z",
         "is true wherever f has a value",
     ),
+    ("huber(x, y)", "x:; y:", "x", "f is computed in another way at other values"),
     ("sum(where(isnan(y), 0, (y - x)**2))", "y: n; x: n", "x", "isnan has no closed form"),
 ]
 
@@ -117,6 +118,15 @@ def test_a_single_point_of_the_input_itself_is_left_out_and_said(f: str, right: 
     scope: dict[str, Any] = {}
     exec(report.results[0].code["numpy"], scope)
     np.testing.assert_allclose(scope["gradient"](x=0.7), right(0.7))
+
+
+@for_rows(("f", "says"), [
+    ("where(x > 0, log(x), x)", "x positive in the case that has it"), ("where(x > 0, log(x), x) + log(x)", "x positive"),
+    ("log(x)", "x positive"), ("1/where(x > 0, x + 1, 1 - x)", "t1 not 0"), ("exp(where(x > 0, 1/x, x))", "x not 0 in the case that has it"),
+])  # fmt: skip
+def test_what_one_case_needs_is_said_of_it(f: str, says: str) -> None:
+    (result,) = gradcli.derive(f, shapes={"x": ""}).results
+    assert says in [part for step in result.steps if step.condition for part in step.condition.split("; ")]
 
 
 def test_a_python_function_keeps_its_conditions() -> None:

@@ -189,8 +189,9 @@ class Counter(ast.NodeVisitor):
         word = ast.unparse(node.func)
         name = word.removeprefix("np.")
         before = self.operations
-        joined = name == "concatenate" and isinstance(node.args[0], ast.List)
-        args = [self.visit(a) for a in (node.args[0].elts if joined else node.args)]  # type: ignore[attr-defined]
+        listed = node.args[0] if name == "concatenate" else None
+        joined = isinstance(listed, ast.List)
+        args = [self.visit(a) for a in (listed.elts if isinstance(listed, ast.List) else node.args)]
         if name in {"eye", "ones", "zeros"}:
             self.operations = before  # n - 1 is no operation on numbers of the inputs
         given = [a.x for a in args]
@@ -245,15 +246,8 @@ def derived(gradcli: Gradcli, problem: Problem) -> dict[str, Any]:
     return {**result, "shapes": shapes}
 
 
-ITERATED = (
-    "expm",
-    "logm",
-    "sqrtm",
-    "eig",
-    "svd",
-    "pinv",
-    "convolve",
-)  # functions whose cost is not a polynomial of sizes here
+# functions whose cost is not a polynomial of sizes here
+ITERATED = ("expm", "logm", "sqrtm", "eig", "svd", "pinv", "convolve")
 
 
 def compared(problem: Problem, result: dict[str, Any]) -> None:

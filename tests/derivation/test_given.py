@@ -85,10 +85,18 @@ def test_a_value_where_f_has_none(gradcli: Callable[..., Any]) -> None:
     assert "not compared with a derivative" in " ".join(ran.stdout.split())
 
 
+def test_a_closed_form_without_a_value_at_the_point_is_shown(gradcli: Callable[..., Any]) -> None:
+    document = gradcli("derive", "det(A)", "--at", "A=[[0, 0], [0, 0]]", "--no-steps", "--json").json
+    (result,), (found,) = document["results"], document["findings"]
+    assert result["formula"]["unicode"] == "∂f/∂A = det(A) A⁻ᵀ" and "value" not in result
+    assert found["message"] == "by A: the closed form has no value at the point: 'inv' failed: Singular matrix"
+
+
 REFUSED = [
     (("sum(x)", "--at", "x=[1, 2]", "--shapes", "x: m n"),          "x has shape (2,), and --shapes says m n"),
     (("sum(x)", "--at", "x=[1, 2]", "--shapes", "x: 3"),            "x has shape (2,), and --shapes says 3"),
     (("sum(x)/n", "--at", "x=[1, 2], n=3", "--shapes", "x: n"),     "n is the size 2 in --shapes, and 3.0 in --at"),
+    (("w@append(x, y)", "--at", "w=[1, 2, 3, 4], x=[1, 2], y=[3]", "--shapes", "x: n; y: m; w: n+m"), "the size n + m is 3 by its terms and 4 by w"),
     (("x@y", "--at", "x=[1, 2], y=[1, 2, 3]", "--shapes", "x: n; y: n"), "the size n is 2 by x and 3 by y"),
     (("sum(W@x)", "W=ones(2, 2)", "x=[1, 2]", "--shapes", "W: m n"), "x has a length of 2, as have m and n"),
     (("x**2", "x=1", "x=2"),                                        "derive takes one point, not 2"),

@@ -427,3 +427,21 @@ def test_garbage_raises_only_our_errors(text):
 @given(CALLS)
 def test_random_calls_raise_only_our_errors(text):
     only_our_errors(text)
+
+
+@for_rows(("text", "right"), [
+    ("x[:m]", [0, 1]), ("x[m:]", [2, 3, 4]), ("x[m:m + k]", [2, 3, 4]), ("x[:-m]", [0, 1, 2]), ("x[:2*m - 1]", [0, 1, 2]),
+    ("n = 4; x[:n]", [0, 1, 2, 3]), ("X[1:, :m]", [[3, 4], [6, 7]]), ("X[0, :m]", [0, 1]),
+])  # fmt: skip
+def test_bounds_of_slices_may_be_inputs(text, right):
+    point = {"x": np.arange(5.0), "X": np.arange(9.0).reshape(3, 3), "m": np.float64(2), "k": np.float64(3)}
+    f = Expression(text)
+    np.testing.assert_array_equal(f({name: point[name] for name in f.inputs}), right)
+    assert f.places == f.bounds == {*f.inputs} - {"x", "X"}
+
+
+@pytest.mark.parametrize("argv", [("grad", "sum(x[:m])", "--at", "x=[1, 2], m=1"), ("check", "x[m]", "--at", "x=[1, 2], m=1")])
+def test_no_derivative_by_a_position_is_computed(gradcli, argv):
+    ran = gradcli(*argv, "--wrt", "m")
+    assert (ran.exit_status, ran.stdout) == (2, "")
+    assert ran.stderr == "error: m is a position, and no derivative by it exists\n  --wrt x\n"

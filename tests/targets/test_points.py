@@ -34,6 +34,7 @@ SHAPES = [
     (["W: (3, 4), x: 4, lam:"],                  {"W": (3, 4), "x": (4,), "lam": ()}),
     (["W : 3, 4 ;"],                             {"W": (3, 4)}),
     (["x:0"],                                    {"x": (0,)}),
+    (["w: 3+4; x: 9 - 2 + 1"],                   {"w": (7,), "x": (8,)}),
     (["\u00b5:2"],                               {"\u03bc": (2,)}),
     ([""],                                       {}),
     ([],                                         {}),
@@ -45,6 +46,8 @@ BAD_SHAPES = [
     ("W:3:4",      "the shape 'W:3:4' cannot be read",                   'write --shapes "W: 3 4; x: 4"'),
     ("W: m n",     "the sizes of W are not whole numbers: m n",          "values need numbers: --shapes W:3,4"),
     ("W: 3 -4",    "the sizes of W are not whole numbers: 3 -4",         "values need numbers: --shapes W:3,4"),
+    ("W: 3-4",     "a size of W is negative: 3 - 4",                     "give the sizes other numbers"),
+    ("W: 3+",      "the sizes of W are not whole numbers: 3+",           "values need numbers: --shapes W:3,4"),
     ("W: 2.5",     "the sizes of W are not whole numbers: 2.5",          "values need numbers: --shapes W:3,4"),
     ("x: 1; W: \u00b2", "the sizes of W are not whole numbers: \u00b2",  "values need numbers: --shapes W:3,4"),
 ]

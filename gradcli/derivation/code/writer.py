@@ -8,6 +8,7 @@ from fractions import Fraction
 from gradcli.derivation.expression import COMPARE, E, Op, matmul, name, neg, number, text, written
 from gradcli.derivation.statements import PLAIN, rank
 from gradcli.errors import NotSupported
+from gradcli.targets.facts import SIZE, terms_of_size
 
 
 def chained(e: E, known: Mapping[str, int]) -> E:
@@ -30,8 +31,6 @@ _CONSTANT = re.compile(
     r"(?:(.+)([*/]))?(e|pi|\((?:e|pi) - 1\)|(?:sqrt|log)\(.+\))"
 )  # a constant, or a number times or divided by one
 _FUNCTION = re.compile(r"\b(e|pi|sqrt|log)\b")
-_APART = re.compile(r"\w+(?: [-+] \w+)+")  # a sum of named sizes and numbers
-_TERM = re.compile(r"([-+]?) ?(\w+)")
 _PLACES = re.compile(r"\[[^\[\]]*\]")
 _BACKWARD = re.compile(r":[^,\[\]]*:\s*-")
 _WITH_NUMBERS = frozenset("eye ones zeros tril triu roll arange".split())  # noqa: SIM905 - their arguments may be sizes
@@ -232,9 +231,10 @@ class Writer:
         return self._called(e.text, args, ranks, e) if e.op == "call" else replace(e, args=args)
 
     def _name(self, e: E) -> E:
-        if _APART.fullmatch(e.text):
-            terms = [(s, number(Fraction(int(w))) if w.isdecimal() else name(w)) for s, w in _TERM.findall(e.text)]
-            return E(Op.ADD, tuple(neg(x) if sign == "-" else x for sign, x in terms))
+        if " " in e.text and SIZE.fullmatch(e.text):
+            signs, words = zip(*terms_of_size(e.text), strict=True)
+            terms = [number(Fraction(int(w))) if w.isdecimal() else name(w) for w in words]
+            return E(Op.ADD, tuple(neg(x) if sign == "-" else x for sign, x in zip(signs, terms, strict=True)))
         return name(f"{self.dialect.constants}{e.text}") if e.text in ("pi", "inf") and e.text not in self.known else e
 
     def _place(self, text: str) -> str:
@@ -257,11 +257,8 @@ class Writer:
         plain = strict and set(ranks) == {PLAIN}
         rows = self.dialect.plain if plain else self.dialect.rows
         options = dict(e.options) if e.op == "call" else {}
-        kind = (
-            ""
-            if "axis" in options or word == "concatenate"
-            else {1: " of a vector", 2: " of a matrix"}.get(max(ranks, default=0), "")
-        )
+        rank = 0 if "axis" in options or word == "concatenate" else max(ranks, default=0)
+        kind = {1: " of a vector", 2: " of a matrix"}.get(rank, "")
         row = rows.get(word + kind) or rows.get(word)
         if word + " of a vector" in rows and not kind and "axis" not in options:
             row = None
