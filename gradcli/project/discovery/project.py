@@ -402,9 +402,9 @@ def modules_of_project(folder: Path, name: str) -> Iterator[Path]:
     """Yield the files and folders that a dotted name can mean in a project, by its folder."""
     inside = name.split(".")
     for top in _FOLDERS if all(part.isidentifier() for part in inside) else ():
-        for path in (folder.joinpath(top, *inside).with_suffix(".py"), folder.joinpath(top, *inside)):
-            if path.exists():
-                yield path
+        package = folder.joinpath(top, *inside)
+        module = package.with_suffix(".py")
+        yield from (path for path, there in ((module, module.is_file()), (package, package.is_dir())) if there)
 
 
 def paths_of_module(name: str) -> tuple[str, ...]:
