@@ -2,7 +2,7 @@
 
 import ast
 import linecache
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from gradcli.arithmetic.tape import CONSTANT, Ended, Line, Recorded, Tape
 from gradcli.errors import BadShape, Place, Span
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import Rule, Value, settled, sweep
-from gradcli.tracing.provenance import place
+from gradcli.tracing.provenance import extent, is_users, place
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import SeldomCollected, Tracer
 
@@ -160,8 +160,6 @@ def _has_nan(x: Value) -> bool:
 
 # The origin of a recorded line: a line of user code or a piece of an expression, and the name that the statement assigns.
 
-Statement = tuple[int, int, str]  # its first and its last line, and the name that it assigns, or an empty string
-
 
 def where(position: Any) -> str | None:
     """Return a recorded position as text: `loss.py:5`, or `columns 7-9` of an expression; None if it is unknown."""
@@ -176,13 +174,8 @@ def where(position: Any) -> str | None:
 
 
 def names(lines: Sequence[Line]) -> list[str | None]:
-    """Return, for each line of a tape, the user's name for its value; only the last line of a statement has one."""
-    statements = [_statement(position) for _, _, _, _, _, position in lines]
-    found: list[str | None] = []
-    for k, ((key, name), (primitive, *_)) in enumerate(zip(statements, lines, strict=True)):
-        last = k + 1 == len(lines) or key is None or statements[k + 1][0] != key
-        found.append(name if last and primitive is not None else None)
-    return found
+    """Return, for each line of a tape, the variable that its statement assigns its value to, or None."""
+    return [None if primitive is None else _name_at(position) for primitive, _, _, _, _, position in lines]
 
 
 def products(lines: Sequence[Line]) -> set[int]:
@@ -196,37 +189,29 @@ def products(lines: Sequence[Line]) -> set[int]:
     return found
 
 
-def _statement(position: Any) -> tuple[Any, str | None]:
-    """Return a key that identifies the statement of a position, and the name that it assigns."""
+def _name_at(position: Any) -> str | None:
+    """Return the variable that is assigned what is computed at a position."""
     if not isinstance(position, tuple):
-        return (None if position is None else id(position)), getattr(position, "name", None)
-    spot = place(position)
-    if not isinstance(spot, Place):
-        return None, None
-    file = position[0].co_filename
-    inside = [s for s in _statements("".join(linecache.getlines(file))) if s[0] <= spot.line <= s[1]]
-    if not inside:
-        return (file, spot.line), None
-    innermost = min(inside, key=lambda s: s[1] - s[0])
-    return (file, innermost), innermost[2] or None
+        return getattr(position, "name", None)
+    code, instruction = position
+    if not is_users(code.co_filename):
+        return None
+    return _assigned("".join(linecache.getlines(code.co_filename))).get(extent(code, instruction))
 
 
 @cache
-def _statements(source: str) -> tuple[Statement, ...]:
-    """Return the simple statements of a file; none if the file cannot be parsed."""
+def _assigned(source: str) -> dict[tuple[int, int | None, int | None, int | None], str]:
+    """Return the variables that a file assigns, by the place of what each is assigned: line, last line, column, end."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return ()
-    simple = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr)
-    return tuple(
-        (node.lineno, node.end_lineno or node.lineno, next(_named(node), ""))
-        for node in ast.walk(tree)
-        if isinstance(node, simple)
-    )
-
-
-def _named(node: ast.stmt) -> Iterator[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    if len(targets) == 1 and isinstance(targets[0], ast.Name):
-        yield targets[0].id
+        return {}
+    found: dict[tuple[int, int | None, int | None, int | None], str] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) or node.value is None:
+            continue
+        at = node if isinstance(node, ast.AugAssign) else node.value
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if len(targets) == 1 and isinstance(targets[0], ast.Name):
+            found[at.lineno, at.end_lineno, at.col_offset, at.end_col_offset] = targets[0].id
+    return found

@@ -20,7 +20,7 @@ from gradcli.rules.linalg import MATMUL
 from gradcli.rules.shaping import RESHAPE
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import HANDLERS, Params, Primitive, Value, kept, named, sweep
-from gradcli.tracing.provenance import HERE, is_users, position
+from gradcli.tracing.provenance import HERE, known_as_users, position
 from gradcli.tracing.provenance import position as _position
 from gradcli.tracing.shapes import Forgotten, is_plain, shape, unbroadcast, zeros_like
 from gradcli.tracing.tracer import Tracer, defined
@@ -388,7 +388,8 @@ def _line(
     where = HERE.position
     if where is None:
         frame = _caller(2)
-        where = (frame.f_code, frame.f_lasti) if is_users(frame.f_code.co_filename) else position()
+        code = frame.f_code
+        where = (code, frame.f_lasti) if known_as_users(code.co_filename) else position()
     lines.append((primitive, slots, xs, y, params, where))
     return _recorded(y, len(lines) - 1, tape)
 
@@ -425,18 +426,17 @@ def _operator(
     """Return an operator and its reflection, which record a line directly if the operands are plain."""
 
     def forward(self: Recorded, other: Value) -> Value:
-        tape, slot = self.tape, self.slot
+        tape, slot, x = self.tape, self.slot, self.primal
         kind = type(other)
         if kind is Recorded and other.tape is tape and slot >= 0:
-            xs, slots = (self.primal, other.primal), (slot, other.slot)
-        elif kind in _NUMBERS and slot >= 0:
-            xs, slots = (self.primal, other), (slot, CONSTANT)
-        else:
-            plain = _operands(tape, self, other) if kind is np.ndarray or kind is Recorded else None
-            if plain is None:
-                return slow(self, other)
-            return _line(tape, primitive, plain[0], plain[1], operate(*plain[1]), None)
-        return written(tape, slots, xs, operate(*xs))
+            z = other.primal
+            return written(tape, (slot, other.slot), (x, z), operate(x, z))
+        if kind in _NUMBERS and slot >= 0:
+            return written(tape, (slot, CONSTANT), (x, other), operate(x, other))
+        plain = _operands(tape, self, other) if kind is np.ndarray or kind is Recorded else None
+        if plain is None:
+            return slow(self, other)
+        return _line(tape, primitive, plain[0], plain[1], operate(*plain[1]), None)
 
     def reflected(self: Recorded, other: Value) -> Value:
         if type(other) not in _NUMBERS or self.slot < 0:
@@ -448,9 +448,10 @@ def _operator(
         lines = tape.lines
         if not tape.swept_once:
             where = HERE.position
-            if where is None:  # user code calls nearly all operators; `place` checks it
+            if where is None:  # user code calls nearly all operators
                 frame = _caller(2)
-                where = (frame.f_code, frame.f_lasti)
+                code = frame.f_code
+                where = (code, frame.f_lasti) if known_as_users(code.co_filename) else position()
             lines.append((primitive, slots, xs, y, None, where))
         elif type(y) is np.ndarray:
             lines.append((primitive, slots, *without(primitive, slots, xs, y), None, None))

@@ -56,8 +56,8 @@ class Node:
     """One step: its name, operation, operands, value, adjoint, and the local partials by operand.
 
     id             The number of the node in the recorded program, counted from 0.
-    name           The name of the node: an input, a variable of the user's, `result`, or `t` and a number; a repeated name
-                   gets `#2`, `#3`.
+    name           The name of the node: an input, a variable of the user's, `result`, or `t` and a number; a variable that
+                   gets several values has their numbers, `h₁`, `h₂`.
     operation      The operation, `input` for an input.
     inputs         The operands: names of nodes, and constants as text.
     value          The forward value.

@@ -1,11 +1,12 @@
 """The study behind `trace`: the program at one point, by the operations the user wrote, forward and backward."""
 
+import ast
 import linecache
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -26,11 +27,12 @@ from gradcli.report.tidy import turns
 from gradcli.report.trace import Contribution, Node, Proved, TraceReport
 from gradcli.rules.kinds import Factor, Partial
 from gradcli.tracing.primitive import Primitive, Value
-from gradcli.tracing.provenance import place
+from gradcli.tracing.provenance import code_at, place
 from gradcli.tracing.shapes import shape, zeros_like
 from gradcli.tracing.tracer import plain
 from gradcli.words import Kind, Severity
 
+_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _SHAPE_PRIMITIVES = ("reshape", "transpose", "broadcast_to")
 
 
@@ -40,6 +42,7 @@ class Step:
 
     tape: Tape
     slots: tuple[int, ...]
+    is_part: bool = False  # of a call that the source has as one operation
 
     @property
     def last(self) -> int:
@@ -52,14 +55,19 @@ class Step:
         inside = set(self.slots)
         return tuple(s for k in self.slots for s in self.tape.operands(k) if s != CONSTANT and s not in inside)
 
-    def operation(self, text: str) -> str:
-        """Return the name of the primitive, or of the called function if its call recorded several primitives."""
+    @cached_property
+    def source(self) -> str:
+        """The user's code that the step runs; an empty text where it is not known, or where the step is a part of it."""
+        return "" if self.is_part else without_assignment(code_at(self.tape.position(self.last)))
+
+    @cached_property
+    def operation(self) -> str:
+        """The name of the primitive, or of the called function if its call recorded several primitives."""
         made = [
             p.name for k in self.slots if (p := self.tape.primitive(k)) is not None and p.name not in _SHAPE_PRIMITIVES
         ]
         names = made or [p.name for k in self.slots if (p := self.tape.primitive(k)) is not None]
-        called = text.partition("(")[0].rpartition(".")[2]
-        return called if len(names) > 1 and called.isidentifier() else names[-1]
+        return (called_in(self.source) if len(names) > 1 else "") or names[-1]
 
     @property
     def elementwise(self) -> bool:
@@ -84,6 +92,59 @@ class Step:
         cotangents[-1] = ybar
         sweep_back(local_lines, cotangents, len(local_lines) - 1)
         return list(zip(self.operands, cotangents[:count], strict=True))
+
+
+@cache
+def called_in(text: str) -> str:
+    """Return the name of the function that the text of an operation calls; an empty text if it calls none."""
+    whole = parsed(text)
+    function = whole.func if isinstance(whole, ast.Call) else None
+    return (
+        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+    )
+
+
+@cache
+def names_in(text: str, i: int) -> tuple[str, ...]:
+    """Return the names that the text of an operation may have for its i-th operand.
+
+    >>> names_in("x + y", 1), names_in("x.dot(y)", 1), names_in("np.outer(x, y)", 0)
+    (('y',), ('x', 'y'), ('x', 'y'))
+    """
+    whole = parsed(text)
+    if isinstance(whole, ast.BinOp):
+        operands: list[ast.expr] = [whole.left, whole.right][i : i + 1]
+    elif isinstance(whole, ast.Call):
+        receiver = [whole.func.value] if isinstance(whole.func, ast.Attribute) else []
+        operands = [*receiver, *whole.args, *(each.value for each in whole.keywords)]
+    else:
+        operands = [each for each in ast.walk(whole) if isinstance(each, ast.Name)] if whole else []
+    return tuple(each.id for each in operands if isinstance(each, ast.Name))
+
+
+@cache
+def without_assignment(text: str) -> str:
+    """Return the text of an operation, `h + x` for `h += x`."""
+    if "=" not in text or parsed(text) is not None:
+        return text
+    try:
+        statement = ast.parse(text).body[0]
+    except (SyntaxError, ValueError):
+        return text
+    if not isinstance(statement, ast.AugAssign):
+        return text
+    return ast.unparse(
+        ast.BinOp(ast.parse(ast.unparse(statement.target), mode="eval").body, statement.op, statement.value)
+    )
+
+
+@cache
+def parsed(text: str) -> ast.expr | None:
+    """Return the text of an operation as Python reads it; None where it is not Python."""
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
 
 
 # The user's code around recorded operations, line by line.
@@ -223,7 +284,10 @@ def _places(tape: Tape, steps: Sequence[Step]) -> list[Place]:
 
 
 def _steps(tape: Tape, result: int) -> list[Step]:
-    """Group the lines into steps: lines with the same source position form one step, unless an inner value is read outside it."""
+    """Group the lines into steps: lines with the same source position form one step, unless an inner value is read outside it.
+
+    What is one of several steps of one call, and read by the next of them, is a part of it, and not what the source says.
+    """
     runs: list[list[int]] = []
     for k, (primitive, _, _, _, _, position) in enumerate(tape.lines):
         last_position = tape.position(runs[-1][-1]) if runs else None
@@ -233,32 +297,41 @@ def _steps(tape: Tape, result: int) -> list[Step]:
             runs.append([k])
     groups = [turn for run in runs for turn in turns(run, [tape.primitive(k) for k in run])]
     group_of = {k: n for n, group in enumerate(groups) for k in group}
-    operands = ((s, k) for k in range(len(tape.lines)) for s in tape.operands(k) if s != CONSTANT)
+    operands = [(s, k) for k in range(len(tape.lines)) for s in tape.operands(k) if s != CONSTANT]
     read_outside = {s for s, k in operands if group_of[s] != group_of[k]} | {result}
     steps: list[Step] = []
     for group in groups:
         parts = [group] if not read_outside.intersection(group[:-1]) else [[k] for k in group]
-        steps += [Step(tape, tuple(part)) for part in parts]
-    return steps
+        steps += [Step(tape, tuple(part), is_part=part is not parts[-1]) for part in parts]
+    here = [id(at[0]) ^ at[1] if isinstance(at := tape.position(k), tuple) else id(at) for k in range(len(tape.lines))]
+    read_here = {s for s, k in operands if here[s] == here[k]}
+    return [replace(step, is_part=True) if step.last in read_here and _has_other_name(step) else step for step in steps]
+
+
+def _has_other_name(step: Step) -> bool:
+    """Whether the source of a step calls a function by another name than its operation, as `multi_dot` for a product."""
+    return called_in(step.source) not in ("", step.operation)
 
 
 def _names(q: Question, result: int, steps: Sequence[Step], tape: Tape, inputs: int) -> dict[int, str]:
-    """Return a name for the value of each step: that of an input or variable, `result`, or else a new name such as `t1`."""
-    variable_names = program.names(tape.lines)
-    reserved = {*q.point.values, *filter(None, variable_names)}
+    """Return a name for the value of each step: that of an input or variable, `result`, or else a new name such as `t1`.
+
+    A variable that gets several values, as in a loop, has their numbers: h₁, h₂.
+    """
+    variables = program.names(tape.lines)
+    reserved = {*q.point.values, *filter(None, variables)}
     numbered = (f"t{k}" for k in range(1, len(tape.lines) + len(reserved) + 2))
     fresh_names = (name for name in numbered if name not in reserved)
-    names: dict[int, str] = {}
-    occurrences: dict[str, int] = defaultdict(int)
-    for step in steps:
-        slot = step.last
-        name = (
-            q.wrt[slot]
-            if slot < inputs
-            else variable_names[slot] or ("result" if slot == result else next(fresh_names))
-        )
-        occurrences[name] += 1
-        names[slot] = name if occurrences[name] == 1 else f"{name}#{occurrences[name]}"
+    known = {step.last: variables[step.last] for step in steps if not step.is_part}
+    times = Counter([*q.wrt[:inputs], *filter(None, known.values())])
+    names: dict[int, str] = dict(enumerate(q.wrt[:inputs]))
+    turn: Counter[str] = Counter()
+    for slot in (step.last for step in steps if step.last >= inputs):
+        name = known.get(slot)
+        if name is not None and times[name] > 1:
+            turn[name] += 1
+            name += str(turn[name]).translate(_SUBSCRIPTS)
+        names[slot] = name or ("result" if slot == result else next(fresh_names))
     return names
 
 
@@ -304,6 +377,8 @@ def _of_function(use: Use) -> str:
     """Return the formula by the derivative for a function of one operand; by name for any other operation."""
     if len(use.operands) != 1:
         return f"{use.bar} through {use.operation}"
+    if use.operation == "mean":
+        return f"{use.bar} / {math.prod(use.shapes[0]) // max(1, math.prod(use.shape))} in every entry"
     slope = f"{use.operation}'({use.operands[0]})"
     return use.times(slope) if use.elementwise or not use.shape else f"{slope}ᵀ {use.bar}"
 
@@ -346,7 +421,6 @@ _RULES: dict[str, Callable[[Use, int], str]] = {
     "einsum": _einsum,
     "integer_power": _power,
     "sum": lambda use, i: f"{use.bar} in every entry",
-    "mean": lambda use, i: f"{use.bar} / n in every entry",
     "transpose": lambda use, i: f"{use.bar}ᵀ",
     "reshape": lambda use, i: f"{use.bar} in the shape of {use.operands[i]}",
     "getitem": lambda use, i: f"{use.bar} at its place, else 0",
@@ -404,7 +478,7 @@ class _NodeBuilder:
         value = step.tape.value(step.last)
         if shape(value) == () or step.elementwise:
             return [(slot, np.asarray(x, dtype=float)[()]) for slot, x in step.vjp(np.ones(shape(value))[()])]
-        says = f"transpose of {step.operation(self._text(step))}"
+        says = f"transpose of {step.operation}"
         return [(slot, says) for slot, _ in step.vjp(np.zeros(shape(value)))]
 
     def _add_contributions(
@@ -434,8 +508,10 @@ class _NodeBuilder:
         operands = (
             self._operands(step, line) if is_single_primitive else [(s, step.tape.value(s)) for s in step.operands]
         )
-        names = tuple(self.names[slot] if slot != CONSTANT else self._constant(x) for slot, x in operands)
-        name = primitive.name if primitive is not None and is_single_primitive else step.operation(self._text(step))
+        names = tuple(
+            self.names[slot] if slot != CONSTANT else self._constant(step, i, x) for i, (slot, x) in enumerate(operands)
+        )
+        name = primitive.name if primitive is not None and is_single_primitive else step.operation
         shapes = tuple(shape(x) for _, x in operands)
         y = shape(step.tape.value(step.last))
         parameters = params or {} if is_single_primitive else None
@@ -454,14 +530,11 @@ class _NodeBuilder:
             found.append((slot, x))
         return found
 
-    def _constant(self, x: Value) -> str:
-        """Return the name of the first input outside `wrt` with the same numbers, else the value as text."""
-        matching = (n for n, v in self.q.point.values.items() if n not in self.q.wrt and _same(v, x))
-        return next(matching, numbers.value(x))
-
-    def _text(self, step: Step) -> str:
-        where = place(step.tape.position(step.last))
-        return where.operation if isinstance(where, Place) else where.source if where else ""
+    def _constant(self, step: Step, i: int, x: Value) -> str:
+        """Return the input outside `wrt` that the source has as the i-th operand, or else the value as text."""
+        given = {n: v for n, v in self.q.point.values.items() if n not in self.q.wrt}
+        names = (n for n in names_in(step.source, i) if n in given and _same(given[n], x))
+        return next(names, numbers.value(x))
 
     def _node(self, k: int, step: Step, partials: dict[str, Any], uses: list[Contribution]) -> Node:
         tape, slot = step.tape, step.last
@@ -475,16 +548,26 @@ class _NodeBuilder:
         beside = {"column": column, "file": file, "proved": proved, "claimed": self.claimed.get(slot, ABSENT)}
         if self._is_input(step):
             return Node(k, self.names[slot], "input", (), y, adjoint, partials, tuple(uses), line, ABSENT, **beside)
-        written = self._text(step)
-        operation = step.operation(written)
+        operation = step.operation
         if len(step.slots) == 1:
             _, slots, xs, _, _, _ = tape.lines[slot]
-            pairs = zip(slots, xs, strict=True)
-            operands = tuple(self.names[s] if s != CONSTANT else self._constant(x) for s, x in pairs)
+            operands = tuple(
+                self.names[slots[i]] if slots[i] != CONSTANT else self._constant(step, i, x) for i, x in enumerate(xs)
+            )
         else:
             operands = tuple(dict.fromkeys(self.names[s] for s in step.operands))
-        text = written or f"{operation}({', '.join(operands)})"
+        text = step.source or _spelled(self._use_and_operands(step)[0])
         return Node(k, self.names[slot], operation, operands, y, adjoint, partials, tuple(uses), line, text, **beside)
+
+
+_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "matmul": "@"}
+
+
+def _spelled(use: Use) -> str:
+    """Return an operation that the source does not have as one: `t1 / 3.0`, `sum(t1)`."""
+    if use.operation in _SIGNS and len(use.operands) == 2:
+        return f" {_SIGNS[use.operation]} ".join(use.operands)
+    return f"{use.operation}({', '.join(use.operands)})"
 
 
 def _partial(line: Line, i: int) -> Any:

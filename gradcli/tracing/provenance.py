@@ -22,6 +22,7 @@ _INSTALLED = tuple({prefix + os.sep for name in _PREFIXES for prefix in (name, s
 _MOST_WRITTEN = 10
 _MOST_PLACES = 4096  # positions and files that are remembered
 _USERS: dict[str, bool] = {}
+known_as_users = _USERS.get  # for callers that ask often: true of a file that is known to be the user's
 _OWN: set[str] = set()
 
 
@@ -114,7 +115,7 @@ def position() -> Any:
     frame: Any = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if _USERS.get(code.co_filename) or (code.co_filename not in _USERS and is_users(code.co_filename)):
+        if known_as_users(code.co_filename) or (code.co_filename not in _USERS and is_users(code.co_filename)):
             return code, frame.f_lasti
         frame = frame.f_back
     return None
@@ -128,14 +129,17 @@ def place(position: Any) -> Span | Place | None:
     code, instruction = position
     if not is_users(code.co_filename):
         return None
-    line, end, column, stop = _columns(code, instruction)
+    line, end, column, stop = columns(code, instruction)
     return _place(code, line, column, stop if end == line else None)
 
 
 def code_at(position: Any) -> str:
     """Return the user's code at a recorded position as text; an empty text if the position is unknown."""
     at = place(position)
-    return at.operation if isinstance(at, Place) else at.source if isinstance(at, Span) else ""
+    if isinstance(at, Place):
+        whole = _source_of(*position) if isinstance(position, tuple) else b""
+        return " ".join(whole.decode(errors="ignore").split()) or at.operation
+    return at.source if isinstance(at, Span) else ""
 
 
 def raised_at(traceback: TracebackType | None) -> Place | None:
@@ -145,7 +149,7 @@ def raised_at(traceback: TracebackType | None) -> Place | None:
         code = traceback.tb_frame.f_code
         text = code.co_filename.startswith("<") and found is not None and not found.file.startswith("<")
         if is_users(code.co_filename) and not text:  # for code run by exec or eval, report the line that runs it
-            line, end, column, stop = _columns(code, traceback.tb_lasti)
+            line, end, column, stop = columns(code, traceback.tb_lasti)
             found = _place(code, traceback.tb_lineno, column, stop if end == line == traceback.tb_lineno else None)
         traceback = traceback.tb_next
     return found
@@ -161,7 +165,8 @@ def place_of(function: Any) -> Place | None:
 
 
 @lru_cache(maxsize=_MOST_PLACES)
-def _columns(code: CodeType, instruction: int) -> tuple[int, int | None, int | None, int | None]:
+def columns(code: CodeType, instruction: int) -> tuple[int, int | None, int | None, int | None]:
+    """Return where the source of an instruction stands: line, last line, column and end in bytes, from 0; None if unknown."""
     for k, (line, end, column, stop) in enumerate(code.co_positions()):
         if k == instruction // 2:
             return line or code.co_firstlineno, end, column, stop
@@ -178,6 +183,34 @@ def _place(code: CodeType, line: int, column: int | None, stop: int | None) -> P
     return Place(shown(code.co_filename), line, text, first, last - first)
 
 
+def extent(code: CodeType, instruction: int) -> tuple[int, int | None, int | None, int | None]:
+    """Return the same as `columns`, of a call of a method from its object on: Python's own begins at a name on another line."""
+    line, end, column, stop = found = columns(code, instruction)
+    before = linecache.getline(code.co_filename, line).encode()[: column or 0]
+    return _calls(code.co_filename).get((end, stop), found) if before.rstrip().endswith(b".") else found
+
+
+@lru_cache(maxsize=_MOST_PLACES)
+def _calls(file: str) -> dict[tuple[int | None, int | None], tuple[int, int | None, int | None, int | None]]:
+    """Return the places of the calls in a file, by where they end."""
+    try:
+        calls = [node for node in ast.walk(ast.parse("".join(linecache.getlines(file)))) if isinstance(node, ast.Call)]
+    except (SyntaxError, ValueError):
+        return {}
+    return {(c.end_lineno, c.end_col_offset): (c.lineno, c.end_lineno, c.col_offset, c.end_col_offset) for c in calls}
+
+
+def _source_of(code: CodeType, instruction: int) -> bytes:
+    """Return the source of what an instruction computes, of all its lines; nothing where it is not known."""
+    line, end, column, stop = extent(code, instruction)
+    if column is None or stop is None or end is None:
+        return b""
+    lines = [linecache.getline(code.co_filename, k).encode() for k in range(line, end + 1)]
+    lines[-1] = lines[-1][:stop]
+    lines[0] = lines[0][column:]
+    return b"".join(lines)
+
+
 @cache
 def called_name(code: CodeType, instruction: int) -> tuple[str, str]:
     """Return how the call at an instruction names its function, and the name.
@@ -185,14 +218,8 @@ def called_name(code: CodeType, instruction: int) -> tuple[str, str]:
     For `np.zeros(3)` the result is `("attribute", "zeros")`, for `zeros(3)` it is `("name", "zeros")`. Both parts are
     empty for any other call, and where there is no source.
     """
-    line, end, column, stop = _columns(code, instruction)
-    if column is None or stop is None or end is None:
-        return "", ""
-    lines = [linecache.getline(code.co_filename, k).encode() for k in range(line, end + 1)]
-    lines[-1] = lines[-1][:stop]
-    lines[0] = lines[0][column:]
     try:
-        node = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
+        node = ast.parse(b"(" + _source_of(code, instruction) + b")", mode="eval").body
     except (SyntaxError, ValueError):
         return "", ""
     if isinstance(node, ast.Call):

@@ -111,8 +111,53 @@ def test_a_node_used_twice_by_one_operation_contributes_twice(nodes: Callable[..
 
 def test_names_given_again_are_numbered(nodes: Callable[..., Any]) -> None:
     found = nodes("u = x*x; u = u + x; u*u", "x=2")
-    assert [name for name in found if name.startswith("u")] == ["u", "u#2"]
-    assert found["u#2"]["inputs"] == ["u", "x"]
+    assert [name for name in found if name.startswith("u")] == ["u₁", "u₂"]
+    assert found["u₂"]["inputs"] == ["u₁", "x"]
+
+
+def test_a_literal_is_not_an_input_of_the_same_value(nodes: Callable[..., Any]) -> None:
+    found = nodes("3*x + y*x*3", "x=2", "y=3", "--wrt", "x")
+    assert [node["inputs"] for node in found.values()][1:4] == [["3.0", "x"], ["y", "x"], ["t2", "3.0"]]
+
+
+MODULE = """import numpy as np
+
+
+def softmax(z):
+    e = np.exp(z)
+    return e / e.sum()
+
+
+def f(x):
+    p = softmax(x * 2)
+    s = 0.0
+    for k in range(2):
+        s = s * p[k] + x[k]
+    m = (
+        x[1:]
+        * p[1:]
+    ).mean()
+    m += np.linalg.multi_dot([np.outer(x, x), np.ones((3, 3)), x])[0] * np.prod(x[:2])
+    return s + m
+"""
+
+
+def test_each_line_of_python_says_what_is_computed_and_named_there(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text(MODULE)
+    made = gradcli("trace", f"{tmp_path}/f.py:f", "x=[1,2,3.5]", "--json").json["nodes"]
+    # fmt: off
+    assert [(node["name"], node.get("text")) for node in made] == [
+        ("x", None), ("t1", "x * 2"), ("e", "np.exp(z)"), ("t2", "e.sum()"), ("t3", "e / e.sum()"),
+        ("t4", "p[k]"), ("t5", "s * p[k]"), ("t6", "x[k]"), ("s₁", "s * p[k] + x[k]"),
+        ("t7", "p[k]"), ("t8", "s * p[k]"), ("t9", "x[k]"), ("s₂", "s * p[k] + x[k]"),
+        ("t10", "x[1:]"), ("t11", "p[1:]"), ("t12", "x[1:] * p[1:]"), ("m₁", "( x[1:] * p[1:] ).mean()"),
+        ("t13", "np.outer(x, x)"), ("t14", "3x3 [1, 1, 1, 1, ... 9 entries] @ x"),
+        ("t15", "np.linalg.multi_dot([np.outer(x, x), np.ones((3, 3)), x])"),
+        ("t16", "np.linalg.multi_dot([np.outer(x, x), np.ones((3, 3)), x])[0]"), ("t17", "x[:2]"), ("t18", "np.prod(x[:2])"),
+        ("t19", "np.linalg.multi_dot([np.outer(x, x), np.ones((3, 3)), x])[0] * np.prod(x[:2])"),
+        ("m₂", "m + np.linalg.multi_dot([np.outer(x, x), np.ones((3, 3)), x])[0] * np.prod(x[:2])"), ("result", "s + m"),
+    ]
+    # fmt: on
 
 
 def test_unnamed_steps_are_numbered_and_the_last_is_the_result(nodes: Callable[..., Any]) -> None:

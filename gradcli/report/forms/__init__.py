@@ -5,6 +5,7 @@ forms that show pictures, and `elements` writes blocks for those in HTML.
 """
 
 import importlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,7 @@ def _module(form: str) -> ModuleType:
 
 
 _ASCII = {"±": "+/-", "ᵀ": "^T", "…": "...", "−": "-", "×": "x", "·": "*"}
+_DIGITS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 
 
 def encodable(text: str, encoding: str) -> str:
@@ -89,6 +91,7 @@ def encodable(text: str, encoding: str) -> str:
     except (UnicodeEncodeError, LookupError):
         for sign, spelled in _ASCII.items():
             text = text.replace(sign, spelled)
+        text = re.sub("[₀-₉]+", lambda digits: "#" + digits[0].translate(_DIGITS), text)
         return text.encode("ascii", "replace").decode()
     return text
 
