@@ -65,7 +65,11 @@ def output(forms: Sequence[str], options: "Options", world: World, *, pictures: 
         raise BadOption(f"{flag} is for pictures, and none is asked for", do=f"name one: {flag} ... --plot FILE.pdf")
     annotate = form is None and not json and "github" in forms and world.on_github
     drawn_on = Page(
-        size=options.size, dpi=options.dpi, folder=str(Path.cwd()), workspace=world.environ.get("GITHUB_WORKSPACE", "")
+        size=options.size,
+        dpi=options.dpi,
+        folder=str(Path.cwd()),
+        workspace=world.environ.get("GITHUB_WORKSPACE", ""),
+        down=options.direction == "down",
     )
     return Output(wanted, files, options.quiet, options.color, annotate, drawn_on)
 

@@ -677,7 +677,9 @@ class CheckReport(Printed):
                 and np.shape(claimed) == np.shape(right)
             ):
                 wrong = {(*(m.output or ()), *m.index) for m in point.mismatches if m.input == name}
-                found.append(Paragraph((side_by_side(("claimed", claimed, wrong), ("right", right, set())),)))
+                found.append(
+                    Paragraph((side_by_side((f"df/d{name}, claimed", claimed, wrong), ("right", right, set())),))
+                )
         return found
 
     def _error_maps(self) -> list[HeatMap]:

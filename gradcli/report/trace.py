@@ -52,6 +52,26 @@ class Proved:
 
 
 @dataclass(frozen=True, slots=True)
+class CodeBlock:
+    """A function or a loop of the user's code.
+
+    file         The file it is in.
+    first        Its first line, counted from 1.
+    last         Its last line.
+    title        The name of the function, or `for k`.
+    is_function  Whether it is a function.
+    branches     The first and the last lines of the statements inside of which one of several parts is run.
+    """
+
+    file: str
+    first: int
+    last: int
+    title: str
+    is_function: bool
+    branches: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """One step: its name, operation, operands, value, adjoint, and the local partials by operand.
 
@@ -126,6 +146,7 @@ class TraceReport(Printed):
     mistake: SourceLine | Absent = ABSENT
     engine: str | Absent = ABSENT
     source: tuple[SourceLine, ...] = field(default=(), metadata={TEXT_ONLY: True})  # the code around the nodes
+    blocks_of_code: tuple[CodeBlock, ...] = field(default=(), metadata={TEXT_ONLY: True})  # that the nodes may be in
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the forward table, the backward table, and the graph; for a constant, that it is one."""

@@ -150,6 +150,13 @@ def inches(flag: str, text: str) -> tuple[float, float]:
     return size
 
 
+def direction(flag: str, text: str) -> str:
+    """Return the way that a graph runs. Raises BadOption."""
+    if text not in ("right", "down"):
+        raise BadOption(f"{flag} {text}: a graph runs right or down", do=f"write {flag} down")
+    return text
+
+
 def dots(flag: str, text: str) -> int:
     """Return the number of dots per inch in a string. Raises BadOption."""
     if not re.fullmatch("[0-9]{1,9}", text.strip()) or not _DOTS[0] <= int(text) <= _DOTS[1]:

@@ -20,6 +20,7 @@ from gradcli.request.option_values import (  # fmt: skip  # fmt: skip
     as_texts,
     as_tuple,
     decimal_octets,
+    direction,
     dots,
     duration,
     edges,
@@ -428,6 +429,9 @@ class Options:
         on=PICTURED, group=OUTPUT, rare=True, read=inches)
     dpi: int | None = row(
         "--dpi", "N", "Dots per inch of a .png.  [default: 150]", on=PICTURED, group=OUTPUT, rare=True, read=dots)
+    direction: str = row(
+        "--direction", "DIR", "The way a graph runs on a page and in a picture: right or down.  [default: right]",
+        on=("check", "trace", "derive"), group=OUTPUT, rare=True, default="right", read=direction)
     quiet: bool = row(
         "--quiet -q", "", "Print nothing, or the last line where there are several checks.",
         on=ALL, group=OUTPUT, default=False, kind=bool)

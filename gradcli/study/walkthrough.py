@@ -5,7 +5,7 @@ import linecache
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
@@ -24,7 +24,7 @@ from gradcli.modes.problem import Effort
 from gradcli.report import numbers
 from gradcli.report.common import ABSENT, Absent, SourceLine, Target, finding
 from gradcli.report.tidy import turns
-from gradcli.report.trace import Contribution, Node, Proved, TraceReport
+from gradcli.report.trace import CodeBlock, Contribution, Node, Proved, TraceReport
 from gradcli.rules.kinds import Factor, Partial
 from gradcli.tracing.primitive import Primitive, Value
 from gradcli.tracing.provenance import code_at, place
@@ -169,6 +169,35 @@ def source_around(places: Iterable[Place]) -> tuple[SourceLine, ...]:
     return tuple(found[:_MOST])
 
 
+def blocks_of_code(places: Iterable[Place]) -> tuple[CodeBlock, ...]:
+    """Return the functions and the loops of the files."""
+    return tuple(block for file in dict.fromkeys(at.file for at in places) for block in _blocks_of_file(file))
+
+
+def _blocks_of_file(file: str) -> Iterator[CodeBlock]:
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return
+    above: list[tuple[ast.AST, str]] = [(tree, "")]
+    for node, within in above:
+        for child in ast.iter_child_nodes(node):
+            name = within
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                name = f"{within}{child.name}."
+            if isinstance(child, ast.FunctionDef | ast.For | ast.While):
+                loop = f"for {ast.unparse(child.target)}" if isinstance(child, ast.For) else "while"
+                is_function = isinstance(child, ast.FunctionDef)
+                title = name.removesuffix(".") if is_function else loop
+                branches = tuple(
+                    (each.lineno, each.end_lineno or each.lineno)
+                    for each in ast.walk(child)
+                    if isinstance(each, ast.If | ast.Match | ast.Try)
+                )
+                yield CodeBlock(file, child.lineno, child.end_lineno or child.lineno, title, is_function, branches)
+            above.append((child, name))
+
+
 # What ball arithmetic proves of every value of a recorded program, and of its adjoint.
 
 _BITS = 192
@@ -261,10 +290,11 @@ def walkthrough(q: Question, *, prove: bool = False, claimed: Mapping[int, Value
     if q.not_finite is not None:
         bad = q.not_finite
         findings.append(finding(Kind.NON_FINITE, Severity.WARNING, bad.says, hint=bad.hint))
-    target, found = Target(q.f.kind, q.f.text), tuple(findings)
+    target, found, places = Target(q.f.kind, q.f.text), tuple(findings), _places(tape, steps)
     return TraceReport(
         target, q.point.values, q.point.drawn, q.seed, nodes, found, environment(), value=plain(y),
-        result=names.get(result, ABSENT), departs=_departs(nodes), source=source_around(_places(tape, steps)),
+        result=names.get(result, ABSENT), departs=_departs(nodes), source=source_around(places),
+        blocks_of_code=blocks_of_code(places),
     )  # fmt: skip
 
 
@@ -323,7 +353,7 @@ def _names(q: Question, result: int, steps: Sequence[Step], tape: Tape, inputs: 
     numbered = (f"t{k}" for k in range(1, len(tape.lines) + len(reserved) + 2))
     fresh_names = (name for name in numbered if name not in reserved)
     known = {step.last: variables[step.last] for step in steps if not step.is_part}
-    times = Counter([*q.wrt[:inputs], *filter(None, known.values())])
+    times = Counter([*q.point.values, *filter(None, known.values())])
     names: dict[int, str] = dict(enumerate(q.wrt[:inputs]))
     turn: Counter[str] = Counter()
     for slot in (step.last for step in steps if step.last >= inputs):
@@ -531,10 +561,12 @@ class _NodeBuilder:
         return found
 
     def _constant(self, step: Step, i: int, x: Value) -> str:
-        """Return the input outside `wrt` that the source has as the i-th operand, or else the value as text."""
+        """Return the name that the source has as the i-th operand, of an input outside `wrt` or of an array; else the value."""
         given = {n: v for n, v in self.q.point.values.items() if n not in self.q.wrt}
-        names = (n for n in names_in(step.source, i) if n in given and _same(given[n], x))
-        return next(names, numbers.value(x))
+        names = names_in(step.source, i)
+        if shape(x) and len(names) == 1 and isinstance(parsed(step.source), ast.BinOp):
+            return names[0]
+        return next((n for n in names if n in given and _same(given[n], x)), numbers.value(x))
 
     def _node(self, k: int, step: Step, partials: dict[str, Any], uses: list[Contribution]) -> Node:
         tape, slot = step.tape, step.last
@@ -544,7 +576,7 @@ class _NodeBuilder:
         line = span.line if span else None
         file = span.file if isinstance(span, Place) else ABSENT
         proved = (self.proofs[slot] if self.proofs else None) or ABSENT
-        column = span.column + 1 if span and (isinstance(span, Span) or span.length) else ABSENT
+        column = span.column + 1 if span and not step.is_part and (isinstance(span, Span) or span.length) else ABSENT
         beside = {"column": column, "file": file, "proved": proved, "claimed": self.claimed.get(slot, ABSENT)}
         if self._is_input(step):
             return Node(k, self.names[slot], "input", (), y, adjoint, partials, tuple(uses), line, ABSENT, **beside)
@@ -555,7 +587,7 @@ class _NodeBuilder:
                 self.names[slots[i]] if slots[i] != CONSTANT else self._constant(step, i, x) for i, x in enumerate(xs)
             )
         else:
-            operands = tuple(dict.fromkeys(self.names[s] for s in step.operands))
+            operands = tuple(dict.fromkeys(self._use_and_operands(step)[0].operands))
         text = step.source or _spelled(self._use_and_operands(step)[0])
         return Node(k, self.names[slot], operation, operands, y, adjoint, partials, tuple(uses), line, text, **beside)
 

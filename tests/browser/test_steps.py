@@ -195,7 +195,7 @@ def test_a_step_is_accessible(open_page: Open, written: Written, dark: bool) -> 
 
 def test_long_programs_are_collapsed_and_step(open_page: Open, written: Written) -> None:
     page = open_page(written(*LONG))
-    assert 1 < page.page.locator(".node").count() <= 400
+    assert 1 < page.page.locator("svg.graph:visible .node").count() <= 60
     page.page.keyboard.press("ArrowRight")
     assert "forward" in said(page) and page.complaints == []
 
@@ -228,11 +228,86 @@ def test_keys_step_after_a_click_on_what_steps(open_page: Open, written: Written
     assert said(page) != before and page.complaints == []
 
 
-def test_fitting_the_graph_leaves_the_keys(open_page: Open, written: Written) -> None:
+def test_a_graph_is_made_larger_and_fitted_again(open_page: Open, written: Written) -> None:
     page = open_page(written(*SCALARS))
-    page.page.get_by_label("fit to the page").check()
+
+    def wide() -> float:
+        return float(page.page.locator("svg.graph").evaluate("svg => svg.getBoundingClientRect().width"))
+
+    fitted = wide()
+    page.page.get_by_role("button", name="larger").click()
+    assert wide() == pytest.approx(1.25 * fitted, abs=2)
+    page.page.get_by_role("button", name="fit").click()
+    assert wide() == fitted
     page.page.keyboard.press("ArrowRight")
     assert "forward" in said(page)
+
+
+def test_a_graph_is_moved_by_the_mouse(open_page: Open, written: Written) -> None:
+    page = open_page(written(*LONG))
+    stage = page.page.locator(".stage")
+    for _ in range(4):
+        page.page.get_by_role("button", name="larger").click()
+    before = stage.evaluate("stage => stage.scrollLeft")
+    box = stage.bounding_box()
+    page.page.mouse.move(box["x"] + 300, box["y"] + 20)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + 200, box["y"] + 20, steps=4)
+    page.page.mouse.up()
+    assert stage.evaluate("stage => stage.scrollLeft") == pytest.approx(before + 100, abs=2)
+    assert said(page).startswith("start")
+
+
+def test_partials_appear_when_they_are_used(open_page: Open, written: Written) -> None:
+    page = open_page(written(*SCALARS), fragment="#start")
+    shown = (
+        "[...document.querySelectorAll('.edges text')].filter(e => getComputedStyle(e).visibility === 'visible').length"
+    )
+    seen = []
+    while True:
+        seen.append((said(page), page.page.evaluate(shown)))
+        if seen[-1][0].startswith("end"):
+            break
+        page.page.keyboard.press("ArrowRight")
+    assert all(count == 0 for says, count in seen if "backward" not in says and "end" not in says)
+    backward = [count for says, count in seen if "backward" in says]
+    assert backward == sorted(backward) and seen[-1][1] == page.page.locator(".edges text").count() == backward[-1]
+
+
+LOOP = """import numpy as np
+
+
+def softmax(z):
+    e = np.exp(z)
+    return e / np.sum(e)
+
+
+def f(x):
+    h = x
+    for k in range(250):
+        h = 0.9 * h + np.sin(h)
+    return np.sum(softmax(h) * h)
+"""
+
+
+def test_a_loop_is_one_box_that_opens(open_page: Open, tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text(LOOP)
+    gradcli("trace", f"{tmp_path}/f.py:f", "x=[1,2]", "--out", str(tmp_path / "page.html"))
+    page = open_page(tmp_path / "page.html")
+    path, names = page.page.locator(".path"), page.page.locator("svg.graph:visible .node .n")
+    assert names.all_text_contents() == ["x", "for k: ×250", "softmax", "t503", "result"]
+    page.page.locator("svg.graph:visible .node").nth(1).click()
+    assert path.inner_text() == "the whole computation › for k: ×250"
+    assert names.all_text_contents()[:2] == ["turns 1-5", "turns 6-10"]
+    page.page.get_by_role("button", name="next step").click()
+    page.page.keyboard.press("o")
+    assert "turns 1-5" in path.inner_text() and names.count() == 15
+    assert page.page.locator(".here").get_attribute("href") == "#l2-start" and page.axe() == []
+    page.page.keyboard.press("Escape")
+    page.page.get_by_role("button", name="the whole computation").click()
+    assert "the adjoint of h₂₅₀ is" in said(page) and names.count() == 5
+    page.page.get_by_role("button", name="open for k: ×250").click()
+    assert said(page).startswith("end") and page.complaints == []
 
 
 def test_other_controls_stop_what_plays(open_page: Open, written: Written) -> None:

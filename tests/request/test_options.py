@@ -25,7 +25,7 @@ from gradcli.request.pick import Pick
 from tests.rows import for_rows
 
 NOT_REPLAYED = {  # what says where a report goes, how a line of standard input is read, or which of several checks are run
-    "allow_python", "save_point", "format", "json", "out", "quiet", "verbose", "color", "traceback",
+    "allow_python", "save_point", "format", "json", "out", "direction", "quiet", "verbose", "color", "traceback",
     "select", "last_failed", "changed", "changed_since", "profile", "list_only", "exit_first", "workers", "executor", "shard",
     "cache", "baseline", "update_baseline", "recorded", "patch",
 }  # fmt: skip

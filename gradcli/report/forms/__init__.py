@@ -19,6 +19,7 @@ from gradcli.report.common import Printed, Shown
 class Page:
     """The properties of the output: columns, colour and encoding of text; size of pictures in inches, and dots per inch.
 
+    Graphs run to the right, or `down`.
     `folder` is the one that paths in reports are relative to, and `workspace` the repository's where no `.git` says which.
     """
 
@@ -27,6 +28,7 @@ class Page:
     encoding: str = "utf-8"
     size: tuple[float, float] | None = None
     dpi: int | None = None
+    down: bool = False
     folder: str = ""
     workspace: str = ""
 

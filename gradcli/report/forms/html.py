@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from gradcli.report.common import Absent, SourceLine, Target
 from gradcli.report.drawing import chart
 from gradcli.report.drawing.chart import coarse, ends, levels
 from gradcli.report.drawing.graph import Drawing, brief, draw, shaped
+from gradcli.report.drawing.levels import Level, levels_of
 from gradcli.report.encode import Values
 from gradcli.report.forms import Page
 from gradcli.report.forms.elements import elements
@@ -97,28 +97,33 @@ _CONTROLS = """<div class="controls" role="group" aria-label="steps" hidden="">
 <button type="button" data-go="next" aria-label="next step">▶</button>
 <button type="button" data-go="last" aria-label="last step">▶|</button>
 <input type="range" min="0" value="0" aria-label="step"/>
-<label><input type="checkbox" class="fit"/> fit to the page</label>
+<button type="button" data-zoom="out" aria-label="smaller">−</button>
+<button type="button" data-zoom="fit">fit</button>
+<button type="button" data-zoom="in" aria-label="larger">+</button>
 <a class="here" href="#">link to this step</a>
 </div>
-<p class="hint dim" hidden="">Use the arrow keys to step.</p>
+<p class="hint dim" hidden="">Use the arrow keys to step{open}; drag the graph to move it.</p>
 """
 
 
-def section(walk: Walk) -> str:
+def section(walk: Walk, down: bool = False) -> str:
     """Return the section of a page that shows a computation: forward, backward, and what a wrong claim makes of it."""
     trace: TraceReport = walk.trace
-    drawing = draw(trace)
-    nodes = _Data(trace, drawing)
+    each = levels_of(trace)
+    drawings = [draw(trace, level, number=k, down=down) for k, level in enumerate(each)]
     data = {
-        "nodes": [nodes.of(k) for k in range(len(drawing.boxes))],
+        "levels": [_level(trace, level, drawing) for level, drawing in zip(each, drawings, strict=True)],
         "result": trace.loss(),
-        "departs": nodes.boxes.get(trace.departs) if isinstance(trace.departs, str) else None,
         "begins": walk.begins,
     }
+    drawing, *inner = drawings
+    graphs = drawing.svg + "".join(one.svg.replace("<svg", '<svg hidden=""', 1) for one in inner)
+    keys = ", o to open the box of several steps, Escape to close it" * bool(inner)
     return "\n".join((
         '<section class="walk" aria-label="steps of the computation">',
-        _CONTROLS + _sentences(trace, drawing) + '<p class="said" role="status"></p>',
-        f'<div class="stage wide" tabindex="0" role="region" aria-label="graph">{drawing.svg}</div>', _legend(trace),
+        _CONTROLS.replace("{open}", keys) + _sentences(trace, drawing) + '<p class="said" role="status"></p>',
+        '<nav class="path" aria-label="opened boxes" hidden=""></nav>' * bool(inner),
+        f'<div class="stage wide" tabindex="0" role="region" aria-label="graph">{graphs}</div>', _legend(trace),
         '<div class="beside">', _code(trace),
         '<div class="step" tabindex="0" role="group" aria-label="this step" hidden=""></div>', "</div>",
         f'<details class="all" open=""><summary>all values as a table</summary>{elements((_table(drawing, trace),))}</details>',
@@ -132,8 +137,7 @@ def _sentences(trace: TraceReport, drawing: Drawing) -> str:
     found = []
     if len(drawing.boxes) < len(trace.nodes):
         found.append(
-            f"{len(trace.nodes):,} values are drawn as {len(drawing.boxes):,} boxes, by source line and loop; each shows "
-            "its last value."
+            f"{len(trace.nodes):,} values are drawn as {len(drawing.boxes):,} boxes; one that holds several shows its last value."
         )
     if any(not isinstance(node.claimed, Absent) for node in trace.nodes):
         found.append("Red: where the claim has another adjoint.")
@@ -159,13 +163,21 @@ def _legend(trace: TraceReport) -> str:
     return f'<p class="dim">{in_markup(says)}</p>'
 
 
+def _level(trace: TraceReport, level: Level, drawing: Drawing) -> dict[str, Any]:
+    """Return the data of one level of the graph."""
+    nodes = _Data(trace, drawing)
+    departs = nodes.boxes.get(trace.departs) if isinstance(trace.departs, str) else None
+    found = {"nodes": [nodes.of(k) for k in range(len(drawing.boxes))], "title": level.title, "above": level.above}
+    return found | {"departs": departs}
+
+
 class _Data:
     """What the script of a page shows of each box. `boxes` has the number of the box for the name of each node."""
 
     def __init__(self, trace: TraceReport, drawing: Drawing) -> None:
         self._trace, self._drawing = trace, drawing
-        numbered = chain.from_iterable([k] * box.group.count for k, box in enumerate(drawing.boxes))
-        self.boxes = {node.name: k for node, k in zip(trace.nodes, numbered, strict=True)}
+        members = ((k, i) for k, box in enumerate(drawing.boxes) for i in range(box.group.first, box.group.last + 1))
+        self.boxes = {trace.nodes[i].name: k for k, i in members}
         self._lines = {(s.file, s.line): k for k, s in enumerate(trace.source)}
 
     def of(self, k: int) -> dict[str, Any]:
@@ -178,7 +190,7 @@ class _Data:
             "u": 0 if isinstance(node.column, Absent) else node.column,
             "c": "" if isinstance(node.claimed, Absent) else _full(node.claimed), "m": box.name if several else "",
             "t": [self._term(use) for use in uses[:_MOST_TERMS]], "more": max(0, len(uses) - _MOST_TERMS),
-            "p": [] if several else _partials(node),
+            "p": [] if several else _partials(node), "in": box.group.level or 0,
             "d": _proved(node.proved) if isinstance(node.proved, Proved) else [],
             "s": [_small_map(node.value), _small_map(node.adjoint)] if np.size(node.value) > _LISTED else [],
         }  # fmt: skip
@@ -191,11 +203,12 @@ class _Data:
     def _term(self, use: Contribution) -> list[Any]:
         """Return what one use adds to an adjoint.
 
-        The number of the box that uses it; the name of the using node, empty if the box has the same; the product; the rule;
+        The number of the box that uses it, null where it is not drawn; the name of the using node, empty if the box has the
+        same; the product; the rule;
         and either its adjoint and the partial as numbers, or the formula.
         """
-        k = self.boxes[use.from_]
-        same = self._trace.nodes[self._drawing.boxes[k].group.last].name == use.from_
+        k = self.boxes.get(use.from_)
+        same = k is not None and self._trace.nodes[self._drawing.boxes[k].group.last].name == use.from_
         product = brief(use.product) if np.ndim(use.product) else numbers.short(use.product, 8)
         head = [k, "" if same else use.from_, product, "" if isinstance(use.rule, Absent) else use.rule]
         if use.of_numbers:
@@ -314,7 +327,7 @@ def _json(data: Mapping[str, Any]) -> str:
 
 def _part(block: Block | Figure, page: Page) -> str:
     if isinstance(block, Walk):
-        return section(block)
+        return section(block, page.down)
     if isinstance(block, Headline):
         return f'<div class="banner {block.tone}">{elements((block,))}</div>'
     if isinstance(block, Chart):

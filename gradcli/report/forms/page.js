@@ -7,6 +7,9 @@ const SVG = "http://www.w3.org/2000/svg";
 const STEP = [150, 1000]; // milliseconds of a step that is played, at least and at most
 const PLAYED = 60000; // milliseconds that all steps take, where they may be so quick
 const CELL = 18; // pixels of an entry in the map of an array
+const TEXT = 12; // pixels of the letters of a graph
+const SIZES = [11, 20]; // pixels of them when a graph is fitted into its frame
+const ZOOM = 1.25; // of one press of a button
 const EXACT = 17; // right digits of a float64 that is the exact value
 
 /** Return an element with attributes and children; a child that is a string becomes text. */
@@ -79,13 +82,14 @@ function read(nodes) {
     adjoint: node.a,
     claimed: node.c,
     joined: node.m, // what several operations are that are drawn as one
+    level: node.in, // that shows what is inside; undefined where none does
     partials: node.p || [],
     proved: node.d, // the value, the adjoint, and the right digits of both
     maps: node.s, // of the value and of the adjoint
     more: node.more || 0, // terms that are not shown one by one
     terms: (node.t || []).map(([box, user, product, rule, first, local]) => ({
       box,
-      user: user || nodes[box].n,
+      user: user || (nodes[box] || {}).n,
       product,
       rule,
       numbers: local === undefined ? undefined : [first, local], // the adjoint of the user and the local partial
@@ -95,47 +99,68 @@ function read(nodes) {
 }
 
 /** Return all steps: `f` and `b` with the number of a node, and for `b` how many terms of its sum are shown. */
-function stepsOf(nodes) {
-  const steps = [{ id: "start", kind: "start" }];
+function stepsOf(nodes, prefix) {
+  const steps = [{ id: `${prefix}start`, kind: "start" }];
   nodes.forEach((node, k) => {
-    if (!node.input) steps.push({ id: `f${k}`, kind: "f", k });
+    if (!node.input) steps.push({ id: `${prefix}f${k}`, kind: "f", k });
   });
   for (let k = nodes.length - 1; k >= 0; k -= 1) {
     const terms = nodes[k].terms.length;
-    for (let shown = 1; shown < terms; shown += 1) steps.push({ id: `b${k}.${shown}`, kind: "b", k, shown });
-    steps.push({ id: `b${k}`, kind: "b", k, shown: terms });
+    for (let shown = 1; shown < terms; shown += 1) steps.push({ id: `${prefix}b${k}.${shown}`, kind: "b", k, shown });
+    steps.push({ id: `${prefix}b${k}`, kind: "b", k, shown: terms });
   }
-  steps.push({ id: "end", kind: "end" });
+  steps.push({ id: `${prefix}end`, kind: "end" });
   return steps;
 }
 
-/** One walk: its data, its drawing, and the step at hand. */
+/** One level of the graph: the whole, or what is inside of one box, with its drawing and its steps. */
+class Level {
+  constructor({ nodes, title, above, departs }, svg, number) {
+    this.prefix = number ? `l${number}-` : "";
+    this.title = title || "the whole computation";
+    this.above = above;
+    this.departs = departs;
+    this.svg = svg;
+    this.size = ["width", "height"].map((side) => Number(svg.getAttribute(side)));
+    this.nodes = read(nodes);
+    this.steps = stepsOf(this.nodes, this.prefix);
+    this.order = new Map(this.steps.map((step, at) => [step.id, at]));
+    this.boxes = this.nodes.map((_, k) => svg.querySelector(`#${this.prefix}n${k}`));
+    this.values = this.boxes.map((box) => box.querySelector(".v"));
+    this.adjoints = this.boxes.map((box) => [...box.querySelectorAll(".a, .c")]);
+    this.edges = new Map();
+    this.arriving = this.nodes.map(() => []); // edges, by the box at which they end
+    for (const edge of svg.querySelectorAll(".edges path[id]")) {
+      const name = edge.id.slice(this.prefix.length);
+      this.edges.set(name, edge);
+      this.arriving[Number(name.split("-")[1])].push(edge);
+    }
+    this.partials = [...svg.querySelectorAll(".edges text")].map((label) => {
+      const [from, to] = label.dataset.edge.slice(this.prefix.length + 1).split("-").map(Number);
+      return { label, from, place: this.nodes[from].terms.findIndex((term) => term.box === to) };
+    });
+  }
+}
+
+/** One walk: its data, its drawings, and the level and the step at hand. */
 class Walk {
   constructor(section) {
     this.section = section;
     const data = JSON.parse(this.part('script[type="application/json"]').textContent);
     this.result = data.result;
-    this.departs = data.departs;
-    this.nodes = read(data.nodes);
-    const names = this.nodes.flatMap((node) => [node.name, ...node.terms.map((term) => term.user)]);
+    const drawings = section.querySelectorAll("svg.graph");
+    this.levels = data.levels.map((level, k) => new Level(level, drawings[k], k));
+    const nodes = this.levels.flatMap((level) => level.nodes);
+    const names = nodes.flatMap((node) => [node.name, ...node.terms.map((term) => term.user)]);
     this.names = [...new Set(names)].sort((a, b) => b.length - a.length);
-    this.steps = stepsOf(this.nodes);
-    this.order = new Map(this.steps.map((step, at) => [step.id, at]));
-    this.boxes = this.nodes.map((_, k) => section.querySelector(`#n${k}`));
-    this.values = this.boxes.map((box) => box.querySelector(".v"));
-    this.adjoints = this.boxes.map((box) => [...box.querySelectorAll(".a, .c")]);
     this.rows = [...section.querySelectorAll(".all tbody tr")];
-    this.edges = new Map();
-    this.arriving = this.nodes.map(() => []); // edges, by the box at which they end
-    for (const edge of section.querySelectorAll(".edges path")) {
-      this.edges.set(edge.id, edge);
-      this.arriving[Number(edge.id.split("-")[1])].push(edge);
-    }
+    this.stage = this.part(".stage");
     this.lines = [...section.querySelectorAll(".code li:not(.file)")];
     this.lit = [];
     this.timer = 0;
+    this.level = this.levels[0];
     this.listen();
-    this.show(this.first(data.begins));
+    this.enter(this.level, this.first(data.begins));
   }
 
   part(selector) {
@@ -144,17 +169,88 @@ class Walk {
 
   /** Return the step that is shown first. */
   first(begins) {
+    const { departs, order, steps } = this.level;
     if (begins === "start") return 0;
-    const mistake = begins === "mistake" && this.departs !== null ? this.order.get(`b${this.departs}`) : undefined;
-    return mistake === undefined ? this.steps.length - 1 : mistake;
+    const mistake = begins === "mistake" && departs !== null ? order.get(`b${departs}`) : undefined;
+    return mistake === undefined ? steps.length - 1 : mistake;
+  }
+
+  /** Show a level of the graph, at one of its steps. */
+  enter(level, at) {
+    this.stop();
+    this.level = level;
+    for (const one of this.levels) one.svg.toggleAttribute("hidden", one !== level);
+    this.slider.max = String(level.steps.length - 1);
+    this.fit();
+    const path = this.part(".path");
+    if (path) {
+      const opened = [level];
+      while (opened[0].above) opened.unshift(this.levels[opened[0].above[0]]);
+      path.replaceChildren(...opened.flatMap((one) => {
+        if (one === level) return [made("strong", {}, one.title)];
+        const button = made("button", { type: "button" }, one.title);
+        button.addEventListener("click", () => this.close(one));
+        return [button, " › "];
+      }));
+    }
+    this.show(at);
+  }
+
+  /** Open the box of a node, if there is a drawing of what is inside: at its end where the adjoint is known. */
+  open(node = this.level.nodes[this.level.steps[this.at].k]) {
+    if (node === undefined || node.level === undefined) return;
+    const inner = this.levels[node.level];
+    this.enter(inner, ["b", "end"].includes(this.level.steps[this.at].kind) ? inner.steps.length - 1 : 0);
+  }
+
+  /** Close boxes up to a level, and show the box that was open. */
+  close(level) {
+    let box;
+    for (let one = this.level; one !== level; one = this.levels[one.above[0]]) [, box] = one.above;
+    this.enter(level, level.order.get(`${level.prefix}b${box}`));
+  }
+
+  /** Fit the graph into its frame, with letters that can be read. */
+  fit() {
+    const [wide, high] = this.level.size;
+    const frame = [this.stage.clientWidth - 2, 0.75 * window.innerHeight - 2];
+    this.zoom(Math.max(SIZES[0] / TEXT, Math.min(SIZES[1] / TEXT, frame[0] / wide, frame[1] / high)));
+  }
+
+  /** Draw the graph larger or smaller, around the middle of what is seen of it. */
+  zoom(scale) {
+    const { stage, level } = this;
+    const middle = [stage.scrollLeft + stage.clientWidth / 2, stage.scrollTop + stage.clientHeight / 2];
+    const grown = scale / (this.scale || 1);
+    this.scale = scale;
+    ["width", "height"].forEach((side, k) => level.svg.setAttribute(side, String(Math.ceil(level.size[k] * scale))));
+    stage.scrollTo(middle[0] * grown - stage.clientWidth / 2, middle[1] * grown - stage.clientHeight / 2);
+  }
+
+  /** Let the graph be moved with a pointer that is held down. */
+  drag() {
+    let held;
+    this.stage.addEventListener("pointerdown", (event) => {
+      if (event.pointerType !== "mouse" || event.button) return; // a finger scrolls
+      held = [event.clientX, event.clientY, this.stage.scrollLeft, this.stage.scrollTop];
+      this.moved = false;
+    });
+    window.addEventListener("pointermove", (event) => {
+      if (!held) return;
+      const by = [event.clientX - held[0], event.clientY - held[1]];
+      this.moved = this.moved || Math.hypot(...by) > 4;
+      if (this.moved) this.stage.scrollTo(held[2] - by[0], held[3] - by[1]);
+    });
+    window.addEventListener("pointerup", () => {
+      held = undefined;
+    });
   }
 
   listen() {
-    for (const selector of [".controls", ".hint", ".step"]) this.part(selector).hidden = false;
+    for (const part of this.section.querySelectorAll(".controls, .hint, .step, .path")) part.hidden = false;
     const table = this.part(".all");
     table.open = false;
     this.slider = this.part("input[type=range]");
-    this.slider.max = String(this.steps.length - 1);
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
     this.button = this.part("[data-go=play]");
     const moves = { first: -Infinity, back: -1, next: 1, last: Infinity };
@@ -162,9 +258,15 @@ class Walk {
       const move = button.dataset.go;
       button.addEventListener("click", () => (move === "play" ? this.play() : this.go(this.at + moves[move])));
     }
-    this.boxes.forEach((box, k) => box.addEventListener("click", () => this.visit(k)));
-    const fit = this.part(".fit");
-    fit.addEventListener("change", () => this.part(".stage").classList.toggle("fitted", fit.checked));
+    for (const level of this.levels) {
+      level.boxes.forEach((box, k) => box.addEventListener("click", () => this.moved || this.visit(k)));
+    }
+    const zooms = { in: () => this.zoom(this.scale * ZOOM), out: () => this.zoom(this.scale / ZOOM), fit: () => this.fit() };
+    for (const button of this.section.querySelectorAll("[data-zoom]")) {
+      button.addEventListener("click", zooms[button.dataset.zoom]);
+    }
+    this.drag();
+    window.addEventListener("resize", () => this.fit());
     window.addEventListener("beforeprint", () => {
       this.before = [this.at, table.open];
       this.go(Infinity);
@@ -176,10 +278,15 @@ class Walk {
     });
   }
 
-  /** Show the backward step of a node; a second time its forward step. The keys step on from there. */
+  /** Open the box of a node, or show its backward step; a second time its forward step. The keys step on from there. */
   visit(k) {
-    const forward = this.order.get(`f${k}`);
-    const back = this.order.get(`b${k}`);
+    const { order, prefix, nodes } = this.level;
+    if (nodes[k].level !== undefined) {
+      this.open(nodes[k]);
+      return;
+    }
+    const forward = order.get(`${prefix}f${k}`);
+    const back = order.get(`${prefix}b${k}`);
     this.go(this.at === back && forward !== undefined ? forward : back);
     this.button.focus({ preventScroll: true });
   }
@@ -189,12 +296,13 @@ class Walk {
       this.stop();
       return;
     }
-    if (this.at === this.steps.length - 1) this.show(0);
+    const last = this.level.steps.length - 1;
+    if (this.at === last) this.show(0);
     this.says("❚❚ pause", "pause", "off");
     this.timer = window.setInterval(() => {
       this.show(this.at + 1);
-      if (this.at === this.steps.length - 1) this.stop();
-    }, Math.max(STEP[0], Math.min(STEP[1], PLAYED / this.steps.length)));
+      if (this.at === last) this.stop();
+    }, Math.max(STEP[0], Math.min(STEP[1], PLAYED / last)));
   }
 
   stop() {
@@ -213,23 +321,28 @@ class Walk {
   /** Go to a step, or to the end that is nearest. */
   go(to) {
     this.stop();
-    const at = Math.max(0, Math.min(this.steps.length - 1, to));
+    const at = Math.max(0, Math.min(this.level.steps.length - 1, to));
     if (at !== this.at) this.show(at);
   }
 
   /** Show a step: what is known by then on the drawing, and the step itself in words, code and formulas. */
   show(at) {
     this.at = at;
-    const step = this.steps[at];
+    const { steps, nodes, values, adjoints, boxes, partials, departs } = this.level;
+    const step = steps[at];
     const backward = step.kind === "b" || step.kind === "end";
     this.section.dataset.kind = step.kind;
-    this.nodes.forEach((node, k) => {
+    nodes.forEach((node, k) => {
       const computed = node.input || backward || (step.kind === "f" && k <= step.k);
       const pulled = step.kind === "end" || (step.kind === "b" && (k > step.k || (k === step.k && this.complete(step))));
-      this.values[k].classList.toggle("later", !computed);
-      for (const text of this.adjoints[k]) text.classList.toggle("later", !pulled);
-      this.boxes[k].classList.toggle("bad", pulled && (node.claimed !== undefined || this.departs === k));
+      if (values[k]) values[k].classList.toggle("later", !computed);
+      for (const text of adjoints[k]) text.classList.toggle("later", !pulled);
+      boxes[k].classList.toggle("bad", pulled && (node.claimed !== undefined || departs === k));
     });
+    for (const { label, from, place } of partials) { // each appears where it is used
+      const used = step.kind === "end" || (step.kind === "b" && (from > step.k || (from === step.k && place < step.shown)));
+      label.classList.toggle("later", !used);
+    }
     this.light(step);
     const says = this.inWords(step);
     this.slider.value = String(at);
@@ -240,7 +353,7 @@ class Walk {
   }
 
   complete(step) {
-    return step.shown === this.nodes[step.k].terms.length;
+    return step.shown === this.level.nodes[step.k].terms.length;
   }
 
   /** Light the node of a step, the edges, the line of code and the row of the table, and bring them into view. */
@@ -249,23 +362,24 @@ class Walk {
     for (const word of this.section.querySelectorAll(".code mark")) word.replaceWith(...word.childNodes);
     this.lit = [];
     if (step.k === undefined) return;
-    const { terms } = this.nodes[step.k];
-    const pulled = terms.slice(0, step.shown).map((term) => this.edges.get(`e${step.k}-${term.box}`));
-    const box = this.boxes[step.k];
-    const shown = step.kind === "b" && step.shown ? this.nodes[terms[step.shown - 1].box] : this.nodes[step.k];
+    const { nodes, edges, boxes, arriving, prefix } = this.level;
+    const { terms } = nodes[step.k];
+    const pulled = terms.slice(0, step.shown).map((term) => edges.get(`e${step.k}-${term.box}`));
+    const box = boxes[step.k];
+    const shown = (step.kind === "b" && step.shown && nodes[terms[step.shown - 1].box]) || nodes[step.k];
     const line = this.lines[shown.line];
-    const on = [box, ...(step.kind === "b" ? pulled : this.arriving[step.k])];
-    for (const [look, elements] of [["on", on], ["lit", [line, this.rows[step.k]]]]) {
+    const on = [box, ...(step.kind === "b" ? pulled : arriving[step.k])];
+    for (const [look, elements] of [["on", on], ["lit", [line, prefix ? undefined : this.rows[step.k]]]]) {
       for (const element of elements.filter(Boolean)) {
         element.classList.add(look);
         this.lit.push(element);
       }
     }
     if (line) this.underline(line, shown);
-    const stage = this.part(".stage");
-    const [there, frame] = [box.getBoundingClientRect(), stage.getBoundingClientRect()];
+    const [there, frame] = [box.getBoundingClientRect(), this.stage.getBoundingClientRect()];
+    const outside = there.left < frame.left || there.right > frame.right || there.top < frame.top || there.bottom > frame.bottom;
     const middle = [there.left - frame.left - (frame.width - there.width) / 2, there.top - frame.top - (frame.height - there.height) / 2];
-    stage.scrollBy(...middle);
+    if (outside) this.stage.scrollBy(...middle);
     if (line) line.parentElement.scrollTop = line.offsetTop - line.parentElement.offsetTop - 60;
   }
 
@@ -283,20 +397,20 @@ class Walk {
   inWords(step) {
     if (step.kind === "start") return "start: the inputs are given; the steps go forward, then back";
     if (step.kind === "end") return "end: all values and all adjoints";
-    const node = this.nodes[step.k];
-    const place = `step ${this.at} of ${this.steps.length - 1}`;
+    const node = this.level.nodes[step.k];
+    const place = `step ${this.at} of ${this.level.steps.length - 1}`;
     if (step.kind === "f") return `${place}, forward: ${node.name} = ${node.value}`;
     const terms = node.terms.length + node.more;
     if (!this.complete(step)) return `${place}, backward: term ${step.shown} of ${terms} of the adjoint of ${node.name}`;
     const wrong = node.claimed === undefined ? "" : `; the claim has ${node.claimed}`;
-    const departs = this.departs === step.k ? "; here the claim first goes wrong" : "";
-    return `${place}, backward: the adjoint of ${node.name} is ${node.adjoint}${wrong}${departs}`;
+    const departs = this.level.departs === step.k ? "here the claim first goes wrong; " : "";
+    return `${place}, backward: ${departs}the adjoint of ${node.name} is ${node.adjoint}${wrong}`;
   }
 
   /** Return the elements that show a step in full. */
   inFull(step) {
     if (step.k === undefined) return [];
-    const node = this.nodes[step.k];
+    const node = this.level.nodes[step.k];
     const which = step.kind === "f" ? 0 : 1;
     const found = [made("dl", {}, ...this.rowsOf(step, node).flatMap(([name, value, look]) => {
       const attributes = look ? { class: look } : {};
@@ -304,6 +418,11 @@ class Walk {
     }))];
     if (step.kind === "b") found.unshift(this.sum(step, node));
     if (node.maps) found.push(this.map(node.maps[which]));
+    if (node.level !== undefined) {
+      const button = made("button", { type: "button" }, `open ${node.joined}`);
+      button.addEventListener("click", () => this.open(node));
+      found.push(made("p", {}, button));
+    }
     return found;
   }
 
@@ -372,22 +491,28 @@ class Walk {
 
 const walks = [...document.querySelectorAll(".walk")].map((section) => new Walk(section));
 
-/** Follow the page's address: #f3 is a forward step, #b7 a backward one, #b7.1 its first term. */
+/** Follow the page's address: #f3 is a forward step, #b7 a backward one, #b7.1 its first term, #l2-b7 one inside of a box. */
 function follow() {
   const id = window.location.hash.slice(1);
-  for (const walk of walks) if (walk.order.has(id)) walk.go(walk.order.get(id));
+  for (const walk of walks) {
+    const level = walk.levels.find((one) => one.order.has(id));
+    if (level) walk.enter(level, level.order.get(id));
+  }
 }
 
 document.addEventListener("keydown", (event) => {
   const focus = document.activeElement;
   const controls = focus.closest(".controls");
-  const ends = controls ? { Home: -Infinity, End: Infinity } : {};
-  const moves = { ArrowLeft: -1, ArrowRight: 1, ...ends };
-  const plain = !event.altKey && !event.ctrlKey && !event.metaKey && !event.shiftKey;
   const ours = focus === document.body || (controls && focus.type !== "range"); // others use their keys
-  if (!plain || !ours || !(event.key in moves)) return;
+  const plain = !event.altKey && !event.ctrlKey && !event.metaKey && !event.shiftKey;
+  if (!plain || !ours) return;
   const walk = walks.find((one) => one.section.contains(focus)) || walks[0];
-  walk.go(walk.at + moves[event.key]);
+  const { level } = walk;
+  const moves = { ArrowLeft: () => walk.go(walk.at - 1), ArrowRight: () => walk.go(walk.at + 1), o: () => walk.open() };
+  if (controls) Object.assign(moves, { Home: () => walk.go(-Infinity), End: () => walk.go(Infinity) });
+  if (level.above) moves.Escape = () => walk.close(walk.levels[level.above[0]]);
+  if (!(event.key in moves)) return;
+  moves[event.key]();
   event.preventDefault();
 });
 window.addEventListener("hashchange", follow);

@@ -10,7 +10,9 @@ _STYLE = """
 text { font: 12px ui-monospace, monospace; fill: #1f2328; text-anchor: middle; }
 rect { fill: #fff; stroke: #8c959f; rx: 5px; }
 path { fill: none; stroke: #8c959f; stroke-width: 1.5; }
-.n { font-weight: 700; } .t, .edges text { font-size: 11px; } .edges text { text-anchor: end; }
+.n { font-weight: 700; } .edges text { text-anchor: end; paint-order: stroke; stroke: #fff; stroke-width: 4px; }
+.down text { text-anchor: middle; } .edges path { marker-end: url(#arrow); } marker path { fill: #8c959f; stroke: none; }
+.given { opacity: .65; } .given rect { stroke-dasharray: 2 2; }
 .v { fill: #0a5bb5; }
 .a { fill: #116329; } .c { fill: #b3261e; font-weight: 700; } .bad rect { stroke: #b3261e; stroke-width: 2; }
 .many rect { stroke-dasharray: 6 3; }
@@ -22,5 +24,5 @@ def render(report: Any, page: Page) -> str:
     if isinstance(report, TraceReport):
         from gradcli.report.drawing.graph import draw
 
-        return f"{draw(report, _STYLE).svg}\n"
+        return f"{draw(report, style=_STYLE, down=page.down).svg}\n"
     return drawn(report.pictures(), "svg", page.size, page.dpi).decode()

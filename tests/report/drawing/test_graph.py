@@ -64,10 +64,10 @@ def test_edges_begin_and_end_at_their_boxes() -> None:
 def spots(path: str) -> list[tuple[float, float]]:
     """Return the points at which the parts of a path end."""
     found: list[tuple[float, float]] = []
-    for command, numbers in re.findall(r"([MHc])([^MHc]*)", path):
+    for numbers in re.findall(r"[Mlc]([^Mlc]*)", path):
         xs = [float(n) for n in re.findall(r"-?\d+", numbers)]
         x, y = found[-1] if found else (0.0, 0.0)
-        found.append((xs[0], xs[1]) if command == "M" else (xs[0], y) if command == "H" else (x + xs[-2], y + xs[-1]))
+        found.append((x + xs[-2], y + xs[-1]))
     return found
 
 
@@ -84,7 +84,9 @@ def test_hostile_names_are_text() -> None:
     name = re.sub(r"\s", " ", SAID)
     drawing = draw(gradcli.trace(f"sum(x**2) # {name}", {"x": np.ones(2)}))
     found = ET.fromstring(drawing.svg)
-    assert {element.tag for element in found.iter()} == {f"{SVG}{tag}" for tag in ("svg", "g", "path", "rect", "text")}
+    assert {element.tag for element in found.iter()} == {
+        f"{SVG}{tag}" for tag in ("svg", "defs", "marker", "g", "path", "rect", "text")
+    }
 
 
 @for_rows(("x", "says"), [
@@ -95,16 +97,20 @@ def test_values_are_brief(x: object, says: str) -> None:
     assert brief(x) == says
 
 
-@pytest.mark.slow
-def test_a_graph_of_many_edges_has_fewer_boxes() -> None:
-    def stacked(x: float) -> object:
-        made = [x]
-        for _ in range(120):
-            made.append(np.sum(np.stack(made)))
-        return made[-1]
+def test_constants_and_inputs_outside_of_wrt_are_grey() -> None:
+    svg = ET.fromstring(draw(gradcli.trace("3*x*y + y - 3", {"x": 2.0, "y": 5.0}, wrt="x")).svg)
+    grey = [g for g in svg.iter(f"{SVG}g") if g.get("class") == "given"]
+    assert sorted((words(g, "n"), words(g, "v")) for g in grey) == [(["3.0"], []), (["3.0"], []), (["y"], ["5"])]
+    paths = [path.get("class") for path in svg.iter(f"{SVG}path")]
+    assert paths.count("given") == 4  # y is used twice
 
-    drawing = draw(gradcli.trace(stacked, {"x": 0.5}))
-    assert len(drawing.boxes) > 1 and len(drawing.edges) <= 2000
+
+def test_a_graph_runs_downwards() -> None:
+    trace = gradcli.trace("v3 = x1 + x2; v3 * x1", {"x1": 3.0, "x2": 4.0})
+    for down in (False, True):
+        svg = ET.fromstring(draw(trace, down=down).svg)
+        at = {g.get("id"): [*map(float, re.findall(r"-?\d+", g.get("transform", "")))] for g in svg.iter(f"{SVG}g")}
+        assert at["n0"][down] < at["n2"][down] < at["n3"][down]
 
 
 def test_characters_that_xml_does_not_allow_are_replaced() -> None:
