@@ -66,11 +66,7 @@ SUBJECTS: dict[str, tuple[str, Callable[[Explanation], bool]]] = {
     ),
     "Projects": ("What a request, a suite or a run of a program meets.", lambda row: row.kind in PROJECT),
 }
-DOES: dict[ExplainedGroup, str] = {
-    "prevents a pass": "prevents a pass",
-    "informs": "informs",
-    "mistake": "a diagnosis",
-}
+DOES: dict[ExplainedGroup, str] = {"prevents a pass": "prevents a pass", "informs": "informs", "mistake": "a diagnosis"}
 
 
 def commands() -> str:
