@@ -3,11 +3,17 @@
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst import directives
+from pygments.lexers.shell import BashSessionLexer
+from pygments.token import Generic
 from sphinx import addnodes
+from sphinx.util.docutils import SphinxDirective
 
 from gradcli import __version__
 
@@ -20,12 +26,13 @@ author = "the gradcli authors"
 copyright = f"2026, {author}"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "sphinx_design"]
 exclude_patterns = ["_build"]
 nitpicky = True
 suppress_warnings = ["misc.highlighting_failure"]  # of scripts that a console block shows, with apostrophes in comments
 smartquotes = False  # commands are copied from sentences, too
 default_role = "code"  # docstrings have code in single backticks
+myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 autodoc_typehints = "none"
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
@@ -38,7 +45,13 @@ html_extra_path = ["llms.txt"]
 html_static_path = ["_static"]
 html_css_files = ["gradcli.css"]
 html_copy_source = False  # the pages themselves are copied, for programs that read llms.txt
-html_theme_options = {"source_repository": REPOSITORY, "source_branch": "main", "source_directory": "docs/"}
+html_theme_options = {
+    "source_repository": REPOSITORY,
+    "source_branch": "main",
+    "source_directory": "docs/",
+    "light_css_variables": {"good": "#116329", "bad": "#b3261e", "unsure": "#7a4f01"},  # as in gradcli's own pages
+    "dark_css_variables": {"good": "#7ee787", "bad": "#ffa198", "unsure": "#e3b341"},
+}
 
 _SECTION = re.compile(r"^(Shapes|Units|Error|Cost|Raises|Source) +(?=\S)")
 _INCLUDED = re.compile(r"<!-- (?P<file>[\w/]+\.md) -->")
@@ -46,6 +59,34 @@ _LINK = re.compile(r"\]\((?!https?:|#)([^)]+)\)")
 _EXPLAINED = re.compile(r"\]\((?:\.\./)*gradcli/report/explanations/")
 _EXAMPLE = re.compile(r"\]\((?:\.\./)+examples/")
 _CODE = re.compile(r"(`[^`]*`)")
+_VERDICT = re.compile(
+    r"(?P<Pass> *PASS\b)|(?P<Fail> *FAIL\b)|(?P<Open> *INCONCLUSIVE\b)|(?P<New>(  \+|\+   ) .*)|(?P<Old>(  -|-   ) .*)"
+)
+
+
+class Terminal(BashSessionLexer):
+    """A console block, in which verdicts and the lines of an edit have colours; `gradcli.css` names them."""
+
+    def get_tokens_unprocessed(self, text: str) -> Iterator[tuple[int, Any, str]]:
+        for start, token, value in super().get_tokens_unprocessed(text):
+            found = _VERDICT.match(value) if token is Generic.Output else None
+            end = found.end() if found else 0
+            if found:
+                yield start, getattr(Generic.Output, str(found.lastgroup)), value[:end]
+            yield start + end, token, value[end:]
+
+
+class Living(SphinxDirective):
+    """A page of the gallery in a frame: one to use, or, with `picture`, a small one to look at."""
+
+    required_arguments = 1
+    option_spec: ClassVar = {"title": directives.unchanged_required, "picture": directives.flag}
+
+    def run(self) -> list[nodes.Node]:
+        page = f"{'../' * self.env.docname.count('/')}pages/{self.arguments[0]}"
+        kind, more = ("picture", " inert") if "picture" in self.options else ("living", "")
+        frame = f'<iframe src="{page}" title="{escape(self.options["title"])}" loading="lazy"{more}></iframe>'
+        return [nodes.raw("", f'<div class="{kind}">{frame}</div>', format="html")]
 
 
 def _sections(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
@@ -140,6 +181,8 @@ def _copies(app: Any, error: Exception | None) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     """Connect the steps that Sphinx does not have."""
+    app.add_lexer("console", Terminal)
+    app.add_directive("living", Living)
     app.connect("builder-inited", _take_explanations)
     app.connect("source-read", _include)
     app.connect("doctree-read", _open_pages)

@@ -4,7 +4,7 @@ import importlib
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -14,8 +14,10 @@ from gradcli.cli.program import parser
 from gradcli.cli.schema import TYPES
 from gradcli.project.suite.config import schema as configuration_schema
 from gradcli.report.decode import schema_of
-from gradcli.report.explain import GROUPS, explanations
+from gradcli.report.explain import Explanation, explanations
+from gradcli.request.options import GROUPS
 from gradcli.rules.constants import partition
+from gradcli.words import ExplainedGroup, Kind
 from tests.documents.blocks import pages, read
 
 _CODE = re.compile(
@@ -35,29 +37,92 @@ _LEADS = {  # the pages that people look for first, in the order of llms.txt
     "Examples": ("docs/gallery.md", "docs/findings/index.md", "docs/changelog.md"),
 }
 
+FUNCTION = {
+    Kind.KINK, Kind.JUMP, Kind.STAIRCASE, Kind.FINE_STRUCTURE, Kind.NON_FINITE, Kind.KINK_NEARBY, Kind.BRANCH, Kind.INFINITE_SLOPE,
+    Kind.ZERO_SLOPE, Kind.DETERMINISTIC, Kind.TRACE, Kind.TRACE_TEST, Kind.UNTRACED, Kind.NOT_DETERMINISTIC, Kind.EARLIER_CALLS,
+    Kind.MUTATES_INPUT, Kind.INTEGER, Kind.NOTICE, Kind.CONTRADICTION, Kind.COMPLEX, Kind.WEAK, Kind.MODULE, Kind.CUT,
+    Kind.MASKED_NAN, Kind.STRAIGHT_THROUGH, Kind.STOP_GRADIENT,
+}  # fmt: skip
+PRECISION = {
+    Kind.RANGE, Kind.SCALE, Kind.NOISE, Kind.NOT_RESOLVED, Kind.NO_SECOND_WITNESS, Kind.DISAGREEMENT, Kind.DIRECTION, Kind.REFERENCE,
+    Kind.SECOND_ORDER, Kind.PRECISION, Kind.INACCURATE, Kind.COVERAGE, Kind.PROJECTION,
+}  # fmt: skip
+PROJECT = {
+    Kind.CHANGED_SINCE, Kind.NOTHING_TO_CHECK, Kind.NOTHING_TO_COMPARE, Kind.REFUSED, Kind.MUTANT, Kind.TIMEOUT, Kind.BUDGET,
+    Kind.UNAVAILABLE,
+}  # fmt: skip
+SUBJECTS: dict[str, tuple[str, Callable[[Explanation], bool]]] = {
+    "Claims": (
+        "What is wrong with the gradient that you wrote, and how it was read.",
+        lambda row: row.group == "mistake" or row.kind not in FUNCTION | PRECISION | PROJECT,
+    ),
+    "Functions": (
+        "What the function does at the point, from call to call, and in a framework.",
+        lambda row: row.group != "mistake" and row.kind in FUNCTION,
+    ),
+    "Precision": (
+        "How many digits can be trusted, and what function values can show.",
+        lambda row: row.kind in PRECISION,
+    ),
+    "Projects": ("What a request, a suite or a run of a program meets.", lambda row: row.kind in PROJECT),
+}
+DOES: dict[ExplainedGroup, str] = {"prevents a pass": "prevents a pass", "informs": "informs", "mistake": "a diagnosis"}
+
 
 def commands() -> str:
-    """Return the commands with their options, made from the program itself."""
-    return "\n".join(_command(name, found) for name, found in parser().commands.items())
+    """Return the commands in the order of `gradcli --help`, and after them the options that several of them have."""
+    found = parser().commands
+    rows = {
+        name: [p for p in c.params if isinstance(p, typer.core.TyperOption) and not p.hidden]
+        for name, c in found.items()
+    }
+    having: dict[Any, list[str]] = {}
+    for name, options in rows.items():
+        for option in options:
+            having.setdefault(_option(option), []).append(name)
+    shared = {row: names for row, names in having.items() if len(names) > 1}
+    parts = [_command(name, found[name], rows[name], shared) for name in found]
+    parts.append("## Options of several commands\n\nEach with the commands that have it.\n")
+    once = {_option(option): option for options in rows.values() for option in options if _option(option) in shared}
+    for panel, options in _by_panel(once.values()):
+        lines = [f"{_option(option)} {', '.join(shared[_option(option)])} |" for option in options]
+        parts.append(_table((panel, "value", "meaning", "commands"), lines) + "\n")
+    return "\n".join(parts)
 
 
-def _command(name: str, found: Any) -> str:
+def _command(name: str, found: Any, options: Iterable[Any], shared: Container[str]) -> str:
     arguments = " ".join(p.metavar or p.name for p in found.params if p.param_type_name == "argument")
     parts = [f"## gradcli {name}", f"```text\ngradcli {name} {arguments}".rstrip() + "\n```"]
     parts += [_marked(" ".join(paragraph.split())) for paragraph in (found.help or "").strip().split("\n\n")]
     examples = re.findall(r"^ {4}(gradcli .*)$", found.epilog or "", re.MULTILINE)
     if examples:
         parts.append("```text\n" + "\n".join(examples) + "\n```")
-    options = [p for p in found.params if isinstance(p, typer.core.TyperOption) and not p.hidden]
-    for panel, rows in groupby(options, lambda option: option.rich_help_panel):
-        parts.append("\n".join([f"| {panel} | value | meaning |", "| --- | --- | --- |", *map(_option, rows)]))
+    for panel, rows in _by_panel(option for option in options if _option(option) not in shared):
+        parts.append(_table((panel, "value", "meaning"), map(_option, rows)))
+    others = ", ".join(_spelled(o) for _, rows in _by_panel(options) for o in rows if _option(o) in shared)
+    if others:
+        parts.append(f"[Options of several commands](#options-of-several-commands): {others}.")
     return "\n\n".join(parts) + "\n"
 
 
+def _by_panel(options: Iterable[Any]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the options of each panel, in the order of the help."""
+    ordered = sorted(options, key=lambda option: GROUPS.index(option.rich_help_panel))
+    for panel, rows in groupby(ordered, lambda option: option.rich_help_panel):
+        yield panel, list(rows)
+
+
+def _table(heads: Sequence[str], rows: Iterable[str]) -> str:
+    return "\n".join([f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(heads))} |", *rows])
+
+
 def _option(option: Any) -> str:
-    spelled = ", ".join(f"`{o}`" for o in sorted((*option.opts, *option.secondary_opts), key=len))
     value = "" if option.is_flag else f"`{_cell(option.metavar)}`"
-    return f"| {spelled} | {value} | {_cell(_marked(option.help or ''))} |"
+    return f"| {_spelled(option)} | {value} | {_cell(_marked(option.help or ''))} |"
+
+
+def _spelled(option: Any) -> str:
+    return ", ".join(f"`{o}`" for o in sorted((*option.opts, *option.secondary_opts), key=len))
 
 
 def _cell(text: str) -> str:
@@ -151,17 +216,18 @@ def configuration() -> str:
 
 
 def kinds() -> str:
-    """Return the tables of all kinds, with a link to the page of each, and the list that Sphinx needs."""
-    parts, known = [], explanations()
-    for group, title in GROUPS.items():
-        rows = [
-            f"| [{row.kind}](../../gradcli/report/explanations/{row.kind}.md) | {row.summary} |"
-            for row in known
-            if row.group == group
+    """Return a table of kinds for each subject, with a link to the page of each, and the list that Sphinx needs."""
+    parts, listed, known = [], dict[str, None](), explanations()
+    for subject, (about, has) in SUBJECTS.items():
+        rows = [row for row in known if has(row)]
+        listed |= dict.fromkeys(row.kind for row in rows)
+        lines = [
+            f"| [{row.kind}](../../gradcli/report/explanations/{row.kind}.md) | {row.summary} | {DOES[row.group]} |"
+            for row in rows
         ]
-        parts.append("\n".join([f"## {title}", "", "| kind | what it is |", "| --- | --- |", *rows]))
-    listed = "\n".join(dict.fromkeys(row.kind for row in sorted(known, key=lambda row: row.kind)))
-    return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{listed}\n```"]) + "\n"
+        parts.append(f"## {subject}\n\n{about}\n\n" + _table(("kind", "what it is", "sort"), lines))
+    pages = "\n".join(listed)
+    return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{pages}\n```"]) + "\n"
 
 
 def for_language_models() -> str:
@@ -176,16 +242,16 @@ def for_language_models() -> str:
         'Install: `pip install .` in a clone. First command: `gradcli check "sin(x*y)" x=0.5 y=1.2`. Exit statuses: 0 confirmed, '
         "1 wrong, 2 not carried out, 3 inconclusive. `--json` is one document.",
     ]
-    for title, wanted in _LEADS.items():
-        lines += ["", f"## {title}", ""]
+    for part, wanted in _LEADS.items():
+        lines += ["", f"## {part}", ""]
         for page in pages():
             if page in wanted or any(w.endswith("/") and page.startswith(w) and page != f"{w}index.md" for w in wanted):
                 link = "index.md" if page == "README.md" else page.removeprefix("docs/")
-                lines.append(f"- [{_title(page)}]({link}): {_first_sentence(page)}")
+                lines.append(f"- [{title(page)}]({link}): {_first_sentence(page)}")
     return "\n".join(lines) + "\n"
 
 
-def _title(page: str) -> str:
+def title(page: str) -> str:
     found = re.search(r"^# (.*)$", read(page), re.MULTILINE)
     assert found is not None, f"{page} has no heading"
     return found[1]

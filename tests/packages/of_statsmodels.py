@@ -88,7 +88,32 @@ ELEMENTWISE = [
       for t in (transforms.TransfGumbel(), transforms.TransfClayton())),
 ]  # fmt: skip
 
+frank = transforms.TransfFrank()
+
+
+def with_mixed_block(hessian, b):
+    """Return the Hessian of `inflated` with the block of the logit of the inflation and the regressors."""
+    w, mean, x = 1 / (1 + np.exp(-b[0])), np.exp(X @ b[1:])[COUNTS == 0], X[COUNTS == 0]
+    block = (w * (1 - w) * mean * np.exp(-mean) / (w + (1 - w) * np.exp(-mean)) ** 2) @ x
+    filled = hessian.copy()
+    filled[0, 1:] = filled[1:, 0] = block
+    return filled
+
+
+def by_log_alpha(hessian, b):
+    """Return the Hessian of `negative_binomial` by log(alpha), from the one by alpha."""
+    chain = np.diag([1, 1, 1, np.exp(b[3])])
+    return chain @ hessian @ chain + np.diag([0, 0, 0, negative_binomial.score(b)[3]])
+
+
+DEFECTS = [  # of the release: the claim is the right derivative, and the mistake is the release's own
+    Case("TransfFrank.deriv", lambda u: frank.evaluate(u, 2.0), (P,), diagonal(negated(lambda u: frank.deriv(u, 2.0))), diagonal(lambda u: frank.deriv(u, 2.0)), "jac", glue=3),
+    Case("ZeroInflatedPoisson.hessian", inflated.loglike, (np.r_[0.3, B],), after(inflated.hessian, with_mixed_block), inflated.hessian, "hess", glue=1),
+    Case("NegativeBinomial.hessian", negative_binomial.loglike, (B4,), after(negative_binomial.hessian, by_log_alpha), negative_binomial.hessian, "hess", glue=1),
+]  # fmt: skip
+
 CASES = [
+    *DEFECTS,
     *MODELS,
     *ELEMENTWISE,
     Case("orthomax_objective", orthomax, (L,), None, second(orthomax, negated), "value_and_grad", glue=2),
