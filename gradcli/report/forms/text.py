@@ -127,7 +127,7 @@ def _chart(block: Chart, page: Page) -> Text:
         return encodable(text, page.encoding)
 
     series = tuple(dataclasses.replace(one, name=spelled(one.name)) for one in block.series)
-    block = Chart(spelled(block.title), spelled(block.x), spelled(block.y), series)
+    block = Chart(spelled(block.title), spelled(block.x), spelled(block.y), series, block.regions)
     shown = chart.lines(block, page.width - 2, writes_braille(page.encoding))
     return Text("\n").join(
         Text.assemble(
