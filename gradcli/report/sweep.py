@@ -254,7 +254,7 @@ def noise_blocks(noise: Noise) -> list[Block]:
         absolute = [] if isinstance(step.h_absolute, Absent) else [numbers.short(step.h_absolute, 2)]
         relative = "no digit" if step.relative_error is None else numbers.short(step.relative_error, 2)
         rows.append((step.scheme, *absolute, numbers.short(step.h, 2), relative))
-    columns = ("scheme", *(["h (absolute)"] if entry else []), "h/|x|", "error")
+    columns = ("scheme", *(["h"] if entry else []), "h/|x|", "error")
     blocks: list[Block] = [
         Paragraph(f"Values of f scatter by {numbers.short(noise.level, 2)} (standard deviation, by {by})."),
         Table(
@@ -609,7 +609,7 @@ class SweepReport(Printed):
         fixed = ("at --h",) if not isinstance(self.h, Absent) else ()
         sides = len({c.slope for c in curves if c.ray == curves[0].ray and c.dtype == curves[0].dtype}) > 1
         lead = (*lead, "slope") if sides else lead
-        h = ("h (absolute)", _relative(curves[0])) if curves[0].input is not None else ("h/|x|",)
+        h = ("h", _relative(curves[0])) if curves[0].input is not None else ("h/|x|",)
         predicted = "h in theory" if curves[0].input is not None else "h/|x| in theory"
         columns = (*lead, "order", *h, "error", "digits", predicted, "error", *fixed)
         rows = tuple(

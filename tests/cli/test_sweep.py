@@ -257,7 +257,7 @@ def test_ndjson_is_the_same_document_on_a_line(gradcli: Gradcli) -> None:
 
 def test_markdown_has_the_table_and_the_plot(gradcli: Gradcli) -> None:
     text = gradcli("sweep", *SINE, "--format", "markdown").stdout
-    assert r"| scheme | order | h \(absolute\) | h/\|x\| | error | digits | h in theory | error |" in text
+    assert r"| scheme | order | h | h/\|x\| | error | digits | h in theory | error |" in text
     assert "```" in text
 
 
