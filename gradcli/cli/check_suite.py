@@ -337,7 +337,7 @@ class _Run:
         """Show rows as they come, write the end of the page, and return the status; Ctrl-C ends with what is there."""
         stopped = Exit.CONFIRMED
         try:
-            while (row := self._next(rows)) is not None:
+            while (row := self._next(rows, len(chosen))) is not None:
                 if known is not None and not self._options.update_baseline:
                     row = dataclasses.replace(row, known=known.covers(row))
                 self._rows.append(row)
@@ -361,8 +361,16 @@ class _Run:
             )
         return worst((Exit(report.exit_status), saved))
 
-    def _next(self, rows: Iterator[CheckRow]) -> CheckRow | None:
-        with self._world.working(f"{len(self._rows)} checked", self._to.quiet):
+    def _next(self, rows: Iterator[CheckRow], wanted: int) -> CheckRow | None:
+        """Return the next row; `wanted` is how many there will be, 0 where that is unknown."""
+        done = len(self._rows)
+        says = f"{done} of {wanted} checked" if wanted else f"{done} checked"
+        if done and wanted:
+            from gradcli.report import numbers
+
+            left = (time.perf_counter() - self._started) / done * (wanted - done)
+            says += f", about {numbers.seconds(left)} left"
+        with self._world.working(says, self._to.quiet):
             return next(rows, None)
 
     def _report(self, chosen: Sequence[Check], known: "Baseline | None", stopped: Exit) -> SuiteReport:

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import textwrap
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -169,7 +170,7 @@ def _count(gradients: Sequence["Found"], run: Collection[int]) -> str:
 
 
 def _said_of(gradients: Sequence["Found"], trials: Mapping[int, "Trial"], width: int) -> list[str]:
-    """Return what trying showed: how many ran, which failed, and a line for each that did not run, cut at the width."""
+    """Return what trying showed: how many ran, which failed, and each that did not run, with why."""
     run, reasons = _parts(trials)
     verdicts = [trial.verdict for trial in trials.values() if trial.verdict is not None]
     said = [f"{len(run)} ran at a point that was tried: {_counted(verdicts)}"] if run else []
@@ -178,8 +179,9 @@ def _said_of(gradients: Sequence["Found"], trials: Mapping[int, "Trial"], width:
     if reasons:
         said.append("not run:")
         widest = min(_WIDEST, max(len(gradients[k].name) for k in reasons))
-        lines = (f"  {gradients[k].name:<{widest}}  {reason.splitlines()[0]}" for k, reason in reasons.items())
-        said += [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
+        for k, reason in reasons.items():
+            line = f"  {gradients[k].name:<{widest}}  {reason.splitlines()[0]}"
+            said += textwrap.wrap(line, width, subsequent_indent=" " * (widest + 4))
     return said
 
 

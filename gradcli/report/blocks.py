@@ -104,8 +104,8 @@ class Graph:
 class Series:
     """One line of a chart: points `(x, y)`, and its mark, one character by which it is told apart without colour.
 
-    A `guide` is a limit or a prediction: drawn thinly, without a mark. In a picture file, lines of one name and several
-    styles have one colour, and lines of one style and several names have one mark.
+    A `guide` is a limit or a prediction: drawn thinly, without a mark; an upright one has its name beside it, too. In a
+    picture file, lines of one name and several styles have one colour, and lines of one style and several names have one mark.
     """
 
     name: str
@@ -114,15 +114,33 @@ class Series:
     guide: bool = False
     style: str = ""
 
+    @property
+    def upright(self) -> bool:
+        """Whether it is a vertical line."""
+        return self.guide and len({x for x, _ in self.points}) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A part of the horizontal axis of a chart, from `low` to `high`, and what holds there: it is shaded, or bracketed."""
+
+    name: str
+    low: float
+    high: float
+
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Lines over one another, both axes in powers of ten; points that are not positive and finite are left out."""
+    """Lines over one another, both axes in powers of ten; points that are not positive and finite are left out.
+
+    The first line covers the others where they meet.
+    """
 
     title: str
     x: str
     y: str
     series: tuple[Series, ...]
+    regions: tuple[Region, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from gradcli.report.blocks import (
     Tone,
     Verbatim,
     cut,
+    text_of,
 )
 from gradcli.report.check import error_maps
 from gradcli.report.common import ABSENT, Absent, Finding, Printed, Target, seed_line
@@ -380,6 +381,8 @@ def _blocks(report: CompareReport) -> tuple[Block, ...]:
     found: list[Block] = []
     if isinstance(report.verdict, str) and isinstance(report.message, str):
         found.append(Headline(*_word(report), (Verbatim(cut(report.target.text)), Piece(f": {report.message}"))))
+    else:
+        found += _answer(report)
     place = numbers.at_values(report.at, report.drawn)
     found.append(Paragraph(f"{report.function or f'f = {report.target.text}'} = {numbers.value(report.value)}", 0))
     found += [Paragraph(f"at {place}", 0)] if place else []
@@ -398,6 +401,18 @@ def _blocks(report: CompareReport) -> tuple[Block, ...]:
     elif isinstance(report.no_sweep, str):
         found.append(Paragraph(f"Error against step size is not shown: {report.no_sweep} (gradcli sweep shows it)."))
     return (*found, *seed_line(report.seed))
+
+
+def _answer(report: CompareReport) -> list[Block]:
+    """Return how many modes gave an answer, and the digits of the least and the most exact one; nothing where none is known."""
+    rows = [(mode, row) for mode, row in report.modes.items() if row.status == "ok"]
+    digits = {mode: row.right_digits.worst for mode, row in rows if isinstance(row.right_digits, RightDigits)}
+    if len(digits) < 2:
+        return []
+    ends = (min(digits, key=lambda mode: digits[mode]), max(digits, key=lambda mode: digits[mode]))
+    least, most = (f"{text_of(_worst(report.modes[mode]))} ({mode})" for mode in ends)
+    says = f"{len(rows)} modes answer; right digits of the worst entry: {least} to {most}."
+    return [Paragraph((Piece(says, "strong"),), 0)]
 
 
 def _gradients(report: CompareReport) -> Table:

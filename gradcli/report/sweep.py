@@ -1,7 +1,7 @@
 """The report of `sweep`: error against step size, and what to read from it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -17,13 +17,14 @@ from gradcli.report.blocks import (
     Paragraph,
     Picture,
     Piece,
+    Region,
     Series,
     Table,
     Tone,
     Verbatim,
+    beginning,
     cut,
     drawable,
-    pieces_of,
 )
 from gradcli.report.common import ABSENT, Absent, Finding, Printed, Target, seed_line
 from gradcli.report.encode import Status, Values
@@ -37,7 +38,11 @@ MARKS = {
 _WORD: dict[str, Tone] = {"right": "good", "wrong": "bad"}
 _LONG = 12  # curves: more are summed up
 _LONG_NAME = 8  # characters of an input that a column is named by
+_OF_V = "Here g is the claim, and v moves each input by its own size."
 PICTURED = 6  # rays that have a picture
+_A_DIGIT = 0.1  # the relative error of one right digit
+_AS_ROUNDING = 0.25  # how far an observed slope may be from the -1 of rounding
+_TITLED = 40  # letters of f, and of the point, in the title of a picture
 
 
 # What curves of error against step size say, in sentences.
@@ -121,6 +126,8 @@ class Curve:
     absolute        Whether the errors are absolute, because the slope is 0.
     known_to        The relative bound of the reference, where it is an estimate; smaller errors say nothing.
     h_absolute      The steps in units of the input; absent along all inputs.
+    truncation_steps  The smallest and the largest step between which the error falls with `order`, in units of `scale`.
+    rounding_steps  The same for `rounding_slope`.
     """
 
     scheme: str
@@ -141,6 +148,8 @@ class Curve:
     absolute: bool = False
     known_to: float | Absent = ABSENT
     h_absolute: tuple[float, ...] | Absent = ABSENT
+    truncation_steps: tuple[float, float] | Absent = ABSENT
+    rounding_steps: tuple[float, float] | Absent = ABSENT
 
     @property
     def unit(self) -> float:
@@ -218,7 +227,7 @@ class Noise:
 def derivative_of(c: Curve) -> str:
     """Return what a curve is the error of: df/dx[0], or the slope along all inputs."""
     if c.input is None:
-        return "the slope along v"
+        return "the slope along all inputs"
     return f"df/d{c.input}" + (f"[{','.join(map(str, c.index))}]" if c.index else "")
 
 
@@ -245,7 +254,7 @@ def noise_blocks(noise: Noise) -> list[Block]:
         absolute = [] if isinstance(step.h_absolute, Absent) else [numbers.short(step.h_absolute, 2)]
         relative = "no digit" if step.relative_error is None else numbers.short(step.relative_error, 2)
         rows.append((step.scheme, *absolute, numbers.short(step.h, 2), relative))
-    columns = ("scheme", *(["h (absolute)"] if entry else []), "h/|x|", "error")
+    columns = ("scheme", *(["h"] if entry else []), "h/|x|", "error")
     blocks: list[Block] = [
         Paragraph(f"Values of f scatter by {numbers.short(noise.level, 2)} (standard deviation, by {by})."),
         Table(
@@ -255,35 +264,19 @@ def noise_blocks(noise: Noise) -> list[Block]:
             title="steps that balance this noise and truncation",
         ),
     ]
-    best = min(noise.steps, key=lambda step: step.error, default=None)
-    if best is None:
-        return blocks
-    unit = "" if entry else " times each input"
-    h = best.h if isinstance(best.h_absolute, Absent) else best.h_absolute
-    said = f"Use h = {numbers.short(h, 2)}{unit} with {best.scheme} differences."
-    return [*blocks, Paragraph((Piece(said, "strong"),))]
+    return blocks
 
 
-def in_words(curves: tuple[Curve, ...], at: dict[str, Values], advise: bool) -> list[Block]:
-    """Return what the curves say, in sentences, and where they say nothing; where they `advise`, the step to use."""
-    sides = [c.rounding_slope for c in curves if c.rounding_slope is not None]
+def in_words(curves: tuple[Curve, ...], at: dict[str, Values]) -> list[Block]:
+    """Return what the curves say, in sentences, and where they say nothing."""
     found: list[Block] = []
-    if sides:
-        middle = sorted(sides)[len(sides) // 2]
-        says = (
-            f"Left of the best step rounding wins: the error grows as 1/h (observed slope {middle:.2f}), because f(x+h) "
-            "and f(x-h) agree in all but the last digits."
-        )
-        if any(c.order is not None for c in curves):
-            says += " Right of it truncation wins: the error grows as h to the order."
-        found.append(Paragraph(says))
     first = {c.dtype: c for c in reversed(curves)}
     still = [(c, part) for c in reversed(first.values()) for part in c.useless if part.why == "below one ulp"]
     if still:
         c, part = still[0]
-        found.append(Paragraph(f"Below one ulp, x + h is x: {_lost(c, part.to, at)} in {c.dtype}."))
+        found.append(Paragraph(f"A step well below one ulp is lost: {_lost(c, part.to, at)} in {c.dtype}."))
     if any(c.best.relative_error > 0 for c in curves):
-        says = "Each error is the smallest of its curve (median of three steps), so it is smaller than a typical one."
+        says = "Each error is about the least of its curve, the median of three steps: steps close by may err more."
         found.append(Paragraph((Piece(says, "dim"),)))
     useless = [c for c in curves if c.useless]
     if useless:
@@ -292,24 +285,77 @@ def in_words(curves: tuple[Curve, ...], at: dict[str, Values], advise: bool) -> 
         rows = tuple((name, *(_range(c, why) for why in WHYS)) for name, c in zip(named, useless, strict=True))
         right = frozenset(range(1, len(WHYS) + 1))
         found.append(Table(("no right digit", *WHYS), rows, right))
-    return found + [Paragraph((Piece(said, "strong"),)) for said in _use(curves) if advise]
+    return found
 
 
-def _use(curves: tuple[Curve, ...]) -> list[str]:
-    """Return the step to use, for each entry and format: with central differences, and with the scheme that is best."""
-    found = []
+def recommended(curves: Sequence[Curve]) -> list[tuple[Curve, ...]]:
+    """Return the curves whose step to use, for each entry and format: central differences, and a scheme that is better.
+
+    The second one gives at least one digit more; where no central difference gives a digit, the best scheme is alone.
+    """
+    found: list[tuple[Curve, ...]] = []
     for ray, dtype in dict.fromkeys((c.ray, c.dtype) for c in curves):
         those = [c for c in curves if (c.ray, c.dtype) == (ray, dtype) and c.scheme != "complex" and _is_useful(c)]
-        usual = next((c for c in those if c.scheme == "central"), None)
-        best = max(those, key=lambda c: c.best.digits, default=None)
-        chosen = [c for c in dict.fromkeys((usual, best)) if c is not None]
-        if len(chosen) == 2 and best is not None and usual is not None and best.best.digits < usual.best.digits + 1:
-            chosen = [usual]
-        ways = " or ".join(f"h = {_step(c)} with {_differences(c)} ({_accuracy(c)})" for c in chosen)
-        several = (f"{derivative_of(chosen[0])}: " if len({c.ray for c in curves}) > 1 else "") if chosen else ""
-        narrow = f" in {dtype}" if len({c.dtype for c in curves}) > 1 else ""
-        found += [f"{several}Use {ways}{narrow}."] if ways else []
+        if those:
+            best = max(those, key=lambda c: c.best.digits)
+            usual = next((c for c in those if c.scheme == "central"), best)
+            found.append((usual, best) if best.best.digits >= usual.best.digits + 1 else (usual,))
     return found
+
+
+def _use(curves: Sequence[Curve], rays: int) -> list[str]:
+    """Return the step to use, for each entry and format; that of the complex step where differences are of no use."""
+    found = []
+    for chosen in recommended(curves):
+        ways = " or ".join(f"h = {_step(c)} with {_differences(c)} ({_accuracy(c)})" for c in chosen)
+        worst = f" (worst of {rays})" * (len({c.ray for c in curves}) < rays)
+        several = f"{derivative_of(chosen[0])}{worst}: " if rays > 1 else ""
+        narrow = f" in {chosen[0].dtype}" if len({c.dtype for c in curves}) > 1 else ""
+        found.append(f"{several}Use {ways}{narrow}.")
+    if not found:
+        c = next((c for c in curves if c.scheme == "complex" and _is_useful(c)), None)
+        found += [f"Use the complex step with h <= {_step(c)} ({_accuracy(c)})."] if c else []
+    return found
+
+
+def _laws(c: Curve) -> list[tuple[str, float, tuple[float, float]]]:
+    """Return what makes the error at steps on either side of the best one: rounding, truncation, or neither is observed.
+
+    Each with the observed slope, and the steps between which it was observed, in the units that are drawn.
+    """
+    found = []
+    if c.rounding_slope is not None and abs(c.rounding_slope + 1) < _AS_ROUNDING:
+        found.append(("rounding", c.rounding_slope, c.rounding_steps))
+    if c.order is not None:
+        found.append(("truncation", c.order, c.truncation_steps))
+    return [
+        (name, slope, (steps[0] * c.unit, steps[1] * c.unit))
+        for name, slope, steps in found
+        if not isinstance(steps, Absent)
+    ]
+
+
+_LAWS = {
+    "rounding": "the error grows as 1/h (observed slope {:.2f}), because the rounding errors of f are divided by h",
+    "truncation": "the error grows with h (observed slope {:.2f}), because higher derivatives of f are left out",
+}
+
+
+def explained(curves: Sequence[Curve]) -> list[Block]:
+    """Return what limits the scheme of the step to use, as far as it is observed, in one format along the first ray."""
+    chosen = recommended([c for c in curves if c.ray == curves[0].ray])
+    if len(chosen) != 1:
+        return []
+    c = chosen[0][0]
+    unit = " times each input" if c.input is None else ""
+    whose = _differences(c) + (f" of {derivative_of(c)}" if len({c.ray for c in curves}) > 1 else "")
+    return [
+        Paragraph(
+            f"From h = {numbers.short(low, 2)} to {numbers.short(high, 2)}{unit}, {name} limits {whose}: "
+            f"{_LAWS[name].format(slope)}."
+        )
+        for name, slope, (low, high) in _laws(c)
+    ]
 
 
 def _is_useful(c: Curve) -> bool:
@@ -320,6 +366,11 @@ def _is_useful(c: Curve) -> bool:
 def _accuracy(c: Curve) -> str:
     """Return how good the best step is: its digits, or its error where the slope is 0, which has no digits."""
     return f"an error of {numbers.short(c.best.relative_error, 2)}" if c.absolute else f"{c.best.digits:.1f} digits"
+
+
+def _drawn_at(step: NoisyStep) -> float:
+    """Return a step in the units that are drawn and said."""
+    return step.h if isinstance(step.h_absolute, Absent) else step.h_absolute
 
 
 def _step(c: Curve) -> str:
@@ -335,18 +386,28 @@ def _lost(c: Curve, h: float, at: dict[str, Values]) -> str:
     if c.input is None:
         return f"so it is for h <= {numbers.short(h, 2)} times each input,"
     x, step = numbers.short(np.asarray(at[c.input])[c.index]), numbers.short(h * c.scale, 2)
+    if float(step) > h * c.scale:  # rounded up, a step may not be lost
+        step = numbers.short(0.9 * h * c.scale, 2)
     return f"({x} + {step}) - {x} = 0"
 
 
 def _range(c: Curve, why: str) -> str:
     """Return the steps at which a curve is of no use for one reason."""
-    parts = [part for part in c.useless if part.why == why]
-    if not parts:
-        return ""
-    low, high = min(part.from_ for part in parts), max(part.to for part in parts)
-    if high == c.h[0]:
-        return f"h >= {numbers.short(low * c.unit, 2)}"
-    return f"h <= {numbers.short(high * c.unit, 2)}"
+    found = []
+    for part in reversed(c.useless):
+        low, high = (numbers.short(h * c.unit, 2) for h in (part.from_, part.to))
+        if part.why == why:
+            all_below, all_above = part.from_ == c.h[-1], part.to == c.h[0]
+            found.append(
+                f"h >= {low}"
+                if all_above
+                else f"h <= {high}"
+                if all_below
+                else low
+                if low == high
+                else f"{low} to {high}"
+            )
+    return ", ".join(found)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -403,7 +464,7 @@ class SweepReport(Printed):
     def blocks(self) -> tuple[Block, ...]:
         """Return the verdict on a claim, the plot, the table and what they say."""
         place = numbers.at_values(self.at, self.drawn)
-        blocks: list[Block] = list(self._claim())
+        blocks: list[Block] = [*self._claim(), *self._advice()]
         blocks.append(Paragraph(f"{self.function or f'f = {self.target.text}'} = {numbers.value(self.value)}", 0))
         blocks += [Paragraph(f"at {place}", 0)] if place else []
         if not isinstance(self.weights, Absent):
@@ -419,19 +480,18 @@ class SweepReport(Printed):
             shown = self._shown()
             blocks += [self._chart(shown), self._table(shown)]
             blocks += [Paragraph((Piece(line, "dim"),)) for line in formulas(shown)]
-            blocks += in_words(shown, self.at, advise=isinstance(self.noise, Absent))
+            blocks += [] if self._is_noisy() else explained(shown)
+            blocks += in_words(shown, self.at)
         blocks += noise_blocks(self.noise) if isinstance(self.noise, Noise) else []
         for name, why in (self.unsupported or {}).items():
             blocks.append(Paragraph((Piece(f"{name}: {why}", "dim"),)))
         return (*blocks, *seed_line(self.seed))
 
     def page_blocks(self) -> tuple[Block | Figure, ...]:
-        """Return the text with the step to use first, and the pictures in place of its chart."""
-        found = self.blocks()
-        advice = [block for block in found if isinstance(block, Paragraph) and _is_strong(block)]
-        shown = [block for block in found if block not in advice]
+        """Return the text with the pictures in place of its chart."""
+        shown = self.blocks()
         drawn = next((k for k, block in enumerate(shown) if isinstance(block, Chart)), len(shown))
-        return (*shown[:drawn], *advice, *self.pictures(), *shown[drawn + 1 :])
+        return (*shown[:drawn], *self.pictures(), *shown[drawn + 1 :])
 
     def gist(self) -> str:
         """Return the verdict on a claim, the target, and the scheme with the most digits."""
@@ -447,8 +507,35 @@ class SweepReport(Printed):
             yield Headline(*WORDS[self.verdict], (Verbatim(cut(self.target.text)), Piece(f": {self.message}")))
         if isinstance(self.taylor, Taylor):
             yield Paragraph(
-                (Piece("Taylor test: ", _WORD.get(self.taylor.verdict, "unsure")), Piece(self.taylor.message))
+                (
+                    Piece("Taylor test: ", _WORD.get(self.taylor.verdict, "unsure")),
+                    Piece(f"{self.taylor.message} {_OF_V}"),
+                )
             )
+
+    def _advice(self) -> Iterable[Block]:
+        """Return the step to use, by the noise of f or else by the curves, or that no step is of use."""
+        step = self._noisy_step()
+        if step is not None:
+            unit = " times each input" if isinstance(step.h_absolute, Absent) else ""
+            says = [f"Use h = {numbers.short(_drawn_at(step), 2)}{unit} with {step.scheme} differences."]
+        else:
+            says = (
+                _use(self._shown(), len({c.ray for c in self.curves}))
+                if isinstance(self.noise, Absent) and self.curves
+                else []
+            )
+        return [Paragraph((Piece(line, "strong"),), 0) for line in says]
+
+    def _noisy_step(self) -> NoisyStep | None:
+        """Return the step of the least error by the noise of f, if f is noisy and one gives a right digit."""
+        steps = () if isinstance(self.noise, Absent) else self.noise.steps
+        useful = [s for s in steps if s.relative_error is not None and s.relative_error <= _A_DIGIT]
+        return min(useful, key=lambda s: s.error, default=None)
+
+    def _is_noisy(self) -> bool:
+        """Whether it is the noise of f, more than its rounding, that limits small steps."""
+        return isinstance(self.noise, Noise) or any(f.kind == Kind.NOISE for f in self.findings)
 
     def _shown(self) -> tuple[Curve, ...]:
         """Return the curves of the ray that does worst, where there are too many for a table."""
@@ -460,25 +547,61 @@ class SweepReport(Printed):
         return tuple(c for c in self.curves if c.ray == worst)
 
     def _chart(self, curves: tuple[Curve, ...]) -> Chart:
-        """Return the chart of the text: the schemes, or of several formats the first scheme alone."""
-        first = curves[0]
-        several = len({c.dtype for c in curves}) > 1
-        shown = [c for c in curves if c.ray == first.ray and (not several or c.scheme == first.scheme)]
-        title = _titled(shown)
-        if several:
-            rest = len({c.scheme for c in curves}) > 1
-            title = f"{first.scheme}: {title}" + " (the table has the other schemes)" * rest
-        if len({c.ray for c in self.curves}) > len({c.ray for c in curves}):
-            title += ", the entry that does worst"
-        named = [(c.dtype if several else c.scheme, c) for c in shown]
-        series = tuple(Series(name, _points(c), MARKS.get(name, "*")) for name, c in named)
-        limit = ": smaller errors cannot be measured"
-        return Chart(title, _along(first), "error", (*series, *_guides(shown, limit)))
+        """Return the chart of the text: the schemes, or of several formats one scheme alone, that of the step to use."""
+        shown = [c for c in curves if c.ray == curves[0].ray]
+        if len({c.dtype for c in shown}) == 1:
+            return self._picture(shown)
+        scheme = next((best[0].scheme for best in recommended(shown)), shown[0].scheme)
+        drawn = self._picture([c for c in shown if c.scheme == scheme])
+        rest = " (the table has the other schemes)" * (len({c.scheme for c in shown}) > 1)
+        series = (replace(s, name=s.style or s.name, mark=MARKS.get(s.style, s.mark)) for s in drawn.series)
+        return replace(drawn, title=f"{drawn.title}, {scheme}{rest}", series=tuple(series))
 
-    def _picture(self, curves: tuple[Curve, ...]) -> Chart:
-        """Return the picture of one ray: every scheme in every format."""
-        series = tuple(Series(c.scheme, _points(c), MARKS.get(c.scheme, "*"), style=c.dtype) for c in curves)
-        return Chart(_titled(curves), _along(curves[0]), "error", (*series, *_guides(curves)))
+    def _picture(self, curves: Sequence[Curve]) -> Chart:
+        """Return the picture of one ray: every scheme in every format, the steps to use, and what limits others."""
+        lines = [Series(c.scheme, _points(c), MARKS.get(c.scheme, "*"), style=c.dtype) for c in curves]
+        heights = [y for s in (*lines, *_guides(curves)) for _, y in s.points if drawable(y)]
+        what = f"{'relative ' * (not all(c.absolute for c in curves))}error of {derivative_of(curves[0])}"
+        steps = [
+            Series(name, tuple((h, y) for y in (min(heights), max(heights))), guide=True)
+            for h, name in self._marked(curves)
+            if heights
+        ]
+        title = f"{self._place()}: {what}"
+        return Chart(title, _along(curves[0]), "error", (*lines, *_guides(curves), *steps), self._regions(curves))
+
+    def _place(self) -> str:
+        """Return f and the point, as the titles of pictures have them."""
+        place = numbers.at_values(self.at)
+        return beginning(self.function or self.target.text, _TITLED) + (
+            f" at {beginning(place, _TITLED)}" if place else ""
+        )
+
+    def _marked(self, curves: Sequence[Curve]) -> list[tuple[float, str]]:
+        """Return the steps to use, as they are drawn, with their names."""
+        step = self._noisy_step()
+        if step is not None:
+            return [(_drawn_at(step), f"h = {numbers.short(_drawn_at(step), 2)}, {step.scheme}")]
+        if self._is_noisy():
+            return []
+        several = len({c.dtype for c in curves}) > 1
+        return [
+            (
+                best.best.h * best.unit,
+                f"h = {numbers.short(best.best.h * best.unit, 2)}, {best.scheme}{f' in {best.dtype}' * several}",
+            )
+            for best, *_ in recommended(curves)
+        ]
+
+    def _regions(self, curves: Sequence[Curve]) -> tuple[Region, ...]:
+        """Return where rounding and truncation limit the scheme of the step to use; none of several formats."""
+        chosen = recommended(curves)
+        if self._is_noisy() or len(chosen) != 1:
+            return ()
+        return tuple(
+            Region(f"{name}: slope {numbers.short(slope, 2)}", low, high)
+            for name, slope, (low, high) in _laws(chosen[0][0])
+        )
 
     def _table(self, curves: tuple[Curve, ...]) -> Table:
         several, rays = len({c.dtype for c in curves}) > 1, len({c.ray for c in curves}) > 1
@@ -486,7 +609,7 @@ class SweepReport(Printed):
         fixed = ("at --h",) if not isinstance(self.h, Absent) else ()
         sides = len({c.slope for c in curves if c.ray == curves[0].ray and c.dtype == curves[0].dtype}) > 1
         lead = (*lead, "slope") if sides else lead
-        h = ("h (absolute)", _relative(curves[0])) if curves[0].input is not None else ("h/|x|",)
+        h = ("h", _relative(curves[0])) if curves[0].input is not None else ("h/|x|",)
         predicted = "h in theory" if curves[0].input is not None else "h/|x| in theory"
         columns = (*lead, "order", *h, "error", "digits", predicted, "error", *fixed)
         rows = tuple(
@@ -513,7 +636,7 @@ class SweepReport(Printed):
             if len(rays) > 1
             else derivative_of(curves[0])
             if curves[0].input
-            else "along v: all inputs, in proportion to their entries"
+            else "along all inputs, each in proportion to its size"
         )
 
     def pictures(self) -> tuple[Picture, ...]:
@@ -523,7 +646,9 @@ class SweepReport(Printed):
         if isinstance(self.taylor, Taylor):
             points = tuple(zip(self.taylor.h, self.taylor.remainder, strict=True))
             series = (Series("remainder", points, "t"),)
-            found.append(Chart("|f(x + h v) - f(x) - h <g, v>|", "step h", "remainder", series))
+            found.append(
+                Chart(f"{self._place()}: |f(x + h v) - f(x) - h <g, v>|. {_OF_V}", "step h", "remainder", series)
+            )
         return tuple(found)
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
@@ -544,16 +669,6 @@ class SweepReport(Printed):
         return ("scheme", "dtype", "input", "index", "h", "relative_error", "h_absolute"), rows
 
 
-def _is_strong(block: Paragraph) -> bool:
-    """Whether all of a paragraph is strong, as the advice on the step is."""
-    pieces = pieces_of(block.text)
-    return bool(pieces) and all(piece.tone == "strong" for piece in pieces)
-
-
-def _titled(curves: Sequence[Curve]) -> str:
-    return f"{'relative ' * (not all(c.absolute for c in curves))}error of {derivative_of(curves[0])}"
-
-
 def _points(c: Curve) -> tuple[tuple[float, float], ...]:
     return tuple(zip(c.h_absolute or c.h, c.relative_error, strict=True))
 
@@ -562,7 +677,7 @@ def _along(c: Curve) -> str:
     return "step h over the inputs' sizes" if c.input is None else "step h (absolute)"
 
 
-def _guides(curves: Sequence[Curve], why: str = "") -> tuple[Series, ...]:
+def _guides(curves: Sequence[Curve]) -> tuple[Series, ...]:
     """Return the limits of curves along one ray: one rounding, where the format is one, and how well the slope is known."""
     if not any(drawable(error) for c in curves for error in c.relative_error):
         return ()  # a limit alone is no picture
@@ -571,7 +686,7 @@ def _guides(curves: Sequence[Curve], why: str = "") -> tuple[Series, ...]:
     if len(formats) == 1:
         found.append((f"one rounding in {first.dtype}", first.rounding))
     if not isinstance(first.known_to, Absent):
-        found.append((f"bound of the reference{why}", first.known_to))
+        found.append(("bound of the reference", first.known_to))
     return tuple(Series(name, tuple((h, y) for h in _ends(first)), guide=True) for name, y in found)
 
 

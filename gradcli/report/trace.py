@@ -225,7 +225,7 @@ class TraceReport(Printed):
             other = "" if isinstance(node.claimed, Absent) else Piece(numbers.value(node.claimed), "bad")
             value = numbers.value(node.adjoint)
             rows.append((f"dL/d{node.name}", value, *(other,) * claims, f"= {how}" if how else ""))
-        head = ("adjoint", "value", *(claimed,) * claims, "from the operations that use it")
+        head = ("adjoint", "value", *(claimed,) * claims, "from its uses")
         return Table(head, tuple(rows))
 
     def graph(self) -> Graph:

@@ -1,5 +1,6 @@
 """Curves of error against step size, for each scheme, ray and format, with the order and the best step."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -243,15 +244,35 @@ def curve(kind: Numbers, ray: Ray, scheme: Scheme, seen: Errors, truth: Known) -
     right = (np.arange(len(hs)) < k) & (smooth > 3 * _FAR * floor) & (smooth < _LAW)
     some = max(4, _ASYMPTOTIC // (scheme.order + 1))
     left = (np.arange(len(hs)) > k) & (smooth > _FAR * floor) & (smooth < _NOTHING) & ~still
+    order, back = _order(hs[right][-some:], smooth[right][-some:]), log_slope(hs[left], smooth[left])
     return Curve(
         scheme=scheme.name, dtype=kind.name, input=ray.name, index=ray.index, scale=ray.scale, slope=float(slope),
         rounding=kind.eps / 2, h=tuple(map(float, hs)), relative_error=tuple(map(float, errors)),
-        order=_order(hs[right][-some:], smooth[right][-some:]), rounding_slope=log_slope(hs[left], smooth[left]),
+        order=order, rounding_slope=back,
         best=Best(float(hs[k]), least, digits, absolute(float(hs[k]), ray)),
         predicted=_predicted(kind, scheme, ray, e, derivatives, float(slope)),
         useless=tuple(_useless(hs, known, smooth, still, k)), absolute=bool(slope == 0), known_to=known_to or ABSENT,
         h_absolute=ABSENT if ray.name is None else tuple(map(float, hs * ray.scale)),
+        truncation_steps=_followed(order, hs[:k], smooth[:k], right[:k], 2.0),
+        rounding_steps=_followed(back, hs[k + 1 :], np.where(still, np.inf, smooth)[k + 1 :], left[k + 1 :], 10.0),
     )  # fmt: skip
+
+
+def _followed(power: float | None, hs: Any, errors: Any, fitted: Any, factor: float) -> tuple[float, float] | Absent:
+    """Return the smallest and the largest step of the longest run in which errors follow a power of h, up to a factor.
+
+    The `fitted` steps, a mask, tell the constant. ABSENT where fewer than three steps in a row follow the power.
+    """
+    if power is None:
+        return ABSENT
+    with np.errstate(all="ignore"):
+        off = np.log10(errors) - power * np.log10(hs)
+        follows = (np.abs(off - np.median(off[fitted])) <= np.log10(factor)) & (errors < _NOTHING)
+    runs = [
+        [k for k, _ in run] for good, run in itertools.groupby(enumerate(follows), key=lambda step: step[1]) if good
+    ]
+    run = max(runs, key=len, default=[])
+    return (float(hs[run[-1]]), float(hs[run[0]])) if len(run) > 2 else ABSENT
 
 
 def absolute(h: float, ray: Ray) -> float | Absent:

@@ -177,11 +177,11 @@ def _about(q: Question, slope: arb, curves: Sequence[Curve]) -> list[Finding]:
             finding(
                 Kind.SCALE,
                 Severity.WARNING,
-                "no step gives a right digit, not even of the sizes named",
+                "no difference quotient gives a right digit, not even with steps of the sizes named",
                 hint="--bits 113",
             )
         ]
-    says = "no step gives a right digit: the sizes of the inputs do not show on what scale f changes"
+    says = "no difference quotient gives a right digit: f changes on another scale than its inputs' sizes, or rounding hides it"
     return [finding(Kind.SCALE, Severity.WARNING, f"{says}; name a size: --scale {q.wrt[0]}=1")]
 
 

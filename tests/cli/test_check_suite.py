@@ -1,5 +1,6 @@
 """`gradcli check` of a project: lines, documents, workers, shards, selection, and what goes wrong."""
 
+import contextlib
 import json
 import os
 import signal
@@ -8,10 +9,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from gradcli.cli.check_suite import _Run
 from tests.project.suite.project import QUICK, SUITE, VERDICTS, written
 
 Process = Callable[..., Any]
@@ -287,3 +290,17 @@ def test_a_module_is_checked_as_its_folder_is(process: Process, tmp_path: Path) 
         assert (ran.exit_status, verdicts(ran.stdout)) == (1, {"named": "fail"}), word
     assert process("check", "mine", "x*y", cwd=tmp_path).exit_status == 2
     assert process("check", "mine", "mine=2", cwd=tmp_path).exit_status == 0  # an expression with a value
+
+
+def test_long_work_says_how_much_of_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    world = SimpleNamespace(working=lambda says, quiet: contextlib.nullcontext(told.append(says)))
+    monkeypatch.setattr("gradcli.cli.check_suite.time.perf_counter", lambda: 130.0)
+    for rows, wanted in (
+        ((), 12),
+        ((1, 2, 3), 12),
+        ((1, 2, 3), 0),
+    ):  # 0: lines of standard input, of which no one knows
+        run = SimpleNamespace(_rows=rows, _started=100.0, _world=world, _to=SimpleNamespace(quiet=False))
+        _Run._next(run, iter(()), wanted)
+    assert told == ["0 of 12 checked", "3 of 12 checked, about 90 s left", "3 checked"]

@@ -233,3 +233,13 @@ def test_other_formats_hold_the_same(gradcli: Gradcli) -> None:
     ]
     assert "| reverse |" in gradcli(*argv, "--format", "markdown").stdout
     assert gradcli(*argv, "--quiet").stdout == ""
+
+
+@pytest.mark.parametrize(("argv", "first"), [
+    (("sin(x)", "x=1"), "6 modes answer; right digits of the worst entry: 13.6 (finite-difference) to 38.3 (certified)."),
+    (("sin(x)", "x=1", "--modes", "certified"), "f = sin(x) = "),
+    (("abs(x)", "x=0"), "f = abs(x) = "),
+    (("sin(x)", "x=1", "--grad", "-cos(x)"), "FAIL "),
+])  # fmt: skip
+def test_the_answer_comes_first(gradcli: Callable[..., Any], argv: tuple[str, ...], first: str) -> None:
+    assert " ".join(gradcli("compare-modes", *argv).stdout.split()).startswith(first)

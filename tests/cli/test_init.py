@@ -106,7 +106,8 @@ def test_checks_are_tried_before_they_are_written(gradcli: Program, tmp_path: Pa
         "5 ran at a point that was tried: 4 passed, 1 failed",
         "failed: Dense.backward",
         "not run:",
-        "  Sampled.backward  Sampled(3) raised: AttributeError: 'int' object has no attr…",
+        "  Sampled.backward  Sampled(3) raised: AttributeError: 'int' object has no",
+        "                    attribute 'weights'",
         "  focal_grad        its file runs a program when it is imported",
         "next: fill in what gradcli.toml marks with ?, then gradcli check",
     ])  # fmt: skip

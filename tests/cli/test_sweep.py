@@ -1,8 +1,10 @@
 """`gradcli sweep` through the program: text that fits, documents that validate, tables and pictures, and what it refuses."""
 
 import csv
+import html
 import io
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,8 +108,11 @@ SAYS = [
     (SINE,                                    "forward 1.00 1e-08 1e-08 5.5e-09 8.3 2.3e-08 3.6e-08"),
     (SINE,                                    "forward: h = (4 e/|f''|)^(1/2) = (4 x 1.1e-16/0.841)^(1/2) = 2.3e-08"),
     (SINE,                                    "complex: h < sqrt(6 u |f'| / |f'''|) = sqrt(6 x 1.1e-16 x 0.54 / 0.54) = 2.6e-08"),
-    (SINE,                                    "Left of the best step rounding wins: the error grows as 1/h (observed slope -"),
-    (SINE,                                    "Below one ulp, x + h is x: (1 + 1e-16) - 1 = 0 in float64."),
+    (SINE,                                    "From h = 2.2e-16 to 4.6e-06, rounding limits central differences: the error grows as 1/h (observed slope -"),
+    (SINE,                                    "From h = 2.2e-05 to 1, truncation limits central differences: the error grows with h (observed slope 2.00)"),
+    (SINE,                                    "A step well below one ulp is lost: (1 + 1e-16) - 1 = 0 in float64."),
+    (("x*y", "x=1", "y=2"),                   "x*y at x = 1.0, y = 2.0: relative error of the slope along all inputs"),
+    ((*SINE, "--grad", "cos(x)"),             "Here g is the claim, and v moves each input by its own size."),
     (("sin(x/1000)", "x=700"),                "central: h = (3 e/|f'''|)^(1/3) = (3 x 1.1e-16/7.65e-10)^(1/3) = 0.0076"),
     (("sin(x/1000)", "x=700"),                "Use h = 0.0015 with central differences (10.9 digits) or h = 3.2 with 7-point differences (14.3 digits)."),
     (("x**3*y", "x=3", "y=2"),                "times each input with central differences"),
@@ -120,7 +125,7 @@ SAYS = [
     (("abs(x)", "x=0"),                       "backward -1"),
     (("log(x)", "x=0"),                       "non-finite: log gives -inf at 0"),
     (("sqrt(x)", "x=0"),                      "infinite-slope: the slope is not finite here"),
-    (("x*y", "x=1", "y=2"),                   "along v: all inputs, in proportion to their entries"),
+    (("x*y", "x=1", "y=2"),                   "along all inputs, each in proportion to its size"),
     (("sum(x**2)", "x=[1,2,3]", "--each"),    "the entry that does worst of 3: df/dx["),
     (("sum(exp(x))", "x=[1,2]", "--each", "--schemes", "forward"), "df/dx[1] float64 forward"),
     ((*SINE, "--h", "1e-4"),                  "at --h"),
@@ -132,6 +137,93 @@ SAYS = [
 @for_rows(("argv", "says"), SAYS, parts=2)
 def test_the_text_says(gradcli: Gradcli, argv: tuple, says: str) -> None:
     assert says in " ".join(gradcli("sweep", *argv).stdout.split())
+
+
+# fmt: off
+LIMITS = [
+    # f, point                                 slope of rounding, of truncation of central differences; None: not said
+    (SINE,                                     -1,    2),
+    (("exp(x)", "x=0"),                        -1,    2),
+    (("1/(x-0.999)", "x=1"),                   -1,    2),     # a pole
+    (("sin(x)", "x=1e8"),                      -1,    2),
+    (("sin(1e5*x)", "x=1"),                    -1,    2),
+    ((*SINE, "--dtype", "float32"),            -1,    2),
+    (("sin(x)", "x=0"),                        None,  2),     # values that are as small as h have no rounding to speak of
+    (("3*x", "x=2"),                           -1,    None),  # central differences of polynomials of degree 2 are exact
+    (("x**2", "x=3"),                          -1,    None),
+    (("sin(x)+abs(x-1)", "x=1.0001"),          -1,    None),  # a kink
+    (("(x+1e10)-1e10", "x=1"),                 -1,    None),
+    (("5 + 0*x", "x=1"),                       None,  None),
+    (("x**2", "x=0"),                          None,  None),
+    (("x**2", "x=1e-200"),                     None,  None),
+    (("abs(x)", "x=0"),                        None,  None),
+    (("floor(x)", "x=2.5"),                    None,  None),
+    (("round(exp(x), 5)", "x=1"),              None,  None),
+    ((*SINE, "--dtype", "float8_e4m3fn"),      None,  None),
+    ((*SINE, "--schemes", "complex"),          None,  None),
+]
+# fmt: on
+
+
+@for_rows(("argv", "rounding", "truncation"), LIMITS)
+def test_what_limits_a_scheme_is_said_where_it_is_observed(
+    gradcli: Gradcli, argv: tuple, rounding: float | None, truncation: float | None
+) -> None:
+    said = " ".join(gradcli("sweep", *argv).stdout.split())
+    curves = {c["scheme"]: c for c in gradcli("sweep", *argv, "--json").json["curves"]}
+    for name, slope in (("rounding", rounding), ("truncation", truncation)):
+        found = re.search(rf"From h = (\S+) to (\S+), {name} limits central .*? \(observed slope (\S+)\)", said)
+        assert (found is not None) == (f"{name}: slope" in said) == (slope is not None)  # as in the picture
+        if found is None:
+            continue
+        c = curves["central"]
+        low, high, observed = map(float, found.groups())
+        assert observed == pytest.approx(slope, abs=0.25)
+        inside = [(h, e) for h, e in zip(c["h_absolute"], c["relative_error"], strict=True) if low <= h <= high and e]
+        fit = math.log10(inside[0][1] / inside[-1][1]) / math.log10(inside[0][0] / inside[-1][0])
+        assert fit == pytest.approx(slope, abs=0.5)
+
+
+ANSWERS = [
+    (SINE, "Use h = 1e-05 with central differences (10.6 digits)"),
+    (("round(exp(x), 4)", "x=1.3"), "Use h = 0.0"),
+    ((*SINE, "--schemes", "complex"), "Use the complex step with h <= "),
+    (("x*y", "x=1", "y=2"), "Use h = 1 times each input with central differences"),
+    (("sum(sin(x))", "x=[0.5, 2, -3]", "--each"), "df/dx[1] (worst of 3): Use h = "),
+    (("sum(sin(x))", "x=[0.5, 2]", "--each"), "df/dx[0]: Use h = "),
+]
+
+
+@for_rows(("argv", "says"), ANSWERS)
+def test_the_answer_comes_first(gradcli: Gradcli, tmp_path: Path, argv: tuple, says: str) -> None:
+    page = tmp_path / "page.html"
+    assert gradcli("sweep", *argv, "--out", str(page)).stdout.startswith(says)
+    shown = html.unescape(page.read_text("utf-8"))
+    assert shown.index(says) < shown.index(">f = ")
+
+
+@for_rows("argv", [("floor(x)", "x=2.5"), ("x**2", "x=1e-200"), ("log(x)", "x=0")])
+def test_no_step_is_recommended_that_gives_no_digit(gradcli: Gradcli, argv: tuple) -> None:
+    assert "Use " not in gradcli("sweep", *argv).stdout
+
+
+@pytest.mark.slow
+def test_the_picture_is_the_same_everywhere(gradcli: Gradcli, tmp_path: Path) -> None:
+    page, drawing = tmp_path / "page.html", tmp_path / "sweep.svg"
+    text = gradcli("sweep", *SINE, "--out", str(page), "--out", str(drawing)).stdout
+    names = (
+        "sin(x) at x = 1.0: relative error of df/dx",
+        "h = 1e-05, central",
+        "rounding: slope -0.98",
+        "truncation: slope 2",
+    )
+    svg = drawing.read_text("utf-8")  # whose letters are paths, each with its words as a comment
+    for shown in (text, page.read_text("utf-8"), svg):
+        assert [name for name in names if name not in shown] == []
+    order = ["forward", "central", "5-point", "7-point", "richardson", "complex"]
+    assert re.findall("|".join(order), text.split("step h (absolute)")[1])[:6] == order
+    assert re.findall("|".join(order), page.read_text("utf-8").split("<legend>")[1])[:6] == order
+    assert re.findall("|".join(order), svg.split("<!-- error -->")[1])[-7:-1] == order
 
 
 def test_the_table_stands_under_its_heads(gradcli: Gradcli) -> None:
@@ -165,7 +257,7 @@ def test_ndjson_is_the_same_document_on_a_line(gradcli: Gradcli) -> None:
 
 def test_markdown_has_the_table_and_the_plot(gradcli: Gradcli) -> None:
     text = gradcli("sweep", *SINE, "--format", "markdown").stdout
-    assert r"| scheme | order | h \(absolute\) | h/\|x\| | error | digits | h in theory | error |" in text
+    assert r"| scheme | order | h | h/\|x\| | error | digits | h in theory | error |" in text
     assert "```" in text
 
 

@@ -4,20 +4,25 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from gradcli.report import numbers
-from gradcli.report.blocks import Bars, Chart, HeatMap, Series, drawable, in_markup
+from gradcli.report.blocks import Bars, Chart, HeatMap, Region, Series, drawable, in_markup
 
 COLORS = 7  # classes k0 to k6 of lines
 SWITCHED_NAMES, SWITCHED_STYLES = 16, 8  # lines that the style sheet of pages can switch off
 MARKS = (
     "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z", "M-3-3h6v6h-6z", "M0-4l3.6 6.5h-7.2z", "M0-4l4 4-4 4-4-4z", "M0 4l3.6-6.5h-7.2z",
-    "M-1-4h2v3h3v2h-3v3h-2v-3h-3v-2h3z",
+    "M-1-5h2v4h4v2h-4v4h-2v-4h-4v-2h4z",  # its ends show behind every other mark
 )  # fmt: skip
 _WIDE, _HIGH = 900, 440
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 12, 44
+_LINE = 15  # the height of a line of words
+_TINTS = ("#e69f00", "#0072b2")  # of the regions of a chart
+_LETTER = 7.3  # the width of one
+_EDGE = 0.2  # of the width: so near to an edge, a name has no room
 _MOST_TICKS = 9
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200)
 _MOST_CELLS = 40  # rows or columns of a matrix that are drawn one by one
@@ -36,11 +41,19 @@ def chart(picture: Chart) -> str:
     if not spots:
         return ""
     x, y = (_Axis.over([math.log10(spot[k]) for spot in spots]) for k in (0, 1))
-    parts = [_frame(x, y, picture)]
     looks = Looks.of(picture)
-    parts += [_series(series, looks, x, y) for series in picture.series]
-    words = f"{picture.title}: {', '.join(map(_named, picture.series))}"
-    return _svg("chart", words, _WIDE, _HIGH, parts)
+    names = [_Name.of_region(region, k, x) for k, region in enumerate(picture.regions)]
+    uprights = sorted((s for s in picture.series if s.upright), key=lambda s: s.points[0][0])
+    over = _LINE * (len(uprights) + bool(names))
+    right = max([_WIDE, *(name.at + _LETTER * len(name.words) for name in names if name.side == "right")])
+    parts = [_shaded(region, k, x) for k, region in enumerate(picture.regions)]
+    parts += [name.drawn() for name in names]
+    parts += [_frame(x, y, picture)]
+    parts += [_series(series, looks, x, y) for series in reversed(picture.series) if not series.upright]
+    for row, series in enumerate(uprights, start=bool(names)):
+        parts.append(_upright(series, looks, row, len(uprights) > 1, x))
+    said = (*map(_named, picture.series), *(region.name for region in picture.regions))
+    return _svg("chart", f"{picture.title}: {', '.join(said)}", right, _HIGH + over, parts, over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +164,43 @@ def _frame(x: _Axis, y: _Axis, picture: Chart) -> str:
     words += f'<text x="{middle:.0f}" y="{_HIGH - 8}">{in_markup(picture.x)}</text>'
     words += f'<text transform="translate(13 {half:.0f}) rotate(-90)">{in_markup(picture.y)}</text>'
     return f'<path class="grid" d="{grid}"/>{words}'
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A name above the frame, in a row: it ends at a place, begins there, or has it in its middle."""
+
+    words: str
+    at: float
+    side: Literal["left", "right", ""]
+    row: int = 0
+
+    @classmethod
+    def of_region(cls, region: Region, k: int, x: _Axis) -> "_Name":
+        """Return the name of a region: that of the first ends with it, the others begin with theirs."""
+        ends = k == 0 and x.share(region.high) > _EDGE
+        at, _ = _inside(x.share(region.high if ends else region.low), 0)
+        return cls(region.name, at, "left" if ends else "right")
+
+    def drawn(self) -> str:
+        look = f' class="{self.side}"' if self.side else ""
+        return f'<text{look} x="{self.at:.1f}" y="{_TOP - _LINE * self.row - 4}">{in_markup(self.words)}</text>'
+
+
+def _shaded(region: Region, tint: int, x: _Axis) -> str:
+    """Return a region behind the lines."""
+    (low, _), (high, _) = (_inside(x.share(h), 0) for h in (region.low, region.high))
+    box = f'x="{low:.1f}" y="{_TOP}" width="{high - low:.1f}" height="{_HIGH - _TOP - _BOTTOM}"'
+    return f'<rect {box} fill="{_TINTS[tint % len(_TINTS)]}" fill-opacity="0.12"/>'
+
+
+def _upright(series: Series, looks: Looks, row: int, several: bool, x: _Axis) -> str:
+    """Return a vertical line up to its name; of several, names end at their lines, so that no line crosses a name."""
+    share = x.share(series.points[0][0])
+    at, _ = _inside(share, 0)
+    name = _Name(series.name, at, "right" if share < _EDGE else "left" if several or share > 1 - _EDGE else "", row)
+    line = f'<path class="line" d="M{at:.1f} {_TOP - _LINE * row}V{_HIGH - _BOTTOM}"/>'
+    return f'<g class="{looks.classes(series)}">{line}{name.drawn()}</g>'
 
 
 def _power(k: int) -> str:
@@ -295,6 +345,7 @@ def _scale(top: int, low: str, high: str, unit: str, not_finite: bool) -> str:
     return squares + words
 
 
-def _svg(look: str, words: str, wide: float, high: float, parts: Sequence[str]) -> str:
+def _svg(look: str, words: str, wide: float, high: float, parts: Sequence[str], over: float = 0) -> str:
+    """Return a picture; `over` of its height lies above 0."""
     head = f'<svg xmlns="http://www.w3.org/2000/svg" class="{look}" role="img" aria-label="{in_markup(words)}" '
-    return f'{head}viewBox="0 0 {wide:g} {high:g}" width="{wide:g}" height="{high:g}">{"".join(parts)}</svg>'
+    return f'{head}viewBox="0 {-over:g} {wide:g} {high:g}" width="{wide:g}" height="{high:g}">{"".join(parts)}</svg>'

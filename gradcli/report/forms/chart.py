@@ -2,11 +2,12 @@
 
 import itertools
 import math
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gradcli.report.blocks import Chart, Series, drawable, visible
+from gradcli.report.blocks import Chart, Region, Series, drawable, visible
 
 Ink = int | Literal["plain", "dim", "strong"]  # a number is that of a series, from 0
 Line = tuple[tuple[str, Ink], ...]
@@ -20,6 +21,7 @@ _BETWEEN_MARKS = (4, 2)  # columns or rows between two marks of one series
 _STEPS = (1, 2, 4, 8, 10, 20, 40, 50, 100, 200, 400)
 _SPARE_MARKS = "ox+*#%@&=~^"
 _GUIDES = {True: ("⠤", "⡇"), False: (".", ":")}  # horizontal and vertical, with and without braille
+_BRACKETS = {True: ("├", "─", "┤"), False: ("|", "-", "|")}
 _GAP = "   "  # between two names in the legend
 _NOTHING = "nothing to draw: no value is positive and finite"
 
@@ -27,7 +29,9 @@ _NOTHING = "nothing to draw: no value is positive and finite"
 def lines(chart: Chart, width: int, braille: bool = True) -> tuple[Line, ...]:
     """Return a chart with its legend as lines of at most `width` columns, each in runs of one ink."""
     width = max(_NARROWEST, min(width, WIDEST))
-    title = _titled(chart.title, width, "strong")
+    title: tuple[Line, ...] = ()
+    for part in textwrap.wrap(visible(chart.title), width):
+        title += _titled(part, width, "strong")
     runs = [_runs(one) for one in chart.series]
     spots = [spot for run in runs for part in run for spot in part]
     if not spots:
@@ -44,6 +48,7 @@ def lines(chart: Chart, width: int, braille: bool = True) -> tuple[Line, ...]:
         *_titled(chart.y, width, "dim"),
         *rows,
         *_below(x, gutter, braille),
+        *(_bracket(region, x, gutter + 2, braille) for region in chart.regions),
         *_titled(_centred(chart.x, gutter + 2, x.cells), width, "dim"),
         *_legend(chart.series, runs, marks, width, braille),
     )
@@ -106,12 +111,12 @@ def _sheet(
 ) -> dict[tuple[int, int], tuple[str, Ink]]:
     """Return the drawn characters by row and column, from the top; marks cover lines, and lines cover guides."""
     sheet: dict[tuple[int, int], tuple[str, Ink]] = {}
-    for k in sorted(range(len(series)), key=lambda k: not series[k].guide):
+    for k in sorted(range(len(series)), key=lambda k: (not series[k].guide, -k)):
         ink: Ink = "dim" if series[k].guide else k
         if braille:
             _lay(sheet, _braille(runs[k], x, y), ink)
         elif series[k].guide:
-            dot = _GUIDES[False][_upright(series[k])]
+            dot = _GUIDES[False][series[k].upright]
             sheet.update(((y.cells - 1 - y.cell(py), x.cell(px)), (dot, ink)) for px, py in _steps(runs[k], x, y))
     sheet.update((cell, (marks[k], k)) for cell, k in _marked(series, runs, x, y, every=not braille))
     return sheet
@@ -169,10 +174,6 @@ def _marked(
         yield cell, whose
 
 
-def _upright(series: Series) -> bool:
-    return len({x for x, _ in series.points}) == 1
-
-
 def _row(
     sheet: dict[tuple[int, int], tuple[str, Ink]], row: int, label: str, gutter: int, x: _Axis, braille: bool
 ) -> Line:
@@ -198,6 +199,18 @@ def _below(x: _Axis, gutter: int, braille: bool) -> tuple[Line, Line]:
     return ((" " * gutter + " " + corner + axis, "plain"),), (("".join(labels).rstrip(), "plain"),)
 
 
+def _bracket(region: Region, x: _Axis, start: int, braille: bool) -> Line:
+    """Return a bracket under a region of the horizontal axis, with its name beside it; if there is no room, the name alone."""
+    low, high = (start + x.cell(math.log10(h)) for h in (region.low, region.high))
+    left, line, right = _BRACKETS[braille]
+    drawn, width = f"{left}{line * (high - low - 1)}{right}", start + x.cells
+    if high + 2 + len(region.name) < width:
+        return ((f"{' ' * low}{drawn} {region.name}", "plain"),)
+    if len(region.name) < low:
+        return ((f"{region.name:>{low - 1}} {drawn}", "plain"),)
+    return ((_cut(region.name, width), "plain"),)
+
+
 def _legend(
     series: Sequence[Series], runs: list[list[list[Spot]]], marks: list[str], width: int, braille: bool
 ) -> list[Line]:
@@ -209,7 +222,7 @@ def _legend(
     for k, one in enumerate(series):
         if not runs[k]:
             continue
-        mark = _GUIDES[braille][_upright(one)] if one.guide else marks[k]
+        mark = _GUIDES[braille][one.upright] if one.guide else marks[k]
         name = _cut(one.name, width - len(mark) - 1)
         size = len(mark) + 1 + cell_len(name)
         if used + len(_GAP) + size > width:

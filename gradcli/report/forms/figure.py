@@ -86,6 +86,7 @@ Spot = tuple[float, float]
 # Okabe and Ito (2008), Color universal design: distinct for every kind of colour vision; dark colours first
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_TINTS = (_COLORS[4], _COLORS[0])  # of regions
 _DASHES = ("--", ":", "-.")
 _LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1, 1.5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)))
 MOST_BARS = 50
@@ -132,7 +133,9 @@ def _chart(place: Place, chart: Chart, scale: float, inches: tuple[float, float]
     """Draw lines on logarithmic axes; a point that cannot be drawn leaves a gap."""
     axes = place.subplots()
     looks = _Looks(chart.series, scale)
-    lines, named, guides = [], [], 0
+    lines: list[Any] = []
+    named: list[tuple[Series, Any]] = []
+    guides = 0
     for series in chart.series:
         points = [
             (_placed(x, log=True), _placed(y, log=True)) if drawable(x) and drawable(y) else (math.nan, math.nan)
@@ -143,6 +146,9 @@ def _chart(place: Place, chart: Chart, scale: float, inches: tuple[float, float]
         (line,) = axes.plot(
             *np.transpose(points), **(looks.guide(guides) if series.guide else looks.of(series, points))
         )
+        if series.upright:
+            row = sum(one.upright for one, _ in named) + bool(chart.regions)
+            _say_above(axes, series.name, points[0][0], row, scale)
         guides += series.guide
         lines.append(line)
         named.append((series, line))
@@ -155,7 +161,17 @@ def _chart(place: Place, chart: Chart, scale: float, inches: tuple[float, float]
         _ticks(axis, np.nanmin(numbers), np.nanmax(numbers))
     _name_axes(axes, chart.x, chart.y, scale, inches)
     axes.grid(True, which="major", linewidth=0.6 * scale)
+    for k, region in enumerate(chart.regions):
+        axes.axvspan(region.low, region.high, color=_TINTS[k % len(_TINTS)], alpha=0.12, linewidth=0, zorder=0)
+        at, side = (region.low, "left") if k else (region.high, "right")  # the names of two regions do not meet
+        _say_above(axes, region.name, at, 0, scale, side)
     _legend(place, axes, looks.entries(named), scale, inches)
+
+
+def _say_above(axes: Axes, words: str, x: float, row: int, scale: float, side: str = "center") -> None:
+    """Write words above axes, in a row, over a place on the horizontal axis."""
+    where = {"xytext": (0, (2 + 11 * row) * scale), "textcoords": "offset points", "ha": side, "va": "bottom"}
+    axes.annotate(labelled(words, 36), (x, 1), xycoords=axes.get_xaxis_transform(), parse_math=False, **where)
 
 
 class _Looks:
@@ -174,7 +190,11 @@ class _Looks:
         name = self.names.index(series.name) if self.several else self.order[id(series)]
         look = self._styled(self.styles.index(series.style)) if self.several else self._styled(name)
         marked = _marked(points, name, len(self.names) or len(self.order))
-        return {"color": _COLORS[name % len(_COLORS)], "markevery": marked, "zorder": 3, **look}
+        return {"color": _COLORS[name % len(_COLORS)], "markevery": marked, "zorder": self._over(series), **look}
+
+    def _over(self, series: Series) -> float:
+        """Return how far above others a line is: the first covers the rest, and all cover the guides."""
+        return 4 - self.order[id(series)] / len(self.order)
 
     def _styled(self, mark: int) -> dict[str, Any]:
         return {
@@ -431,7 +451,7 @@ def _laid_out(pictures: Sequence[Picture], inches: Inches, columns: int, scale: 
     wide = inches[0] / columns
     for k, picture in enumerate(pictures):
         place = places[k // columns, k % columns]
-        title = labelled(picture.title, 80)
+        title = labelled(picture.title, 160)
         if title.strip():
             look = {"fontsize": 10 * scale, "fontweight": "bold", "parse_math": False}
             place.suptitle(wrapped(title, wide, 11 * scale), x=0.1 * scale / wide, ha="left", **look)

@@ -2,10 +2,11 @@
 
 import dataclasses
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from textwrap import indent
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.padding import Padding
@@ -29,7 +30,10 @@ from gradcli.report.blocks import (
 )
 from gradcli.report.forms import Page, chart, encodable, writes_braille
 
-_SHORT = 26  # wider table columns hold text, which is wrapped
+_GAP = 2  # columns between the columns of a table
+_SHORT = 26  # a narrower column of sentences is not read
+_FEW = 3  # rows: a table of fewer can be shown on its side
+_MANY = 16  # rows, of which one may have wrapped formulas
 _STYLES: dict[Tone, str] = {
     "plain": "",
     "good": "green",
@@ -115,8 +119,7 @@ def _renderable(block: Block, page: Page) -> RenderableType:
             return Text(" " * block.indent) + text
         return Padding(text, (0, 0, 0, block.indent))
     if isinstance(block, Table):
-        parts = [_grid(part, page.width) for part in _in_parts(block, page.width)]
-        return Group(*[line for part in parts for line in ("", part)][1:])
+        return _table(block, page.width)
     return Text("")
 
 
@@ -127,7 +130,7 @@ def _chart(block: Chart, page: Page) -> Text:
         return encodable(text, page.encoding)
 
     series = tuple(dataclasses.replace(one, name=spelled(one.name)) for one in block.series)
-    block = Chart(spelled(block.title), spelled(block.x), spelled(block.y), series)
+    block = Chart(spelled(block.title), spelled(block.x), spelled(block.y), series, block.regions)
     shown = chart.lines(block, page.width - 2, writes_braille(page.encoding))
     return Text("\n").join(
         Text.assemble(
@@ -137,22 +140,60 @@ def _chart(block: Chart, page: Page) -> Text:
     )
 
 
-def _in_parts(table: Table, width: int) -> list[Table]:
-    """Return a table, or several with part of its columns each, if its short columns do not fit beside each other."""
+def _table(table: Table, width: int) -> RenderableType:
+    """Return a table as a grid, as several with part of its columns each, on its side, or as an entry after another.
+
+    The first of these is taken in which no name of a column is wrapped, and no number or formula is broken.
+    """
+    room = width - 2  # the indent
+    parts = [(part, _widths(part, room)) for part in (table, *_in_parts(table, room))]
+    if parts[0][1] is not None:
+        shown: RenderableType = _grid(table, parts[0][1])
+    elif len(parts) > 1 and all(widths for _, widths in parts[1:]):
+        shown = Group(*[line for part, widths in parts[1:] if widths for line in ("", _grid(part, widths))][1:])
+    else:
+        shown = _entries(table, room)
+    return Padding(shown, (0, 0, 0, 2))
+
+
+def _widths(table: Table, room: int) -> list[int] | None:
+    """Return widths of columns that fit beside one another; None if they do not.
+
+    Of many rows, a few may have formulas that are wider than their column, and are wrapped.
+    """
+    wanted, widths = [], []
+    for k, (name, cells) in enumerate(zip(table.columns, _columns(table), strict=True)):
+        least = sorted(_least(cell, room) for cell in cells)
+        rare = 0 if k in table.right else len(cells) // _MANY
+        wanted.append(max([len(name), *map(len, cells)]))
+        widths.append(max([len(name), *least[: len(least) - rare]]))
+    left = room - _GAP * (len(widths) - 1) - sum(widths)
+    for k in sorted(range(len(widths)), key=lambda k: wanted[k] - widths[k]):  # what lacks little gets all of it
+        more = max(0, min(left, wanted[k] - widths[k]))
+        widths[k] += more
+        left -= more
+    return widths if left >= 0 else None
+
+
+def _columns(table: Table) -> list[list[str]]:
+    """Return the words of each column; those of rows of fewer cells stand below the table."""
+    full = [row for row in table.rows if len(row) == len(table.columns)]
+    return [[text_of(row[k]) for row in full] for k in range(len(table.columns))]
+
+
+def _in_parts(table: Table, room: int) -> list[Table]:
+    """Return tables with part of the columns each, none where one column has no room; the table on its side if these are many."""
     count = len(table.columns)
-    width -= 2  # the indent
-    widths = [_longest(table, k) + 2 for k in range(count)]
-    widths[0] = max(widths[0], len(table.columns[0]) + 2)  # the name of the first column is not wrapped
     lead = max(1, min(table.right, default=1))
-    if (
-        sum(widths) <= width
-        or any(w > _SHORT for w in widths[lead:])
-        or sum(widths[:lead]) + max(widths[lead:], default=0) > width
-    ):
-        return [table]
+    widths = [
+        max([len(name), *map(len, cells)]) + _GAP for name, cells in zip(table.columns, _columns(table), strict=True)
+    ]
+    if any(w > _SHORT + _GAP for w in widths) or sum(widths[:lead]) + max(widths[lead:], default=0) > room + _GAP:
+        long_names = all(len(cell) <= _SHORT for cells in _columns(table) for cell in cells) and 0 not in table.right
+        return [_on_its_side(table)] if long_names and len(table.rows) < _FEW <= count else []
     groups: list[list[int]] = [[]]
     for k in range(lead, count):
-        if groups[-1] and sum(widths[:lead]) + sum(widths[j] for j in groups[-1]) + widths[k] > width:
+        if groups[-1] and sum(widths[:lead]) + sum(widths[j] for j in groups[-1]) + widths[k] > room + _GAP:
             groups.append([])
         groups[-1].append(k)
     parts = []
@@ -169,38 +210,121 @@ def _in_parts(table: Table, width: int) -> list[Table]:
     return parts
 
 
-def _grid(table: Table, width: int) -> RenderableType:
-    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(table.columns), header_style="dim")
-    widths = len(table.columns)
-    fits = sum(_longest(table, k) + 2 for k in range(widths)) <= width
-    roomy = sum(max(_longest(table, k), len(table.columns[k])) + 2 for k in range(widths)) <= width - 2
-    for k, column in enumerate(table.columns):
-        whole = fits and (k == 0 or k in table.right)
-        grid.add_column(
-            Text(visible(column)),
-            justify="right" if k in table.right else "left",
-            overflow="fold",
-            no_wrap=k == 0,
-            min_width=_longest(table, k) if whole and roomy else None,
-            width=_longest(table, k) if whole and not roomy else None,  # names are wrapped, numbers are not
-        )
-    spanning = [row for row in table.rows if len(row) < widths]
+def _on_its_side(table: Table) -> Table:
+    """Return a table whose rows are the columns of another; rows of fewer cells stay below."""
+    full = [row for row in table.rows if len(row) == len(table.columns)]
+    rows = [(name, *(row[k + 1] for row in full)) for k, name in enumerate(table.columns[1:])]
+    below = [row for row in table.rows if row not in full]
+    return Table((table.columns[0], *(text_of(row[0]) for row in full)), (*rows, *below), title=table.title)
+
+
+def _grid(table: Table, widths: list[int]) -> RenderableType:
+    grid = Grid(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=any(table.columns), header_style="dim")
+    for k, (column, width) in enumerate(zip(table.columns, widths, strict=True)):
+        justify: Literal["left", "right"] = "right" if k in table.right else "left"
+        grid.add_column(Text(visible(column)), justify=justify, width=width, no_wrap=True)
     for row in table.rows:
-        if len(row) == widths:
-            grid.add_row(*(_text(cell) for cell in row))
-    below = [
-        Padding(Text.assemble(_text(row[0]), "  ", *(_text(cell) for cell in row[1:])), (0, 0, 0, 0))
-        for row in spanning
-    ]
+        if len(row) == len(widths):
+            grid.add_row(*(_folded(_text(cell), width) for cell, width in zip(row, widths, strict=True)))
+    below = [Text("  ").join(map(_text, row)) for row in table.rows if len(row) < len(widths)]
     title = [Text(visible(table.title), style="dim")] if table.title else []
-    return Padding(Group(*title, grid, *below), (0, 0, 0, 2))
+    return Group(*title, grid, *below)
 
 
-def _longest(table: Table, k: int) -> int:
-    """Return the width at which no cell of a column, and no word of its name, is wrapped."""
-    words = max((len(word) for word in table.columns[k].split()), default=0)
-    cells = max((len(text_of(row[k])) for row in table.rows if len(row) == len(table.columns)), default=0)
-    return max(words, cells)
+def _entries(table: Table, room: int) -> RenderableType:
+    """Return a table as an entry after another: what the entry is on a line, and below it each cell after its name.
+
+    Where an entry has one cell, it stands beside what the entry is if there is room.
+    """
+    lead = 1 + next((k for k, name in enumerate(table.columns) if name), 0)  # columns without a name number the entries
+    names, alone = table.columns[lead:], len(table.columns) == lead + 1
+    first = [max(map(len, cells), default=0) for cells in _columns(table)[:lead]]
+    label = sum(first) + _GAP * (lead - 1) if alone else 4 + max(map(len, names), default=0)
+    head = Text("  ").join(Text(f"{visible(name):<{width}}") for name, width in zip(table.columns, first, strict=False))
+    titles = (Text(visible(table.title)), head + Text(f"  {visible(names[0])}") if alone else head)
+    found: list[RenderableType] = [Text(line.plain.rstrip(), style="dim") for line in titles if line.plain.strip()]
+    for row in table.rows:
+        if len(row) < len(table.columns):
+            found.append(Text("  ").join(map(_text, row)))
+            continue
+        start = Text("")
+        for what, width in zip(map(_text, row), first, strict=False):
+            start = _hanging(Text("  ").join([start, Text("")]) if len(start) else start, what, room)
+            start.pad_right(width - len(what))
+        if not alone:
+            found.append(start)
+        for name, cell in zip(names, row[lead:], strict=True):
+            start = start if alone else Text(f"    {visible(name)}", style="dim")
+            start.pad_right(label - len(start) + _GAP)
+            words = text_of(cell)
+            if words and _least(words, room) > room - len(start):
+                found += [start] if start.plain.strip() else []
+                start = Text(" " * (4 if alone else 6))
+            found += [_hanging(start, _text(cell), room)] if words or alone else []
+    return Group(*found)
+
+
+def _hanging(start: Text, text: Text, room: int) -> Text:
+    """Return text after its start, further lines below the first."""
+    return start + Text("\n" + " " * len(start)).join(_folded(text, room - len(start)).split("\n"))
+
+
+# Cells on several lines: words are wrapped; a number or a formula is broken only where it is longer than a line.
+
+_WORDS = re.compile(r"[^\W\d_]{2,}[,;:]? [^\W\d_]{2,}")  # two words: a sentence, no formula
+
+
+def _folded(text: Text, width: int) -> Text:
+    """Return text in lines of this width."""
+    lines = []
+    for line in text.split("\n"):
+        begin = end = 0
+        for first, last in _pieces(line.plain, width):
+            while last - begin > width:
+                at = first if first > begin else begin + width
+                lines.append(line[begin : min(at, max(end, begin + width))])
+                begin = at
+            end = last
+        lines.append(line[begin:])
+    for line in lines:
+        line.rstrip()
+    return Text("\n").join(lines)
+
+
+def _least(words: str, width: int) -> int:
+    """Return the width at which nothing is broken that fits into the width of a whole line."""
+    sentence = _WORDS.search(words) is not None
+    longest = max((last - first for line in words.split("\n") for first, last in _pieces(line, width)), default=0)
+    return min(width, max(longest, min(_SHORT, len(words)) if sentence else 0))
+
+
+def _pieces(line: str, width: int) -> Iterator[tuple[int, int]]:
+    """Yield where the parts of a line are that are not broken: between three spaces or semicolons, or words.
+
+    Words are the parts of sentences, and of what is wider than the width; what is in brackets is one while it fits.
+    """
+    for part in re.finditer(r"\S+(?:(?<!;) {1,2}\S+)*", line):
+        if part.end() - part.start() <= width and not _WORDS.search(part.group()):
+            yield part.span()
+            continue
+        start = part.start()
+        for word in _outside_brackets(part.group()):
+            inner = [word] if len(word) <= width else word.split(" ")
+            for piece in inner:
+                yield start, start + len(piece)
+                start += len(piece) + 1
+
+
+def _outside_brackets(words: str) -> list[str]:
+    """Return the words between the spaces that are in no brackets."""
+    found, depth = [""], 0
+    for letter in words:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == " " and depth <= 0:
+            found.append("")
+        else:
+            found[-1] += letter
+    return found
 
 
 def _text(cell: Cell) -> Text:

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from gradcli.report.blocks import Bars, Chart, HeatMap, Series
+from gradcli.report.blocks import Bars, Chart, HeatMap, Region, Series
 from gradcli.report.drawing import chart
 from gradcli.report.forms.html import asset
 
@@ -54,6 +54,28 @@ def test_names_have_colours_and_styles_have_marks() -> None:
     assert looks.mark(0, 1) != looks.mark(0, 0) and looks.mark(1, 0) == looks.mark(0, 0)
     alone = chart.Looks.of(Chart("t", "x", "y", (Series("a", points), Series("b", points))))
     assert alone.mark(0, 0) != alone.mark(1, 0)
+
+
+def test_regions_are_shaded_and_named_above_the_frame_as_upright_lines_are() -> None:
+    mark = Series("h = 0.01, a", ((1e-2, 1e-8), (1e-2, 1.0)), guide=True)
+    regions = (Region("rounding: slope -1", 1e-4, 1e-3), Region("truncation: slope 2", 0.1, 1.0))
+    svg = parsed(chart.chart(Chart("t", "h", "error", (*LINE.series, mark), regions)))
+    left, right = ((float(r.get("x", "nan")), float(r.get("width", "nan"))) for r in svg.iter(f"{SVG}rect"))
+    words = {text.text: text for text in svg.iter(f"{SVG}text")}
+    assert float(words["rounding: slope -1"].get("x", "nan")) == pytest.approx(sum(left), abs=0.2)  # its end
+    assert float(words["truncation: slope 2"].get("x", "nan")) == pytest.approx(right[0], abs=0.2)  # its begin
+    frame = next(float(r.get("y", "nan")) for r in svg.iter(f"{SVG}rect"))
+    rows = [float(words[name].get("y", "nan")) for name in ("rounding: slope -1", "truncation: slope 2", mark.name)]
+    assert rows[2] < rows[0] == rows[1] < frame
+    width = float(svg.get("viewBox", "").split()[2])
+    assert right[0] + 7 * len("truncation: slope 2") < width  # a name at the edge widens the picture
+    assert "h = 0.01, a, rounding: slope -1, truncation: slope 2" in svg.get("aria-label", "")
+
+
+def test_the_first_line_is_drawn_last() -> None:
+    points = ((1.0, 1.0), (2.0, 2.0))
+    svg = chart.chart(Chart("t", "x", "y", (Series("a", points), Series("b", points), Series("g", points, guide=True))))
+    assert svg.index('"n2 guide"') < svg.index('"n1 y0 k1"') < svg.index('"n0 y0 k0"')
 
 
 def test_every_mark_that_is_used_is_defined() -> None:

@@ -16,7 +16,7 @@ import pytest
 from gradcli.cli.output import emit, output, refuse_pictures
 from gradcli.cli.world import World
 from gradcli.errors import BadOption
-from gradcli.report.blocks import Bars, Block, Chart, HeatMap, Picture, Series
+from gradcli.report.blocks import Bars, Block, Chart, HeatMap, Picture, Region, Series
 from gradcli.report.forms import ENDINGS, PICTURES, Page, as_file, rendered
 from gradcli.report.forms import chart as drawing
 from gradcli.report.forms import figure as painting
@@ -30,6 +30,7 @@ CENTRAL = Series("central", tuple((h, h**2 + 1e-16 / h) for h in H), "x")
 FLOOR = Series("floor", ((1e-16, 1e-16), (1.0, 1e-16)), guide=True)
 BEST = Series("best h", ((1e-6, 1e-16), (1e-6, 1.0)), guide=True)
 CHART = Chart("Error against step size", "step h", "relative error", (FORWARD, CENTRAL, FLOOR, BEST))
+SHADED = replace(CHART, regions=(Region("rounding: slope -1", 1e-16, 1e-9), Region("truncation: slope 2", 1e-7, 1.0)))
 BARS = Bars("Cost", "evaluations of f", (("reverse", 2.6), ("symbolic", 0.0), ("forward", 1900.0)), log=True)
 HEAT = HeatMap("Jacobian", "difference", [[1.0, math.nan], [-2.0, math.inf]], ((0, 1), (9, 9)))
 HOSTILE = (
@@ -98,13 +99,35 @@ def test_both_axes_have_powers_of_ten() -> None:
     assert below == ["1e-16", "1e-14", "1e-12", "1e-10", "1e-8", "1e-6", "1e-4", "1e-2", "1"]
 
 
+@pytest.mark.parametrize(("encoding", "ends"), [("utf-8", "├─┤"), ("ascii", "|-|")])
+def test_a_region_has_a_bracket_under_its_part_of_the_axis(encoding: str, ends: str) -> None:
+    lines = text(SHADED, Page(80, False, encoding)).splitlines()
+    below = next(line for line in lines if line.lstrip().startswith("1e-16  "))
+    for words, low, high in (("rounding: slope -1", "1e-16", "1e-9"), ("truncation: slope 2", "1e-7", "1")):
+        line = next(line for line in lines if words in line)
+        drawn = re.search(f"[{re.escape(ends[0])}]{re.escape(ends[1])}+[{re.escape(ends[2])}]", line)
+        assert drawn is not None
+        ticks = [m.start() + len(m.group()) // 2 for m in re.finditer(r"\S+", below)]
+        decade = (ticks[-1] - ticks[0]) / 16
+        assert abs(drawn.start() - ticks[0] - decade * (16 + math.log10(float(low)))) < 2
+        assert abs(drawn.end() - 1 - ticks[0] - decade * (16 + math.log10(float(high)))) < 2
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_the_first_line_covers_the_others_where_they_meet(encoding: str) -> None:
+    same = [Series(name, FORWARD.points, name) for name in "ab"]
+    shown = text(Chart("", "", "", tuple(same)), Page(80, True, encoding))
+    assert "\x1b[35m⠉" not in shown and shown.count("\x1b[36m") >= shown.count("\x1b[35m")
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 @pytest.mark.parametrize("color", [False, True])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1", "no such encoding"])
 def test_a_chart_is_within_the_width(width: int, color: bool, encoding: str) -> None:
     wide = Chart(
-        "± " * 99, "h × " * 40, "y" * 200, (*CHART.series, *(Series(f"±{k} " * 9, ((1.0, 10.0**k),)) for k in range(9)))
-    )
+        "± " * 99, "h × " * 40, "y" * 200, (*CHART.series, *(Series(f"±{k} " * 9, ((1.0, 10.0**k),)) for k in range(9))),
+        (*SHADED.regions, Region("r " * 99, 1e-9, 1e-8)),
+    )  # fmt: skip
     for line in re.sub("\x1b\\[[0-9;]*m", "", text(wide, Page(width, color, encoding))).splitlines():
         assert len(line) <= min(width, drawing.WIDEST + 2)
 
@@ -336,7 +359,7 @@ SMALL_BARS = Bars(
     "A title that is too long for a small picture", "units", tuple((f"{'W' * 30} {k}", 10.0**k) for k in range(12))
 )
 SHOWN = {
-    "several formats": (SEVERAL,), "a chart": (CHART,), "long names": (LONG,), "bars": (SMALL_BARS,), "a matrix": (HEAT,),
+    "several formats": (SEVERAL,), "a chart": (CHART,), "regions": (SHADED,), "long names": (LONG,), "bars": (SMALL_BARS,), "a matrix": (HEAT,),
     "a wide matrix": (HeatMap("t", "u", np.arange(3000.0).reshape(3, 1000), ((0, 0),)),),
     "all": (CHART, BARS, HEAT), "many": (SEVERAL, BARS, HEAT, HEAT),
 }  # fmt: skip
@@ -344,7 +367,7 @@ COLUMN, SQUARE, TINY = (3.5, 2.5), (2.0, 2.0), (1.0, 1.0)
 WIDE, HIGH, STRIP, RIBBON, LARGE = (8.0, 2.0), (2.0, 6.0), (40.0, 1.0), (1.0, 40.0), (20.0, 15.0)
 DRAWN_AT = [
     *(("a chart", size) for size in (None, COLUMN, SQUARE, TINY, WIDE, HIGH, STRIP, RIBBON, LARGE)),
-    ("several formats", TINY), ("long names", TINY), ("bars", TINY), ("a matrix", TINY),
+    ("regions", None), ("regions", COLUMN), ("regions", TINY), ("several formats", TINY), ("long names", TINY), ("bars", TINY), ("a matrix", TINY),
     ("long names", None), ("bars", COLUMN), ("a wide matrix", COLUMN), ("all", WIDE), ("many", HIGH),
 ]  # fmt: skip
 
@@ -410,6 +433,16 @@ def test_every_scheme_and_every_format_is_drawn_and_in_the_legend() -> None:
     )
     assert [entries[name].get_color() for name in SCHEMES] == list(dict.fromkeys(color for color, _ in looks))
     assert [str(entries[name].get_marker()) for name in DTYPES] == list(dict.fromkeys(mark for _, mark in looks))
+
+
+@pytest.mark.slow
+def test_a_picture_shades_its_regions_and_names_them_and_its_upright_lines() -> None:
+    (axes,) = figure_of((SHADED,)).axes
+    spans = [patch.get_extents().transformed(axes.transData.inverted()) for patch in axes.patches]
+    assert [(span.x0, span.x1) for span in spans] == [pytest.approx((r.low, r.high)) for r in SHADED.regions]
+    assert {t.get_text() for t in axes.texts} == {"rounding: slope -1", "truncation: slope 2", "best h"}
+    over = [line.get_zorder() for line in axes.lines]
+    assert over[0] > over[1] > max(over[2:])  # the first covers the second, and both the guides
 
 
 @pytest.mark.slow

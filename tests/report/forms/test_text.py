@@ -200,3 +200,69 @@ def test_a_wide_table_is_shown_in_parts_and_loses_nothing(width: int) -> None:
     assert (
         all(words.count(cell) == 1 for cell in (*columns[1:-1], *rows[0][1:], "n^0.01")) and words.count("~7.5") == 20
     )
+
+
+def as_lines(table: Table, width: int = 80) -> list[str]:
+    return blocks_as_text((table,), Page(width=width)).splitlines()
+
+
+def test_a_table_with_too_wide_a_cell_has_an_entry_after_another() -> None:
+    value = "[-0.957938, -0.487229, 0.444645, 0.123456]"
+    rows = (
+        ("1", "t1 = sin(x) + exp(-x**2)", value, "dt1/dx = 0.82533561   dt1/dy = 0.5"),
+        ("2", "t2 = W @ t1", "1.0", ""),
+    )
+    assert as_lines(Table(("", "forward", "value", "local partials"), rows, frozenset({0}))) == [
+        "     forward",
+        "  1  t1 = sin(x) + exp(-x**2)",
+        f"      value           {value}",
+        "      local partials  dt1/dx = 0.82533561   dt1/dy = 0.5",
+        "  2  t2 = W @ t1",
+        "      value           1.0",
+    ]
+
+
+def test_only_what_is_too_wide_stands_below_its_name_in_a_list() -> None:
+    formula = "G[i] = sum_j A[j,i]*[sum_k A[j,k]*x[k] == max_k(sum_l A[k,l]*x[l])]"
+    rows = (("gradient by x, n", "A.T@(y == max(y))"), ("with indices", formula), ("code", "it was run against values"))
+    assert as_lines(Table(("", ""), rows)) == [
+        "  gradient by x, n  A.T@(y == max(y))",
+        "  with indices",
+        f"      {formula}",
+        "  code              it was run against values",
+    ]
+
+
+def test_long_names_of_few_rows_are_a_column() -> None:
+    names = tuple(f"df/dparams.layers[{k}].W[2,1]" for k in range(4))
+    lines = as_lines(Table(("", *names), (("claim", *"1234"), ("certified", *"5678"))))
+    assert lines[0].split() == ["claim", "certified"]
+    assert [line.split() for line in lines[1:]] == [[name, str(k + 1), str(k + 5)] for k, name in enumerate(names)]
+
+
+def test_sentences_are_wrapped_between_words_and_formulas_where_three_blanks_are() -> None:
+    says = "A reverse sweep in ball arithmetic, until the radius is small, which is (a, b) or so"
+    rows = ((says, "dt1/dx = 0.82533561   dt1/dy = 0.5", "1; 2"),)
+    lines = as_lines(Table(("how", "partials", "n"), rows), 60)
+    assert "dt1/dx = 0.82533561" in lines[1] and "dt1/dy = 0.5" in lines[2] and max(map(len, lines)) <= 60
+    assert any("(a, b)" in line for line in lines)
+
+
+def test_of_many_rows_one_may_be_wrapped() -> None:
+    rows = (*((f"f{k}", "cos(x)") for k in range(40)), ("power", "b*a**(b - 1) + log(a)*a**b" * 3))
+    lines = as_lines(Table(("primitive", "derivative"), rows), 60)
+    assert lines[1] == "  f0         cos(x)" and len(lines) < 45 and max(map(len, lines)) <= 60
+
+
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d+\.?\d*(?:e[-+]?\d+)?(?![\w.])")
+PARTIAL = re.compile(r"d\w+/d[\w.\[\],]+ = \S+")
+
+
+@for_rows("case", REPORTS)
+def test_no_number_and_no_partial_derivative_is_broken(gradcli: Callable[..., Any], case: str) -> None:
+    report = report_of(gradcli, case)
+    wide = rendered("text", report, Page(400))
+    for width in (80, 120):
+        text = rendered("text", report, Page(width))
+        for what in (NUMBER, PARTIAL):
+            assert set(what.findall(wide)) <= set(what.findall(text))
