@@ -72,6 +72,40 @@ class CodeBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class ScalarLine:
+    """One recorded operation on numbers.
+
+    operation  The name of the operation, `input` for an input.
+    operands   The number of the line of each operand, or the number itself that a constant is.
+    partials   Its derivative by each operand, as a formula in the operands a, b, ..., the parameters and the result y.
+    params     The parameters by name.
+    """
+
+    operation: str
+    operands: tuple[int | float, ...] = ()
+    partials: tuple[str, ...] = ()
+    params: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarProgram:
+    """A recorded computation of numbers alone, which can be made again at other values of the inputs.
+
+    lines      The operations in order, the inputs first.
+    steps      The lines of each node.
+    decisions  What was decided, such as a comparison: these are constants of the recorded computation.
+    answers    What was found each time; a comparison that holds is 1.
+    places     Where each decision was made.
+    """
+
+    lines: tuple[ScalarLine, ...]
+    steps: tuple[tuple[int, ...], ...]
+    decisions: tuple[ScalarLine, ...]
+    answers: tuple[float, ...]
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """One step: its name, operation, operands, value, adjoint, and the local partials by operand.
 
@@ -146,6 +180,7 @@ class TraceReport(Printed):
     mistake: SourceLine | Absent = ABSENT
     engine: str | Absent = ABSENT
     source: tuple[SourceLine, ...] = field(default=(), metadata={TEXT_ONLY: True})  # the code around the nodes
+    program: ScalarProgram | None = field(default=None, metadata={TEXT_ONLY: True})  # where all values are numbers
     blocks_of_code: tuple[CodeBlock, ...] = field(default=(), metadata={TEXT_ONLY: True})  # that the nodes may be in
 
     def blocks(self) -> tuple[Block, ...]:

@@ -24,7 +24,7 @@ from gradcli.modes.problem import Effort
 from gradcli.report import numbers
 from gradcli.report.common import ABSENT, Absent, SourceLine, Target, finding
 from gradcli.report.tidy import turns
-from gradcli.report.trace import CodeBlock, Contribution, Node, Proved, TraceReport
+from gradcli.report.trace import CodeBlock, Contribution, Node, Proved, ScalarLine, ScalarProgram, TraceReport
 from gradcli.rules.kinds import Factor, Partial
 from gradcli.tracing.primitive import Primitive, Value
 from gradcli.tracing.provenance import code_at, place
@@ -294,8 +294,46 @@ def walkthrough(q: Question, *, prove: bool = False, claimed: Mapping[int, Value
     return TraceReport(
         target, q.point.values, q.point.drawn, q.seed, nodes, found, environment(), value=plain(y),
         result=names.get(result, ABSENT), departs=_departs(nodes), source=source_around(places),
-        blocks_of_code=blocks_of_code(places),
+        blocks_of_code=blocks_of_code(places), program=_scalar_program(tape, steps),
     )  # fmt: skip
+
+
+_MOST_LINES = 200  # of a program that a page computes again
+
+
+def _scalar_program(tape: Tape, steps: Sequence[Step]) -> ScalarProgram | None:
+    """Return the program as one of numbers; None where a value is an array, or a derivative has no formula, or it is long."""
+    if len(tape.lines) > _MOST_LINES or any(shape(y) != () for y in tape.values):
+        return None
+    recorded = (*tape.lines, *tape.decisions)
+    if any(shape(x) != () for _, _, xs, *_ in recorded for x in xs):
+        return None
+    lines = [_scalar_line(line) for line in tape.lines]
+    decisions = [_scalar_line(line, decided=True) for line in tape.decisions]
+    known = [line for line in lines if line is not None]
+    if len(known) < len(lines) or None in decisions:
+        return None
+    return ScalarProgram(
+        tuple(known), tuple(step.slots for step in steps), tuple(filter(None, decisions)),
+        tuple(float(y) for _, _, _, y, _, _ in tape.decisions), tuple(program.where(at) or "" for *_, at in tape.decisions),
+    )  # fmt: skip
+
+
+def _scalar_line(line: Line, *, decided: bool = False) -> ScalarLine | None:
+    primitive, slots, xs, _, params, _ = line
+    if primitive is None:
+        return ScalarLine("input")
+    partials = [
+        _rule_template(primitive, i, tuple((params or {}).items()), len(xs)) for i in range(len(xs) * (not decided))
+    ]
+    if None in partials or len(xs) > len(_LETTERS):
+        return None
+    try:
+        numbers_of = tuple((name, float(x)) for name, x in (params or {}).items())
+        operands = tuple(slot if slot != CONSTANT else float(x) for slot, x in zip(slots, xs, strict=True))
+    except (TypeError, ValueError):
+        return None
+    return ScalarLine(primitive.name, operands, tuple(filter(None, partials)), numbers_of)
 
 
 def _departs(nodes: Sequence[Node]) -> str | Absent:

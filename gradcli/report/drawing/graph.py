@@ -868,7 +868,7 @@ class _Turned:
         """Return an edge along its route, straight at the end; between layers that differ in height it is a curve."""
         ending = route[-1][0]
         points = [
-            *(spot for k, spot in enumerate(route) if not k or (route[k - 1][0] < spot[0] < ending - stub)),
+            *(spot for k, spot in enumerate(route) if not k or (route[k - 1][0] < spot[0] < ending - stub - _LINE)),
             (ending - stub, port),
             (ending, port),
         ]

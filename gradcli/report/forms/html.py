@@ -35,9 +35,9 @@ from gradcli.report.common import Absent, SourceLine, Target
 from gradcli.report.drawing import chart
 from gradcli.report.drawing.chart import coarse, ends, levels
 from gradcli.report.drawing.graph import Drawing, brief, draw, shaped
-from gradcli.report.drawing.levels import Level, levels_of
+from gradcli.report.drawing.levels import MOST, Level, levels_of
 from gradcli.report.encode import Values
-from gradcli.report.forms import Page
+from gradcli.report.forms import Page, recompute
 from gradcli.report.forms.elements import elements
 from gradcli.report.tidy import norm
 from gradcli.report.trace import Contribution, Node, Proved, TraceReport
@@ -65,11 +65,14 @@ def render(report: Any, page: Page) -> str:
     first = [] if any(isinstance(b, Heading) and b.level == 1 for b in blocks) else [Heading(title, 1)]
     body = "\n".join(filter(None, (_part(block, page) for block in (*first, *blocks))))
     body = chart.marks() + body if "<use " in body else body
-    style, script = asset("page.css"), asset("page.js") if any(isinstance(block, Walk) for block in blocks) else ""
+    style, walks = asset("page.css"), [block for block in blocks if isinstance(block, Walk)]
+    scripts = (
+        [*filter(None, [recompute.script([walk.trace.program for walk in walks])]), asset("page.js")] if walks else []
+    )
     policy = f"default-src 'none'; style-src {_hashed(style)}; base-uri 'none'; form-action 'none'"
-    policy += f"; script-src {_hashed(script)}" if script else ""
+    policy += f"; script-src {' '.join(map(_hashed, scripts))}" if scripts else ""
     head = _HEAD.format(title=in_markup(cut(title, _TITLE)), style=style, policy=policy)
-    end = f"<script>{script}</script>\n" if script else ""
+    end = "".join(f"<script>{script}</script>\n" for script in scripts)
     return f"{head}{body}\n</main>\n{end}</body>\n</html>\n"
 
 
@@ -100,9 +103,16 @@ _CONTROLS = """<div class="controls" role="group" aria-label="steps" hidden="">
 <button type="button" data-zoom="out" aria-label="smaller">−</button>
 <button type="button" data-zoom="fit">fit</button>
 <button type="button" data-zoom="in" aria-label="larger">+</button>
+<button type="button" data-lecture="" aria-pressed="false">lecture</button>
 <a class="here" href="#">link to this step</a>
 </div>
-<p class="hint dim" hidden="">Use the arrow keys to step{open}; drag the graph to move it.</p>
+<p class="hint dim" hidden="">Use the arrow keys to step{open}, f to show it large; drag the graph to move it.</p>
+"""
+
+
+_PLAY = """<fieldset class="play" hidden=""><legend>other values of the inputs, computed here to at most 6 digits</legend>
+<div class="inputs"></div><button type="button" class="reset">back to the point of the report</button>
+<span class="crossed" role="status"></span></fieldset>
 """
 
 
@@ -115,6 +125,7 @@ def section(walk: Walk, down: bool = False) -> str:
         "levels": [_level(trace, level, drawing) for level, drawing in zip(each, drawings, strict=True)],
         "result": trace.loss(),
         "begins": walk.begins,
+        "program": _program(trace),
     }
     drawing, *inner = drawings
     graphs = drawing.svg + "".join(one.svg.replace("<svg", '<svg hidden=""', 1) for one in inner)
@@ -123,7 +134,8 @@ def section(walk: Walk, down: bool = False) -> str:
         '<section class="walk" aria-label="steps of the computation">',
         _CONTROLS.replace("{open}", keys) + _sentences(trace, drawing) + '<p class="said" role="status"></p>',
         '<nav class="path" aria-label="opened boxes" hidden=""></nav>' * bool(inner),
-        f'<div class="stage wide" tabindex="0" role="region" aria-label="graph">{graphs}</div>', _legend(trace),
+        f'<div class="stage wide" tabindex="0" role="region" aria-label="graph">{graphs}</div>',
+        _PLAY * (data["program"] is not None) + _legend(trace),
         '<div class="beside">', _code(trace),
         '<div class="step" tabindex="0" role="group" aria-label="this step" hidden=""></div>', "</div>",
         f'<details class="all" open=""><summary>all values as a table</summary>{elements((_table(drawing, trace),))}</details>',
@@ -161,6 +173,17 @@ def _legend(trace: TraceReport) -> str:
     if any(np.ndim(node.value) for node in trace.nodes):
         says += " Of an array: its shape, and its norm between ‖ and ‖."
     return f'<p class="dim">{in_markup(says)}</p>'
+
+
+def _program(trace: TraceReport) -> dict[str, Any] | None:
+    """Return what a page needs to compute a program again; None where it cannot."""
+    program = trace.program
+    if program is None or len(trace.nodes) > MOST or not recompute.function(program):
+        return None
+    operands = [[x if isinstance(x, int) else -1 for x in line.operands] for line in program.lines]
+    result = next((k for k, node in enumerate(trace.nodes) if node.name == trace.result), 0)
+    found = {"steps": program.steps, "operands": operands, "answers": program.answers, "places": program.places}
+    return found | {"result": result}
 
 
 def _level(trace: TraceReport, level: Level, drawing: Drawing) -> dict[str, Any]:

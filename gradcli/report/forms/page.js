@@ -10,6 +10,7 @@ const CELL = 18; // pixels of an entry in the map of an array
 const TEXT = 12; // pixels of the letters of a graph
 const SIZES = [11, 20]; // pixels of them when a graph is fitted into its frame
 const ZOOM = 1.25; // of one press of a button
+const [DIGITS, FEWER, FEWEST] = [6, 5, 4]; // of a number that the page computes, at most: in words, at a box, at an edge
 const EXACT = 17; // right digits of a float64 that is the exact value
 
 /** Return an element with attributes and children; a child that is a string becomes text. */
@@ -137,14 +138,91 @@ class Level {
     }
     this.partials = [...svg.querySelectorAll(".edges text")].map((label) => {
       const [from, to] = label.dataset.edge.slice(this.prefix.length + 1).split("-").map(Number);
-      return { label, from, place: this.nodes[from].terms.findIndex((term) => term.box === to) };
+      return { label, from, to, place: this.nodes[from].terms.findIndex((term) => term.box === to) };
     });
   }
 }
 
+/** Returns a function that rounds each of its arguments at random, up or down by a few units in the last place; always the same. */
+function nudging(seed) {
+  let state = seed;
+  return (x) => {
+    state = (Math.imul(state, 1664525) + 1013904223) | 0;
+    return x * (1 + (state < 0 ? -1 : 1) * 2 ** -51);
+  };
+}
+
+/** The program of a walk, computed again at other values of its inputs: each node's value, adjoint, partials and products. */
+class Program {
+  constructor({ steps, operands, answers, places, result }, compute) {
+    Object.assign(this, { steps, operands, answers, places, result, compute });
+    this.node = new Map(); // the number of the node whose value a line is
+    steps.forEach((lines, k) => this.node.set(lines[lines.length - 1], k));
+  }
+
+  /** Return the values and adjoints of all nodes and how each is used, as functions of the most digits; and the places of the
+      decisions that fall otherwise than in the report. */
+  at(x) {
+    const [main, ...others] = [(y) => y, nudging(1), nudging(2), nudging(3)].map((r) => this.run(x, r));
+    const agreed = (of) => (digits) => shown(of(main), others.map(of), digits);
+    const places = this.places.filter((_, i) => main.d[i] !== this.answers[i]);
+    return {
+      places: [...new Set(places)],
+      nodes: this.steps.map((_, k) => ({
+        value: agreed((run) => run.values[k]),
+        adjoint: agreed((run) => run.adjoints[k]),
+        uses: main.uses[k].map(({ user }, i) => ({
+          user,
+          adjoint: agreed((run) => run.adjoints[user]),
+          local: agreed((run) => run.uses[k][i].local),
+          product: agreed((run) => run.uses[k][i].local * run.adjoints[user]),
+        })),
+        partials: new Map([...main.partials[k].keys()].map((by) => [by, agreed((run) => run.partials[k].get(by))])),
+      })),
+    };
+  }
+
+  /** Run the program once, forward and back. */
+  run(x, r) {
+    const { v, p, d } = this.compute(x, r);
+    const uses = this.steps.map(() => []); // of each node: who uses it, and the local partial
+    const partials = this.steps.map(() => new Map()); // of each node by its operands
+    this.steps.forEach((lines, k) => {
+      const bar = new Map([[lines[lines.length - 1], 1]]);
+      const found = [];
+      for (const line of [...lines].reverse()) {
+        const here = this.operands[line].map((operand, i) => [operand, (bar.get(line) || 0) * p[line][i]]);
+        for (const [operand, by] of here) if (lines.includes(operand)) bar.set(operand, (bar.get(operand) || 0) + by);
+        found.unshift(...here.filter(([operand]) => operand >= 0 && !lines.includes(operand)));
+      }
+      for (const [operand, local] of found) {
+        const from = this.node.get(operand);
+        uses[from].push({ user: k, local });
+        partials[k].set(from, (partials[k].get(from) || 0) + local);
+      }
+    });
+    const adjoints = this.steps.map((_, k) => Number(k === this.result));
+    const reached = new Set([this.result]);
+    for (let k = this.steps.length - 1; k >= 0; k -= 1) {
+      uses[k] = uses[k].filter((use) => reached.has(use.user)); // what does not reach the result is no term
+      if (uses[k].length) reached.add(k);
+      for (const use of uses[k]) adjoints[k] += use.local * adjoints[use.user];
+    }
+    return { d, uses, partials, adjoints, values: this.steps.map((lines) => v[lines[lines.length - 1]]) };
+  }
+}
+
+/** Return a number with the digits that others agree on, which were computed with other roundings. */
+function shown(x, others, most) {
+  if (!Number.isFinite(x)) return Number.isNaN(x) ? "nan" : x > 0 ? "inf" : "-inf";
+  const error = Math.max(...others.map((y) => Math.abs(x - y)));
+  const digits = error === 0 ? most : Math.min(most, Math.floor(Math.log10(Math.abs(x) / error)));
+  return digits < 1 ? "0" : String(Number(x.toPrecision(digits)));
+}
+
 /** One walk: its data, its drawings, and the level and the step at hand. */
 class Walk {
-  constructor(section) {
+  constructor(section, number) {
     this.section = section;
     const data = JSON.parse(this.part('script[type="application/json"]').textContent);
     this.result = data.result;
@@ -160,11 +238,97 @@ class Walk {
     this.timer = 0;
     this.level = this.levels[0];
     this.listen();
+    if (data.program) this.vary(new Program(data.program, RECOMPUTE[number]));
     this.enter(this.level, this.first(data.begins));
   }
 
   part(selector) {
     return this.section.querySelector(selector);
+  }
+
+  /** Let a reader give the inputs other values: all that is shown is computed again. */
+  vary(program) {
+    const [level] = this.levels;
+    const part = this.part(".play");
+    const inputs = level.nodes.filter((node) => node.input);
+    const before = level.nodes.map((node) => ({ ...node, terms: node.terms.map((term) => ({ ...term })) }));
+    const texts = [...this.section.querySelectorAll(".graph .v, .graph .a, .edges text, .all td")].map((one) => [one, one.textContent]);
+    const fields = inputs.map((node) => {
+      const x = Number(node.value);
+      const span = 2 * Math.max(1, Math.abs(x));
+      const field = made("input", { type: "number", step: "any", value: node.value, "aria-label": node.name });
+      const slider = made("input", { type: "range", min: x - span, max: x + span, step: span / 100, value: x, "aria-label": `${node.name}, slider` });
+      field.addEventListener("input", () => {
+        slider.value = field.value;
+        change();
+      });
+      slider.addEventListener("input", () => {
+        field.value = slider.value;
+        change();
+      });
+      this.part(".inputs").append(made("label", {}, `${node.name} = `, field, slider));
+      return [field, slider, node.value];
+    });
+    const change = () => {
+      const x = fields.map(([field]) => (field.value === "" ? NaN : Number(field.value)));
+      const same = fields.every(([field, , value]) => field.value === value);
+      this.section.classList.toggle("varied", !same);
+      const places = same ? this.restore(before, texts) : this.compute(program.at(x));
+      this.part(".crossed").textContent = places.length
+        ? `At these values the program decides otherwise, at ${places.join(", ")}: these are the operations of the point of the report, not those of f.` : "";
+      this.show(this.at);
+    };
+    this.part(".reset").addEventListener("click", () => {
+      for (const [field, slider, value] of fields) field.value = slider.value = value;
+      change();
+    });
+    part.hidden = false;
+  }
+
+  /** Show the report's own numbers again. */
+  restore(before, texts) {
+    before.forEach((node, k) => Object.assign(this.levels[0].nodes[k], { ...node, terms: node.terms.map((term) => ({ ...term })) }));
+    for (const [element, text] of texts) element.textContent = text;
+    return [];
+  }
+
+  /** Put computed numbers in place of the report's. Return the places of decisions that fall otherwise. */
+  compute({ nodes, places }) {
+    const [level] = this.levels;
+    nodes.forEach(({ value, adjoint, uses, partials }, k) => {
+      const node = level.nodes[k];
+      const sum = uses.slice(0, node.terms.length).map((use) => `${use.adjoint(DIGITS)}*${use.local(DIGITS)}`);
+      Object.assign(node, { value: value(DIGITS), adjoint: adjoint(DIGITS), proved: undefined, claimed: undefined });
+      node.partials = [...partials].map(([from, partial]) => [level.nodes[from].name, partial(DIGITS)]);
+      node.terms.forEach((term, i) => {
+        const { adjoint: bar, local, product } = uses[i];
+        Object.assign(term, { numbers: [bar(DIGITS), local(DIGITS)], product: product(DIGITS) });
+      });
+      const { cells } = this.rows[k];
+      for (const element of [level.values[k], cells[2]]) element.textContent = value(FEWER);
+      for (const element of [level.adjoints[k][0], cells[3]]) element.textContent = adjoint(FEWER);
+      cells[cells.length - 1].textContent = sum.join(" + ") + (node.more ? " + ..." : "");
+    });
+    for (const { label, from, to } of level.partials) label.textContent = nodes[to].partials.get(from)(FEWEST);
+    return places;
+  }
+
+  /** Show the walk alone, large, for a room: one step at a time, in which an adjoint travels along its edge. */
+  lecture() {
+    const on = this.section.classList.toggle("lecture");
+    this.part("[data-lecture]").setAttribute("aria-pressed", String(on));
+    this.fit();
+    this.show(this.at);
+  }
+
+  /** Let what an edge passes back travel along it, where the reader does not mind motion. */
+  travel(edge, text) {
+    if (!edge || !this.section.classList.contains("lecture") || window.matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+    const motion = drawn("animateMotion", { dur: "1s", path: edge.getAttribute("d"), keyPoints: "1;0", keyTimes: "0;1", calcMode: "linear", begin: "indefinite" });
+    const traveller = drawn("text", { class: "travels", y: -4 }, text, motion);
+    this.level.svg.append(traveller);
+    motion.addEventListener("endEvent", () => traveller.remove());
+    motion.beginElement();
   }
 
   /** Return the step that is shown first. */
@@ -214,7 +378,8 @@ class Walk {
   fit() {
     const [wide, high] = this.level.size;
     const frame = [this.stage.clientWidth - 2, 0.75 * window.innerHeight - 2];
-    this.zoom(Math.max(SIZES[0] / TEXT, Math.min(SIZES[1] / TEXT, frame[0] / wide, frame[1] / high)));
+    const largest = this.section.classList.contains("lecture") ? 2 * SIZES[1] : SIZES[1];
+    this.zoom(Math.max(SIZES[0] / TEXT, Math.min(largest / TEXT, frame[0] / wide, frame[1] / high)));
   }
 
   /** Draw the graph larger or smaller, around the middle of what is seen of it. */
@@ -265,6 +430,7 @@ class Walk {
     for (const button of this.section.querySelectorAll("[data-zoom]")) {
       button.addEventListener("click", zooms[button.dataset.zoom]);
     }
+    this.part("[data-lecture]").addEventListener("click", () => this.lecture());
     this.drag();
     window.addEventListener("resize", () => this.fit());
     window.addEventListener("beforeprint", () => {
@@ -376,6 +542,7 @@ class Walk {
       }
     }
     if (line) this.underline(line, shown);
+    if (step.kind === "b" && step.shown) this.travel(pulled[pulled.length - 1], terms[step.shown - 1].product);
     const [there, frame] = [box.getBoundingClientRect(), this.stage.getBoundingClientRect()];
     const outside = there.left < frame.left || there.right > frame.right || there.top < frame.top || there.bottom > frame.bottom;
     const middle = [there.left - frame.left - (frame.width - there.width) / 2, there.top - frame.top - (frame.height - there.height) / 2];
@@ -489,7 +656,7 @@ class Walk {
   }
 }
 
-const walks = [...document.querySelectorAll(".walk")].map((section) => new Walk(section));
+const walks = [...document.querySelectorAll(".walk")].map((section, number) => new Walk(section, number));
 
 /** Follow the page's address: #f3 is a forward step, #b7 a backward one, #b7.1 its first term, #l2-b7 one inside of a box. */
 function follow() {
@@ -508,7 +675,7 @@ document.addEventListener("keydown", (event) => {
   if (!plain || !ours) return;
   const walk = walks.find((one) => one.section.contains(focus)) || walks[0];
   const { level } = walk;
-  const moves = { ArrowLeft: () => walk.go(walk.at - 1), ArrowRight: () => walk.go(walk.at + 1), o: () => walk.open() };
+  const moves = { ArrowLeft: () => walk.go(walk.at - 1), ArrowRight: () => walk.go(walk.at + 1), o: () => walk.open(), f: () => walk.lecture() };
   if (controls) Object.assign(moves, { Home: () => walk.go(-Infinity), End: () => walk.go(Infinity) });
   if (level.above) moves.Escape = () => walk.close(walk.levels[level.above[0]]);
   if (!(event.key in moves)) return;
