@@ -183,8 +183,19 @@ def drawable(number: float) -> bool:
 
 
 Picture = Chart | Bars | HeatMap
-Figure = Walk | Picture  # what only pages and picture files show
 Block = Headline | Heading | Paragraph | Code | Table | Graph | Chart
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A part of a page that a reader opens and closes by its title."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    opened: bool = False
+
+
+Figure = Walk | Folded | Picture  # what only pages and picture files show
 
 
 def text_of(cell: Cell) -> str:

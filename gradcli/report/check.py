@@ -15,6 +15,7 @@ from gradcli.report.blocks import (
     Cell,
     Code,
     Figure,
+    Folded,
     Heading,
     Headline,
     HeatMap,
@@ -26,6 +27,7 @@ from gradcli.report.blocks import (
     Verbatim,
     Walk,
     cut,
+    pieces_of,
 )
 from gradcli.report.common import ABSENT, Absent, Finding, Printed, SourceLine, Target, seed_line
 from gradcli.report.encode import TEXT_ONLY, Given, Status, Values
@@ -103,6 +105,13 @@ def side_by_side(*matrices: tuple[str, Values, Collection[tuple[int, ...]]]) -> 
     text = "; ".join(f"{name} {np.asarray(x).tolist()}" for name, x, _ in matrices)
     inside = '<mspace width="2em"/>'.join(shown)
     return Mathematics(text, mathml=f'<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">{inside}</math>')
+
+
+def _on_bold_digits(block: Block) -> list[Paragraph]:
+    """Return what a page says below a table with bold digits."""
+    cells = [cell for row in block.rows for cell in row] if isinstance(block, Table) else []
+    bold = any(piece.tone == "strong" for cell in cells for piece in pieces_of(cell))
+    return [Paragraph(Piece("Bold: the digits that agree with those of the best value.", "dim"))] * bold
 
 
 # The errors of gradients as matrices, for pictures.
@@ -652,7 +661,10 @@ class CheckReport(Printed):
         if walk is not None:
             begins: Begins = "mistake" if self.verdict == Verdict.FAIL else "end"
             drawn.append(Paragraph(walk) if isinstance(walk, str) else Walk(walk, begins))
-        left = (block for block in rest if block not in (first, *entries, *mistake, *ending))
+        left: list[Block] = []
+        for block in rest:
+            if block not in (first, *entries, *mistake, *ending):
+                left += [block, *_on_bold_digits(block)]
         return (
             first,
             *mistake,
@@ -660,8 +672,7 @@ class CheckReport(Printed):
             *self._small_matrices(),
             *drawn,
             *self._error_maps(),
-            Heading("The whole report"),
-            *left,
+            Folded("The whole report", tuple(left), opened=self.verdict == Verdict.INCONCLUSIVE),
         )
 
     def _small_matrices(self) -> list[Block]:

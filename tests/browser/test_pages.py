@@ -53,6 +53,8 @@ def test_everybody_can_use_it(open_page: Open, written: Written, argv: tuple[str
 @pytest.mark.parametrize(("argv", "says"), [row[1:] for row in PAGES], ids=[row[0] for row in PAGES])
 def test_it_can_be_read_without_scripts(open_page: Open, written: Written, argv: tuple[str, ...], says: tuple[str, ...]) -> None:  # fmt: skip
     page = open_page(written(*argv), javascript=False)
+    for title in page.page.locator("details:not([open]) > summary").all():
+        title.click()
     assert [words for words in says if words not in page.text] == []
     assert page.requests == [page.url]
 
@@ -64,6 +66,10 @@ def test_it_can_be_printed(open_page: Open, written: Written, argv: tuple[str, .
     page.page.emulate_media(media="print")
     ink = page.page.evaluate("getComputedStyle(document.querySelector('main')).color")
     assert max(map(int, ink.removeprefix("rgb(").removesuffix(")").split(","))) < 128, "light ink on white paper"
+    folded = page.page.evaluate(
+        "[...document.querySelectorAll('details > :not(summary)')].filter(e => !e.checkVisibility({contentVisibilityAuto: true})).length"
+    )
+    assert folded == 0, "what is folded is not printed"
 
 
 SCROLLS = (

@@ -21,6 +21,7 @@ from gradcli.report.blocks import (
     Cell,
     Chart,
     Figure,
+    Folded,
     Heading,
     Headline,
     HeatMap,
@@ -351,6 +352,10 @@ def _json(data: Mapping[str, Any]) -> str:
 def _part(block: Block | Figure, page: Page) -> str:
     if isinstance(block, Walk):
         return section(block, page.down)
+    if isinstance(block, Folded):
+        opened = ' open=""' if block.opened else ""
+        title, inside = in_markup(block.title), elements(block.blocks, width=page.width)
+        return f"<details{opened}><summary><h2>{title}</h2></summary>\n{inside}\n</details>"
     if isinstance(block, Headline):
         return f'<div class="banner {block.tone}">{elements((block,))}</div>'
     if isinstance(block, Chart):
