@@ -84,10 +84,10 @@ class Options:
         "Also look at points that break gradients: branches, ties, zeros, magnitudes, tails, indices, sizes.",
         on=("check",), group=HARD_POINTS, default=False, kind=bool, write=flag_alone, take=as_given)
     stress_points: int | None = row(
-        "--stress-points", "N", "How many such points to look at; asks for --stress.  [default: 400]",
+        "--stress-points", "N", "How many such points to look at; implies --stress.  [default: 400]",
         on=("check",), group=HARD_POINTS, rare=True, kind=int, low=1, high=100_000, write=one, take=as_given)
     sizes_check: Mapping[str, tuple[int, ...]] | None = row(
-        "--sizes-check", "SIZES", 'Sizes to look at, by the names of --shapes; asks for --stress: "n=1,2,31; b=1,2".',
+        "--sizes-check", "SIZES", 'Sizes to look at, by the names of --shapes; implies --stress: "n=1,2,31; b=1,2".',
         on=("check",), group=HARD_POINTS, rare=True, read=sizes_by_name, take=as_given,
         write=lambda found: ["; ".join(f"{name}={','.join(map(str, sizes))}" for name, sizes in found.items())])
     structure: bool = row(

@@ -95,8 +95,8 @@ def taylor(q: Question, claim: dict[str, Any], ray: Ray, slope: float) -> Taylor
         floor = _ABOVE_NOISE * (noise + np.finfo(float).eps * np.abs(H * claimed))
     seen = np.flatnonzero((remainder > floor) & np.isfinite(remainder))[-_POINTS:]
     order = log_slope(H[seen], remainder[seen])
-    bend = float(np.max(remainder[seen] / H[seen] ** 2, initial=0.0))
-    verdict, message = _verdict(claimed, slope, order, remainder, np.maximum(remainder, floor) / H + bend * H)
+    curvature = float(np.max(remainder[seen] / H[seen] ** 2, initial=0.0))
+    verdict, message = _verdict(claimed, slope, order, remainder, np.maximum(remainder, floor) / H + curvature * H)
     if q.kinks:
         verdict, message = "cannot tell", "f has a kink here: remainders fall with slope 1 whatever the gradient is"
     return Taylor(verdict, message, order, claimed, slope, tuple(map(float, H)), tuple(map(float, remainder)))
@@ -105,7 +105,8 @@ def taylor(q: Question, claim: dict[str, Any], ray: Ray, slope: float) -> Taylor
 def _verdict(claimed: float, slope: float, order: float | None, remainder: Any, sees_at: Any) -> tuple[Remains, str]:
     """Return the verdict on a claim; `sees_at` is, for each step, the largest error that its remainder can hide.
 
-    An error e leaves a remainder e h, from which the bend of f can take away as much as it adds: e <= remainder / h + bend h.
+    An error e leaves a remainder e h, from which the curvature of f can take away as much as it adds:
+    e <= remainder / h + curvature h.
     """
     size = abs(slope) or 1.0
     known = np.isfinite(remainder)
