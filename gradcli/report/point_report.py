@@ -352,10 +352,12 @@ def shown(reference: Gradient, others: Sequence[Gradient]) -> list[Entry]:
     for name, g in reference.items():
         if np.size(g):
             sizes = np.abs(np.nan_to_num(np.asarray(g, dtype=float)))
-            digits = np.min(
-                [numbers.right_digits(x[name], g) for x in others if name in x] or [sizes * 0 + 16.0], axis=0
-            )
-            places = dict.fromkeys((int(np.argmax(sizes)), int(np.argmin(digits))))
+            given = [np.ravel(x[name]) for x in others if name in x]
+            worst = [int(worst_first(x, np.ravel(g))[0]) for x in given]
+            digits = [
+                float(np.min(numbers.right_digits(x[k], np.ravel(g)[k]))) for x, k in zip(given, worst, strict=True)
+            ]
+            places = dict.fromkeys((int(np.argmax(sizes)), *(worst[k] for k in [np.argmin(digits)] * bool(digits))))
             chosen += [(name, tuple(map(int, np.unravel_index(k, np.shape(g))))) for k in places]
     return chosen[:MOST]
 

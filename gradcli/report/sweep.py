@@ -274,7 +274,9 @@ def in_words(curves: tuple[Curve, ...], at: dict[str, Values]) -> list[Block]:
     still = [(c, part) for c in reversed(first.values()) for part in c.useless if part.why == "below one ulp"]
     if still:
         c, part = still[0]
-        found.append(Paragraph(f"A step well below one ulp is lost: {_lost(c, part.to, at)} in {c.dtype}."))
+        found.append(
+            Paragraph(f"A step below half a unit in the last place of x is lost: {_lost(c, part.to, at)} in {c.dtype}.")
+        )
     if any(c.best.relative_error > 0 for c in curves):
         says = "Each error is about the least of its curve, the median of three steps: steps close by may err more."
         found.append(Paragraph((Piece(says, "dim"),)))
@@ -337,7 +339,7 @@ def _laws(c: Curve) -> list[tuple[str, float, tuple[float, float]]]:
 
 _LAWS = {
     "rounding": "the error grows as 1/h (observed slope {:.2f}), because the rounding errors of f are divided by h",
-    "truncation": "the error grows with h (observed slope {:.2f}), because higher derivatives of f are left out",
+    "truncation": "the error grows as a power of h (observed slope {:.2f}), because higher derivatives of f are left out",
 }
 
 

@@ -41,7 +41,8 @@ class Proved:
 
     value           The value to 30 digits, where it is a number; null for an array.
     adjoint         The adjoint to 30 digits, where it is a number; null for an array.
-    value_digits    The right digits of the float64 value, in the worst entry; 17 at most.
+    value_digits    The right digits of the float64 value, in the worst entry; 17 at most. Where the balls are too wide to
+                    tell them, a value and its adjoint have no proof.
     adjoint_digits  The right digits of the float64 adjoint, in the worst entry; 17 at most.
     """
 
@@ -245,8 +246,8 @@ class TraceReport(Printed):
             at = ", ".join(dict.fromkeys(f"{n.file}:{n.line}" for n in uses))
             where = f"; what uses it, and passes its gradient back, is at {at}" if at else ""
             return f"Going back from the result, the .grad of {self.engine} first goes wrong at {self.departs}{where}."
-        inferred = "" if isinstance(node.claimed, Absent) else ", if it makes the likely mistake"
-        return f"Going back from the result, the claim first goes wrong at {self.departs}{inferred}."
+        inferred = "" if isinstance(node.claimed, Absent) else "Assuming the likely mistake, and "
+        return f"{inferred}{'going' if inferred else 'Going'} back from the result, the claim first goes wrong at {self.departs}."
 
     def _backward(self) -> Table:
         claims = any(not isinstance(node.claimed, Absent) for node in self.nodes)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic import program
-from gradcli.arithmetic.ball import Ball, decimals, error_of, nearest, precision
+from gradcli.arithmetic.ball import Ball, decimals, error_of, nearest, precision, radius
 from gradcli.arithmetic.graph import written
 from gradcli.arithmetic.program import Program, record
 from gradcli.arithmetic.tape import CONSTANT, SPENT, Line, Recorded, Tape, sweep_back, transpose
@@ -244,16 +244,24 @@ def _is_constant(slot: int, x: Value, y: Value) -> bool:
     return slot != CONSTANT or np.array_equal(nearest(x) if isinstance(x, Ball) else x, y)
 
 
-def _proved(ball: Value, y: Value, ball_bar: Value, bar: Value) -> Proved:
+def _proved(ball: Value, y: Value, ball_bar: Value, bar: Value) -> Proved | None:
     number = shape(y) == ()
     zero = zeros_like(y)
     bar, ball_bar = zero if bar is None else bar, Ball.lift(zero) if ball_bar is None else ball_bar
+    if not (_is_narrow(ball, y) and _is_narrow(ball_bar, bar)):
+        return None
     return Proved(
         _decimal(ball) if number else None,
         _decimal(ball_bar) if number else None,
         _digits(ball, y),
         _digits(ball_bar, bar),
     )
+
+
+def _is_narrow(ball: Value, approximate: Value) -> bool:
+    """Whether balls tell all digits of float64 values, as they may not where a value depends on itself in a long loop."""
+    size = float(np.max(np.abs(np.asarray(approximate)), initial=0.0))
+    return bool(np.all(np.asarray(radius(Ball.lift(0) + ball)) <= 1e-17 * size)) or size == 0
 
 
 def _decimal(ball: Value) -> str:

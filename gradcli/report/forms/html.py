@@ -113,7 +113,7 @@ _CONTROLS = """<div class="controls" role="group" aria-label="steps" hidden="">
 
 _PLAY = """<fieldset class="play" hidden=""><legend>other values of the inputs, computed here to at most 6 digits</legend>
 <div class="inputs"></div><button type="button" class="reset">back to the point of the report</button>
-<span class="crossed" role="status"></span></fieldset>
+<span class="now" role="status"></span> <span class="crossed" role="status"></span></fieldset>
 """
 
 
@@ -130,7 +130,7 @@ def section(walk: Walk, down: bool = False) -> str:
     }
     drawing, *inner = drawings
     graphs = drawing.svg + "".join(one.svg.replace("<svg", '<svg hidden=""', 1) for one in inner)
-    keys = ", o to open the box of several steps, Escape to close it" * bool(inner)
+    keys = ", o to open a dashed box, Escape to close it" * bool(inner)
     return "\n".join((
         '<section class="walk" aria-label="steps of the computation">',
         _CONTROLS.replace("{open}", keys) + _sentences(trace, drawing) + '<p class="said" role="status"></p>',
@@ -150,7 +150,8 @@ def _sentences(trace: TraceReport, drawing: Drawing) -> str:
     found = []
     if len(drawing.boxes) < len(trace.nodes):
         found.append(
-            f"{len(trace.nodes):,} values are drawn as {len(drawing.boxes):,} boxes; one that holds several shows its last value."
+            f"The whole computation has {len(trace.nodes):,} values, drawn as {len(drawing.boxes):,} boxes; a dashed box holds "
+            "several, and shows the last of them."
         )
     if any(not isinstance(node.claimed, Absent) for node in trace.nodes):
         found.append("Red: where the claim has another adjoint.")
@@ -169,8 +170,8 @@ def _recorded(trace: TraceReport, at: SourceLine) -> bool:
 
 def _legend(trace: TraceReport) -> str:
     """Say what the drawing shows."""
-    says = f"Above each box is its value (blue), below it its adjoint (green), the derivative of {trace.loss()} by it; "
-    says += "at the edges are the local derivatives that are numbers."
+    says = f"Above each box is its value (blue), below it its adjoint (green), the derivative of {trace.loss()} by it. "
+    says += "A number on an edge is the local derivative: of the box that it leads to, by the one that it comes from."
     if any(np.ndim(node.value) for node in trace.nodes):
         says += " Of an array: its shape, and its norm between ‖ and ‖."
     return f'<p class="dim">{in_markup(says)}</p>'

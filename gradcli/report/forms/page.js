@@ -9,6 +9,7 @@ const PLAYED = 60000; // milliseconds that all steps take, where they may be so 
 const CELL = 18; // pixels of an entry in the map of an array
 const TEXT = 12; // pixels of the letters of a graph
 const SIZES = [11, 20]; // pixels of them when a graph is fitted into its frame
+const LARGE = [18, 40]; // the same in a lecture
 const ZOOM = 1.25; // of one press of a button
 const [DIGITS, FEWER, FEWEST] = [6, 5, 4]; // of a number that the page computes, at most: in words, at a box, at an edge
 const EXACT = 17; // right digits of a float64 that is the exact value
@@ -217,7 +218,10 @@ function shown(x, others, most) {
   if (!Number.isFinite(x)) return Number.isNaN(x) ? "nan" : x > 0 ? "inf" : "-inf";
   const error = Math.max(...others.map((y) => Math.abs(x - y)));
   const digits = error === 0 ? most : Math.min(most, Math.floor(Math.log10(Math.abs(x) / error)));
-  return digits < 1 ? "0" : String(Number(x.toPrecision(digits)));
+  if (digits < 1) return "0";
+  const [mantissa, exponent] = x.toPrecision(digits).split("e");
+  const short = mantissa.includes(".") ? mantissa.replace(/\.?0+$/, "") : mantissa;
+  return exponent === undefined ? short : `${short}e${exponent.replace("+", "")}`;
 }
 
 /** One walk: its data, its drawings, and the level and the step at hand. */
@@ -256,9 +260,12 @@ class Walk {
     const fields = inputs.map((node) => {
       const x = Number(node.value);
       const span = 2 * Math.max(1, Math.abs(x));
-      const field = made("input", { type: "number", step: "any", value: node.value, "aria-label": node.name });
+      const field = made("input", { type: "text", inputmode: "decimal", value: node.value, "aria-label": node.name });
       const slider = made("input", { type: "range", min: x - span, max: x + span, step: span / 100, value: x, "aria-label": `${node.name}, slider` });
       field.addEventListener("input", () => {
+        const typed = Number(field.value);
+        if (typed < Number(slider.min)) slider.min = field.value;
+        if (typed > Number(slider.max)) slider.max = field.value;
         slider.value = field.value;
         change();
       });
@@ -270,10 +277,18 @@ class Walk {
       return [field, slider, node.value];
     });
     const change = () => {
-      const x = fields.map(([field]) => (field.value === "" ? NaN : Number(field.value)));
+      const x = fields.map(([field]) => (field.value.trim() === "" ? NaN : Number(field.value)));
+      const wrong = fields.find((_, i) => !Number.isFinite(x[i]));
+      for (const [field] of fields) field.setAttribute("aria-invalid", String(wrong !== undefined && field === wrong[0]));
+      if (wrong) {
+        this.part(".crossed").textContent = `${wrong[0].getAttribute("aria-label")} is not a number: nothing was computed.`;
+        return;
+      }
       const same = fields.every(([field, , value]) => field.value === value);
       this.section.classList.toggle("varied", !same);
       const places = same ? this.restore(before, texts) : this.compute(program.at(x));
+      const node = level.nodes[program.result];
+      this.part(".now").textContent = same ? "" : `${node.name} = ${node.value} at these values. Headings and text are of the report's own point.`;
       this.part(".crossed").textContent = places.length
         ? `At these values the program decides otherwise, at ${places.join(", ")}: these are the operations of the point of the report, not those of f.` : "";
       this.show(this.at);
@@ -364,6 +379,7 @@ class Walk {
   open(node = this.level.nodes[this.level.steps[this.at].k]) {
     if (node === undefined || node.level === undefined) return;
     const inner = this.levels[node.level];
+    this.level.left = this.at; // to come back to
     this.enter(inner, ["b", "end"].includes(this.level.steps[this.at].kind) ? inner.steps.length - 1 : 0);
   }
 
@@ -371,15 +387,15 @@ class Walk {
   close(level) {
     let box;
     for (let one = this.level; one !== level; one = this.levels[one.above[0]]) [, box] = one.above;
-    this.enter(level, level.order.get(`${level.prefix}b${box}`));
+    this.enter(level, level.left === undefined ? level.order.get(`${level.prefix}b${box}`) : level.left);
   }
 
   /** Fit the graph into its frame, with letters that can be read. */
   fit() {
     const [wide, high] = this.level.size;
     const frame = [this.stage.clientWidth - 2, 0.75 * window.innerHeight - 2];
-    const largest = this.section.classList.contains("lecture") ? 2 * SIZES[1] : SIZES[1];
-    this.zoom(Math.max(SIZES[0] / TEXT, Math.min(largest / TEXT, frame[0] / wide, frame[1] / high)));
+    const [least, most] = this.section.classList.contains("lecture") ? LARGE : SIZES;
+    this.zoom(Math.max(least / TEXT, Math.min(most / TEXT, frame[0] / wide, frame[1] / high)));
   }
 
   /** Draw the graph larger or smaller, around the middle of what is seen of it. */
@@ -678,6 +694,7 @@ document.addEventListener("keydown", (event) => {
   const moves = { ArrowLeft: () => walk.go(walk.at - 1), ArrowRight: () => walk.go(walk.at + 1), o: () => walk.open(), f: () => walk.lecture() };
   if (controls) Object.assign(moves, { Home: () => walk.go(-Infinity), End: () => walk.go(Infinity) });
   if (level.above) moves.Escape = () => walk.close(walk.levels[level.above[0]]);
+  else if (walk.section.classList.contains("lecture")) moves.Escape = () => walk.lecture();
   if (!(event.key in moves)) return;
   moves[event.key]();
   event.preventDefault();
