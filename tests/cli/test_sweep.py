@@ -109,7 +109,7 @@ SAYS = [
     (SINE,                                    "forward: h = (4 e/|f''|)^(1/2) = (4 x 1.1e-16/0.841)^(1/2) = 2.3e-08"),
     (SINE,                                    "complex: h < sqrt(6 u |f'| / |f'''|) = sqrt(6 x 1.1e-16 x 0.54 / 0.54) = 2.6e-08"),
     (SINE,                                    "From h = 2.2e-16 to 4.6e-06, rounding limits central differences: the error grows as 1/h (observed slope -"),
-    (SINE,                                    "From h = 2.2e-05 to 1, truncation limits central differences: the error grows as a power of h h (observed slope 2.00)"),
+    (SINE,                                    "From h = 2.2e-05 to 1, truncation limits central differences: the error grows as a power of h (observed slope 2.00)"),
     (SINE,                                    "A step below half a unit in the last place of x is lost: (1 + 1e-16) - 1 = 0 in float64."),
     (("x*y", "x=1", "y=2"),                   "x*y at x = 1.0, y = 2.0: relative error of the slope along all inputs"),
     ((*SINE, "--grad", "cos(x)"),             "Here g is the claim, and v moves each input by its own size."),
