@@ -33,13 +33,13 @@ from gradcli.report.blocks import (
 )
 from gradcli.report.common import Absent, SourceLine, Target
 from gradcli.report.drawing import chart
-from gradcli.report.drawing.chart import coarse, ends, levels
-from gradcli.report.drawing.graph import Drawing, brief, draw, shaped
+from gradcli.report.drawing.chart import Scale, as_matrix, coarse
+from gradcli.report.drawing.graph import Drawing, brief, draw
 from gradcli.report.drawing.levels import Level, levels_of
 from gradcli.report.encode import Values
 from gradcli.report.forms import Page
 from gradcli.report.forms.elements import elements
-from gradcli.report.tidy import norm
+from gradcli.report.tidy import is_small, norm, shaped
 from gradcli.report.trace import Contribution, Node, Proved, TraceReport
 
 _TITLE = 80  # letters of a page's title
@@ -86,7 +86,7 @@ def _hashed(content: str) -> str:
 # The part of a page that walks through a computation: its graph, the code, the step at hand, and a table of all of it.
 
 _MOST_TERMS = 6  # of a sum that are shown one by one
-_CELLS = 8  # rows and columns of the small map of an array
+_CELLS = 8  # rows and columns of the map of an array; the script knows them, too
 _LISTED = 6  # entries of an array that are all written
 _WORST = 3  # entries of a larger array that are named
 _CODE = 60  # letters of an operation in the table
@@ -192,7 +192,7 @@ class _Data:
             "t": [self._term(use) for use in uses[:_MOST_TERMS]], "more": max(0, len(uses) - _MOST_TERMS),
             "p": [] if several else _partials(node), "in": box.group.level or 0,
             "d": _proved(node.proved) if isinstance(node.proved, Proved) else [],
-            "s": [_small_map(node.value), _small_map(node.adjoint)] if np.size(node.value) > _LISTED else [],
+            "s": _maps(node),
         }  # fmt: skip
         line = self._line(node)
         always = {"n": node.name, "v": _full(node.value), "a": _full(node.adjoint)} | (
@@ -248,7 +248,7 @@ def _full(x: Values) -> str:
     array = np.asarray(x, dtype=float)
     if array.ndim == 0:
         return numbers.full(array)
-    if array.size <= _LISTED:
+    if array.size <= _LISTED or is_small(array):
         return numbers.listed(array)
     flat = np.abs(array.reshape(-1))
     order = np.argsort(-np.where(np.isfinite(flat), flat, np.inf), kind="stable")[:_WORST]
@@ -259,19 +259,24 @@ def _full(x: Values) -> str:
     return f"{shaped(array.shape)}, norm {numbers.short(norm(array), 6)}, largest {largest}"
 
 
-def _small_map(x: Values) -> list[Any]:
-    """Return a small map of an array: its rows, its columns, a letter for each cell, the values of both ends, and how many
-    entries a cell stands for.
+def _maps(node: Node) -> list[Any]:
+    """Return maps of the value, the adjoint and, with the same scale, the claimed adjoint of an array that is not small."""
+    if np.size(node.value) <= _LISTED or is_small(node.value):
+        return []
+    backward = [as_matrix(x) for x in (node.adjoint, node.claimed) if not isinstance(x, Absent)]
+    return [
+        _map(as_matrix(node.value), Scale.over(as_matrix(node.value))),
+        *(_map(x, Scale.over(*backward)) for x in backward),
+    ]
 
-    A letter is a level from 0 to 8, or x where the entry is not finite. A cell of a large array is the entry of largest size
-    of several; arrays of more than two axes have their last one as columns.
+
+def _map(matrix: np.ndarray, scale: Scale) -> list[Any]:
+    """Return a map: its rows, its columns, the letter of the colour of each cell, the values of both ends, and all colours.
+
+    A cell of a large array is the entry of largest size of several.
     """
-    array = np.asarray(x, dtype=float)
-    matrix = array.reshape(1, -1) if array.ndim == 1 else array.reshape(-1, array.shape[-1])
-    cells, rows, columns = coarse(matrix, _CELLS, np.abs)
-    low, high = ends(cells)
-    letters = "".join("x" if level < 0 else str(level) for level in levels(cells, low, high).reshape(-1))
-    return [*cells.shape, letters, numbers.short(low, 3), numbers.short(high, 3), rows * columns]
+    letters = "".join(scale.letters(coarse(matrix, _CELLS, np.abs)[0]).reshape(-1))
+    return [*matrix.shape, letters, numbers.short(scale.low, 3), numbers.short(scale.high, 3), scale.colors]
 
 
 def _code(trace: TraceReport) -> str:

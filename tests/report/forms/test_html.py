@@ -1,5 +1,6 @@
 """Reports as an HTML page: well formed, without scripts or requests, whatever the names in it."""
 
+import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -150,6 +151,19 @@ def test_every_report_is_a_page_that_is_well_formed(report: Callable[[], Any]) -
     found = parsed(page)
     ids = [element.get("id") for element in found.iter() if element.get("id")]
     assert len(ids) == len(set(ids))
+
+
+def nodes_of(page: str) -> dict[str, Any]:
+    """Return the data of the boxes of the whole computation, by their names."""
+    data = json.loads(next(e.text or "" for e in parsed(page).iter("script") if e.get("type") == "application/json"))
+    return {node["n"]: node for node in data["levels"][0]["nodes"]}
+
+
+def test_maps_of_an_adjoint_and_of_the_claimed_one_have_one_scale(gradcli: Callable[..., Any]) -> None:
+    page = gradcli("check", "sum(x**2)", "--grad", "-x", "--at", "x=[1, 2, 3, 4, 5, 6, 7]", "--format", "html").stdout
+    value, right, claimed = nodes_of(page)["x"]["s"]
+    assert value == [1, 7, "1235678", "0", "7", "012345678"]
+    assert right == [1, 7, "2246688", "-14", "14", "igec02468"] and claimed == [1, 7, "0ccceee", *right[3:]]
 
 
 @for_rows("at", ["x=[1,2,3,4,5,6,inf]", "x=[nan,1,2,3,4,5,6,7]", "x=[1e308,-1.7e308,0,1,2,3,4,5]", "x=[]"])
