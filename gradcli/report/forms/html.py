@@ -7,7 +7,7 @@ style sheet alone, by their hashes.
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -179,6 +179,7 @@ class _Data:
         members = ((k, i) for k, box in enumerate(drawing.boxes) for i in range(box.group.first, box.group.last + 1))
         self.boxes = {trace.nodes[i].name: k for k, i in members}
         self._lines = {(s.file, s.line): k for k, s in enumerate(trace.source)}
+        self._nodes = {node.name: node for node in trace.nodes}
 
     def of(self, k: int) -> dict[str, Any]:
         """Return the data of one box, without what is empty; the script says what the short names are."""
@@ -192,7 +193,7 @@ class _Data:
             "t": [self._term(use) for use in uses[:_MOST_TERMS]], "more": max(0, len(uses) - _MOST_TERMS),
             "p": [] if several else _partials(node), "in": box.group.level or 0,
             "d": _proved(node.proved) if isinstance(node.proved, Proved) else [],
-            "s": _maps(node),
+            "s": _maps(node), "x": [] if several else self._forward(node),
         }  # fmt: skip
         line = self._line(node)
         always = {"n": node.name, "v": _full(node.value), "a": _full(node.adjoint)} | (
@@ -205,7 +206,7 @@ class _Data:
 
         The number of the box that uses it, null where it is not drawn; the name of the using node, empty if the box has the
         same; the product; the rule;
-        and either its adjoint and the partial as numbers, or the formula.
+        and either its adjoint and the partial as numbers, or the formula and the product of matrices that it is.
         """
         k = self.boxes.get(use.from_)
         same = k is not None and self._trace.nodes[self._drawing.boxes[k].group.last].name == use.from_
@@ -213,7 +214,50 @@ class _Data:
         head = [k, "" if same else use.from_, product, "" if isinstance(use.rule, Absent) else use.rule]
         if use.of_numbers:
             return [*head, numbers.short(use.adjoint, 6), numbers.short(use.partial, 6)]
-        return [*head, _formula(use)]
+        matrices = self._backward(use)
+        return [*head, _formula(use), matrices] if matrices else [*head, _formula(use)]
+
+    def _forward(self, node: Node) -> list[Any]:
+        """Return a node that is a product of small matrices as such."""
+        if node.operation != "matmul" or len(node.inputs) != 2:
+            return []
+        a, b = node.inputs
+        return self._product((f"{a}ᵀ" if np.ndim(self._value(a)) == 1 else a, b), node.value)
+
+    def _backward(self, use: Contribution) -> list[Any]:
+        """Return what one use adds to an adjoint as a product of small matrices, if it is one: `(dL/dy) Bᵀ`."""
+        user = self._nodes.get(use.from_)
+        if user is None or user.operation != "matmul" or isinstance(use.formula, Absent):
+            return []
+        return self._product(use.formula.split(" "), use.product)
+
+    def _value(self, name: str) -> Any:
+        """Return the value of a node or of an input, or the adjoint `(dL/dy)`; None where there is none of this name."""
+        if name.startswith("(dL/d"):
+            return self._nodes[name[len("(dL/d") : -1]].adjoint
+        return self._nodes[name].value if name in self._nodes else self._trace.at.get(name)
+
+    def _product(self, factors: Sequence[str], y: Values) -> list[Any]:
+        """Return two small matrices with their names, their product, and how many indices an entry of it has.
+
+        Nothing where `y` is not their product. A vector is a column, and with ᵀ a row.
+        """
+        written: list[Any] = []
+        matrices = []
+        for name in factors:
+            x = self._value(name.removesuffix("ᵀ"))
+            if not isinstance(x, np.ndarray) or not is_small(x):
+                return []
+            x = x if x.ndim == 2 else x[:, None]
+            matrices.append(np.asarray(x.T if name.endswith("ᵀ") else x, dtype=float))
+            written += [name, numbers.listed(matrices[-1])]
+        if len(matrices) != 2 or matrices[0].shape[1] != matrices[1].shape[0]:
+            return []
+        with np.errstate(all="ignore"):
+            found = matrices[0] @ matrices[1]
+        if found.size != np.size(y) or not np.allclose(found, np.reshape(y, found.shape), equal_nan=True):
+            return []
+        return [*written, numbers.listed(np.reshape(y, found.shape)), np.ndim(y)]
 
     def _line(self, node: Node) -> int | None:
         """Return the number of the node's line among the lines of code that are shown."""

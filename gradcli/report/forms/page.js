@@ -96,6 +96,37 @@ function brief(text) {
   return rows && rows.flat().length > SAID ? `a ${rows.length} × ${rows[0].length} matrix` : text;
 }
 
+/** Return a product of two matrices, with the row and the column that meet in one of its entries, and their sum of products.
+    `names` are elements of MathML: those of the factors and of the product. */
+function product([, first, , second, result, axes], names, label) {
+  const drawings = [first, second, result].map((text) => matrix(rowsIn(text)));
+  const [left, right, whole] = drawings.map(([, entries]) => entries);
+  const columns = whole[0].length;
+  const count = whole.length * columns;
+  const sum = made("p", { role: "status" });
+  let at = 0;
+  const choose = (to) => {
+    at = (to + count) % count;
+    const [i, j] = [Math.floor(at / columns), at % columns];
+    left.forEach((row, r) => row.forEach((entry) => entry.classList.toggle("lit", r === i)));
+    right.forEach((row) => row.forEach((entry, c) => entry.classList.toggle("lit", c === j)));
+    whole.forEach((row, r) => row.forEach((entry, c) => entry.classList.toggle("lit", r === i && c === j)));
+    const bracketed = (text, later) => (later && text.startsWith("-") ? `(${text})` : text);
+    const products = left[i].map((entry, k) => `${bracketed(entry.textContent, k)}·${bracketed(right[k][j].textContent, true)}`);
+    const index = axes === 2 ? `${i},${j}` : i + j; // a vector is one row or one column
+    sum.textContent = `${label}[${index}] = ${products.join(" + ")} = ${whole[i][j].textContent}`;
+  };
+  whole.forEach((row, i) => row.forEach((entry, j) => entry.addEventListener("click", () => choose(i * columns + j))));
+  const buttons = [["previous entry", -1], ["next entry", 1]].slice(count > 1 ? 0 : 2).map(([words, by]) => {
+    const button = made("button", { type: "button" }, words);
+    button.addEventListener("click", () => choose(at + by));
+    return button;
+  });
+  choose(0);
+  const formulas = drawings.map(([drawing], k) => math("math", names[k], sign("="), drawing));
+  return made("div", { class: "product" }, ...formulas, sum, ...buttons);
+}
+
 /** Return a map of the entries of an array, with the first and the last index of its axes, and the numbers of its colours. */
 function heatMap(name, [rows, columns, letters, low, high, colors]) {
   const each = [rows, columns].map((size) => Math.ceil(size / CELLS));
@@ -134,6 +165,7 @@ function read(nodes) {
     partials: node.p || [],
     proved: node.d, // the value, the adjoint, and the right digits of both
     maps: node.s, // of the value, of the adjoint and of what is claimed
+    product: node.x, // of the two matrices that the value is the product of
     more: node.more || 0, // terms that are not shown one by one
     terms: (node.t || []).map(([box, user, product, rule, first, local]) => ({
       box,
@@ -142,6 +174,7 @@ function read(nodes) {
       rule,
       numbers: typeof local === "string" ? [first, local] : undefined, // the adjoint of the user and the local partial
       formula: typeof local === "string" ? undefined : first,
+      matrices: typeof local === "string" ? undefined : local, // that the formula is the product of
     })),
   }));
 }
@@ -464,7 +497,7 @@ class Walk {
       return [made("dt", attributes, name), made("dd", attributes, rowsIn(value) ? math("math", written(value)) : value)];
     }))];
     if (step.kind === "b") found.unshift(this.sum(step, node));
-    found.push(...this.mapsOf(step, node));
+    found.push(...this.productOf(step, node), ...this.mapsOf(step, node));
     if (node.level !== undefined) {
       const button = made("button", { type: "button" }, `open ${node.joined}`);
       button.addEventListener("click", () => this.open(node));
@@ -519,6 +552,16 @@ class Walk {
     if (rest) for (const line of lines) line.append(sign("+"), math("mtext", rest));
     if (whole && lines.length > 1) lines.push(math("mrow", sign("="), node.maps ? math("mtext", node.adjoint) : written(node.adjoint)));
     return formulas(lines);
+  }
+
+  /** Return the product of matrices that a step computes, if it does and they are small. */
+  productOf(step, node) {
+    const term = node.terms[step.shown - 1];
+    const matrices = step.kind === "f" ? node.product : term && term.matrices;
+    if (!matrices) return [];
+    const label = step.kind === "f" ? node.name : node.terms.length + node.more > 1 ? "term" : "adjoint";
+    const names = [matrices[0], matrices[2]].map((name) => formula(name, this.result, this.names));
+    return [product(matrices, [...names, math("mtext", label)], label)];
   }
 
   /** Return the maps of an array that a step shows: of its value, or of its adjoint and what is claimed. */
