@@ -17,7 +17,7 @@ MARKS = (
     "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z", "M-3-3h6v6h-6z", "M0-4l3.6 6.5h-7.2z", "M0-4l4 4-4 4-4-4z", "M0 4l3.6-6.5h-7.2z",
     "M-1-5h2v4h4v2h-4v4h-2v-4h-4v-2h4z",  # its ends show behind every other mark
 )  # fmt: skip
-_WIDE, _HIGH = 900, 440
+_WIDE, _HIGH = 480, 340  # on a phone, its letters are still those of a footnote
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 12, 44
 _LINE = 15  # the height of a line of words
 _TINTS = ("#e69f00", "#0072b2")  # of the regions of a chart
@@ -31,7 +31,7 @@ _ERRORS = (-17.0, 0.0)  # their decades: the last bit, and no right digit
 _MOST_INDICES = 10  # along an axis of a map
 _LARGEST_MAP = 400  # the width or height of a matrix
 _BAR = 22  # the height of a bar and the room below it
-_NAMES, _NUMBERS = 150, 80  # the widths of the words beside bars
+_NAMES, _NUMBERS = 140, 80  # the widths of the words beside bars
 
 
 def chart(picture: Chart) -> str:
@@ -108,7 +108,7 @@ def _use(mark: str, x: float, y: float, says: str = "") -> str:
 
 def marks() -> str:
     """Return the marks of all charts of a page, to be drawn by their names."""
-    paths = "".join(f'<path id="m{k}" d="{path}"/>' for k, path in enumerate(MARKS))
+    paths = "".join(f'<path id="m{k}" transform="scale(.8)" d="{path}"/>' for k, path in enumerate(MARKS))
     return f'<svg width="0" height="0" aria-hidden="true"><defs>{paths}</defs></svg>'
 
 
