@@ -155,12 +155,16 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A matrix as colours, its `marked` entries `(row, column)` ringed; for picture files and pages."""
+    """A matrix as colours, its `marked` entries `(row, column)` ringed; for picture files, pages and notebooks.
+
+    A map has one scale with the map `beside` it, whose values these are.
+    """
 
     title: str
     unit: str
     values: Any
     marked: tuple[tuple[int, int], ...] = ()
+    beside: Any = ()
 
 
 Begins = Literal["start", "end", "mistake"]

@@ -1,6 +1,6 @@
 """The report of `check`: what was found at each point, and what it comes to."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -45,7 +45,7 @@ from gradcli.report.point_report import (
     as_exact_as,
     worst_first,
 )
-from gradcli.report.tidy import entries
+from gradcli.report.tidy import entries, is_small, norm, shaped
 from gradcli.report.trace import TraceReport
 from gradcli.words import OF_SHAPE, Derivative, DiagnosisKind, Exit, Kind, RanOn, Severity, Verdict, slug
 
@@ -84,21 +84,16 @@ class Comparison:
 
 # Small gradients in full, beside each other.
 
-_SMALL = 4  # rows and columns at most
-
-
-def is_small_matrix(x: Values) -> bool:
-    """Whether an array is a matrix that is shown in full."""
-    return np.ndim(x) == 2 and 1 < max(np.shape(x)) <= _SMALL
+_WRONG = ' class="bad" mathcolor="#d1443b"'  # a style sheet has another colour
 
 
 def side_by_side(*matrices: tuple[str, Values, Collection[tuple[int, ...]]]) -> Mathematics:
-    """Return matrices in brackets, each with its name and the indices of its wrong entries."""
+    """Return matrices in brackets, or vectors as one row, each with its name and the indices of its wrong entries."""
     shown = []
     for name, x, wrong in matrices:
         rows = ""
-        for r, row in enumerate(np.asarray(x, dtype=float)):
-            looks = [' class="bad"' if (r, c) in wrong else "" for c in range(len(row))]
+        for r, row in enumerate(np.atleast_2d(np.asarray(x, dtype=float))):
+            looks = [_WRONG if (r, c)[2 - np.ndim(x) :] in wrong else "" for c in range(len(row))]
             cells = (f"<mtd><mn{look}>{numbers.short(v, 4)}</mn></mtd>" for look, v in zip(looks, row, strict=True))
             rows += f"<mtr>{''.join(cells)}</mtr>"
         shown.append(f"<mtext>{name}&#160;</mtext><mrow><mo>[</mo><mtable>{rows}</mtable><mo>]</mo></mrow>")
@@ -650,8 +645,8 @@ class CheckReport(Printed):
         return next((part for part in wrong if part.name not in holds_another), None)
 
     def page_blocks(self) -> tuple[Block | Figure, ...]:
-        """Return the verdict, its cause and the worst entries, the computation with what the claim makes of it, maps of errors,
-        and all that the text has.
+        """Return the verdict, its cause and the worst entries, the computation with what the claim makes of it, maps of wrong
+        gradients, and all that the text has.
         """
         rest = self.blocks()
         first, *entries = self.opening()
@@ -671,39 +666,48 @@ class CheckReport(Printed):
             *entries,
             *self._small_matrices(),
             *drawn,
-            *self._error_maps(),
+            *self._maps(),
             Folded("The whole report", tuple(left), opened=self.verdict == Verdict.INCONCLUSIVE),
         )
 
+    def wrong_gradients(self) -> Iterator[Block | HeatMap]:
+        """Yield what the claim has and what is right, beside each other: in full where it is small, else as maps."""
+        yield from self._small_matrices()
+        yield from self._maps()
+
     def _small_matrices(self) -> list[Block]:
-        """Return a wrong gradient by a small matrix in full, and the right one beside it; wrong entries are red."""
+        """Return a wrong gradient by a small array in full, and the right one beside it; wrong entries are red."""
         point = self.points[worst_point(self)]
         found: list[Block] = []
         for name in dict.fromkeys(m.input for m in point.mismatches) if point.reference else ():
             claimed, right = (point.modes[mode].values.get(name) for mode in ("claim", point.reference or ""))
-            if (
-                claimed is not None
-                and right is not None
-                and is_small_matrix(right)
-                and np.shape(claimed) == np.shape(right)
-            ):
+            if claimed is not None and right is not None and is_small(right) and np.shape(claimed) == np.shape(right):
                 wrong = {(*(m.output or ()), *m.index) for m in point.mismatches if m.input == name}
                 found.append(
                     Paragraph((side_by_side((f"df/d{name}, claimed", claimed, wrong), ("right", right, set())),))
                 )
         return found
 
-    def _error_maps(self) -> list[HeatMap]:
-        """Return the errors of the claim at the worst point, a map for each input whose gradient is wrong and no small matrix."""
+    def _maps(self) -> Iterator[Block | HeatMap]:
+        """Yield for each wrong gradient at the worst point that is not small: what is claimed, what is right, and the errors."""
         point = self.points[worst_point(self)]
         if "claim" not in point.modes or point.reference is None:
-            return []
+            return
         outputs = 0 if isinstance(point.value, Absent) else int(np.ndim(point.value))
-        right = point.modes[point.reference].values
-        inputs = [m.input for m in point.mismatches if m.input in right and not is_small_matrix(right[m.input])]
-        wrong = {name: right[name] for name in dict.fromkeys(inputs)}
-        worst = {name: [(*(m.output or ()), *m.index) for m in point.mismatches if m.input == name] for name in wrong}
-        return error_maps("claim", point.modes["claim"].values, wrong, outputs, vectors=True, worst=worst)
+        claimed, right = (point.modes[mode].values for mode in ("claim", point.reference))
+        for name in dict.fromkeys(m.input for m in point.mismatches if m.input in right):
+            if is_small(right[name]):
+                continue
+            worst = [(*(m.output or ()), *m.index) for m in point.mismatches if m.input == name]
+            of_name = {name: right[name]}
+            for errors in error_maps("claim", claimed, of_name, outputs, vectors=True, worst={name: worst}):
+                own, g = (np.atleast_2d(_as_matrix(x[name], outputs)) for x in (claimed, right))
+                sizes = (numbers.short(norm(x)) for x in (own, g))
+                says = "df/d{} has the shape {}; its norm is {} as claimed, and {} where it is right."
+                yield Paragraph(says.format(name, shaped(np.shape(right[name])), *sizes), 0)
+                yield HeatMap(f"df/d{name}, claimed", "", own, errors.marked, beside=g)
+                yield HeatMap(f"df/d{name}, right", "", g, beside=own)
+                yield errors
 
     def gist(self) -> str:
         """Return the verdict, the target and the sentence that says why."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+_SMALL = 4  # rows and columns at most
 _SQUARES = (1e-140, 1e140)  # norms whose squares float64 holds with all digits
 
 
@@ -13,6 +14,16 @@ def entries(x: Any) -> Iterator[tuple[str, float]]:
     array = np.asarray(x, dtype=float)
     for at in np.ndindex(array.shape):
         yield ",".join(map(str, at)), float(array[at])
+
+
+def is_small(x: Any) -> bool:
+    """Whether an array is a vector or a matrix of at most 4 x 4 entries, which is shown in full."""
+    return 1 <= np.ndim(x) <= 2 and np.size(x) > 1 and max(np.shape(x)) <= _SMALL
+
+
+def shaped(shape: tuple[int, ...]) -> str:
+    """Return a shape as numpy writes it, without spaces: (2,3) and (4,)."""
+    return str(shape).replace(" ", "")
 
 
 def norm(x: Any) -> float:

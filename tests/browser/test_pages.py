@@ -72,6 +72,27 @@ def test_it_can_be_printed(open_page: Open, written: Written, argv: tuple[str, .
     assert folded == 0, "what is folded is not printed"
 
 
+@each_page
+def test_nothing_is_cut_on_paper(open_page: Open, written: Written, argv: tuple[str, ...]) -> None:
+    page = open_page(written(*argv), width=700)
+    page.page.emulate_media(media="print")
+    assert page.sticking_out() == []
+    controls = page.page.locator("button, input, .hint")
+    assert [control for control in controls.all() if control.is_visible()] == []
+
+
+def test_the_chart_of_a_sweep_fits_a_phone_with_its_best_step(open_page: Open, written: Written) -> None:
+    page = open_page(written("sweep", "sin(x)*exp(x)", "x=1"), width=400, dark=True).page
+    wide, frame, size = page.evaluate(
+        "(e => [e.scrollWidth <= e.clientWidth, e.getBoundingClientRect().toJSON(),"
+        " 12 * e.querySelector('svg').getScreenCTM().a])(document.querySelector('.lines .wide'))"
+    )
+    (name,) = page.locator(".lines .wide text", has_text="h = 1e-05, central").all()
+    for box in (name.bounding_box(), name.locator("xpath=../*[1]").bounding_box()):
+        assert frame["left"] <= box["x"] and box["x"] + box["width"] <= frame["right"]
+    assert wide and size > 8.5
+
+
 SCROLLS = (
     "e !== document.scrollingElement && e.checkVisibility() && e.scrollWidth > e.clientWidth"
     " && /auto|scroll/.test(getComputedStyle(e).overflowX)"

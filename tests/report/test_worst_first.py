@@ -24,13 +24,15 @@ def test_the_order_of_entries(claimed, right, order):
 
 
 def test_table_map_and_correction_agree():
-    report = gradcli.check("sum(a*x**2)", at={"x": [1.0, 2.0, 3.0, 4.0], "a": [1e6, 1.0, 1e-3, 5.0]}, wrt="x",
-                           grad="[2e6, 4, 0.03, 41]")  # fmt: skip
+    report = gradcli.check("sum(a*x**2)", at={"x": [1.0, 2.0, 3.0, 4.0, 1.0], "a": [1e6, 1.0, 1e-3, 5.0, 1.0]}, wrt="x",
+                           grad="[2e6, 4, 0.03, 41, 2]")  # fmt: skip
     point = report.points[0]
     assert [m.index for m in point.mismatches] == [(2,), (3,)]
     assert point.diagnosis.corrected == "x[2] = 0.006, not 0.03"
-    (drawn,) = [block for block in report.page_blocks() if type(block).__name__ == "HeatMap"]
-    assert drawn.marked == ((0, 2), (0, 3))
+    claimed, right, drawn = [block for block in report.page_blocks() if type(block).__name__ == "HeatMap"]
+    assert claimed.marked == drawn.marked == ((0, 2), (0, 3)) and right.marked == ()
+    assert claimed.values.tolist() == right.beside.tolist() == [[2e6, 4, 0.03, 41, 2]]
+    assert claimed.beside.tolist() == right.values.tolist() == [[2e6, 4, 0.006, 40, 2]]
     assert "the largest ringed" in drawn.title
     assert "the worst first, by relative, then by absolute error" in str(report)
 

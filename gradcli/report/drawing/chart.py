@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,7 +17,7 @@ MARKS = (
     "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z", "M-3-3h6v6h-6z", "M0-4l3.6 6.5h-7.2z", "M0-4l4 4-4 4-4-4z", "M0 4l3.6-6.5h-7.2z",
     "M-1-5h2v4h4v2h-4v4h-2v-4h-4v-2h4z",  # its ends show behind every other mark
 )  # fmt: skip
-_WIDE, _HIGH = 900, 440
+_WIDE, _HIGH = 480, 340  # on a phone, its letters are still those of a footnote
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 12, 44
 _LINE = 15  # the height of a line of words
 _TINTS = ("#e69f00", "#0072b2")  # of the regions of a chart
@@ -26,10 +26,12 @@ _EDGE = 0.2  # of the width: so near to an edge, a name has no room
 _MOST_TICKS = 9
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200)
 _MOST_CELLS = 40  # rows or columns of a matrix that are drawn one by one
-_DECADES = (-17.0, 0.0)  # of relative errors: the last bit, and no right digit
+_DECADES = "power of ten"  # the unit of relative errors
+_ERRORS = (-17.0, 0.0)  # their decades: the last bit, and no right digit
+_MOST_INDICES = 10  # along an axis of a map
 _LARGEST_MAP = 400  # the width or height of a matrix
 _BAR = 22  # the height of a bar and the room below it
-_NAMES, _NUMBERS = 150, 80  # the widths of the words beside bars
+_NAMES, _NUMBERS = 140, 80  # the widths of the words beside bars
 
 
 def chart(picture: Chart) -> str:
@@ -106,7 +108,7 @@ def _use(mark: str, x: float, y: float, says: str = "") -> str:
 
 def marks() -> str:
     """Return the marks of all charts of a page, to be drawn by their names."""
-    paths = "".join(f'<path id="m{k}" d="{path}"/>' for k, path in enumerate(MARKS))
+    paths = "".join(f'<path id="m{k}" transform="scale(.8)" d="{path}"/>' for k, path in enumerate(MARKS))
     return f'<svg width="0" height="0" aria-hidden="true"><defs>{paths}</defs></svg>'
 
 
@@ -249,9 +251,51 @@ def bars(picture: Bars) -> str:
     return _svg("bars", words, _WIDE, _BAR * len(picture.bars) + 4, parts)
 
 
-# Matrices in few cells, and cells in levels of a colour.
+# Matrices in few cells, and cells in levels of one or two colours.
 
 LEVELS = 9  # of a colour, from light to dark
+# Blues and Oranges of Harrower and Brewer (2003), ColorBrewer.org: told apart by every kind of colour vision
+_BLUES = ("#f7fbff", "#deebf7", "#c6dbef", "#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#08306b")
+_ORANGES = ("#fff5eb", "#fee6ce", "#fdd0a2", "#fdae6b", "#fd8d3c", "#f16913", "#d94801", "#a63603", "#7f2704")
+COLORS_OF_CELLS = dict(zip("012345678abcdefghi", (*_BLUES, *_ORANGES), strict=True)) | {"x": "#b9bec4"}
+_POSITIVE, _NEGATIVE, _SIGNED = (
+    "012345678",
+    "ihgfedcba",
+    "igec02468",
+)  # the colours of the levels, from the lowest value
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What the colours of a map mean: the values of both ends, and a letter for the colour of each level between them.
+
+    It begins at 0, which is white: positive values are blue, negative ones orange. With both signs 0 is in the middle.
+    """
+
+    low: float
+    high: float
+    colors: str
+
+    @classmethod
+    def over(cls, *arrays: np.ndarray) -> "Scale":
+        """Return the scale of arrays that are compared, over their finite entries."""
+        finite = [x[np.isfinite(x)] for x in arrays]
+        low = min((float(np.min(x, initial=0.0)) for x in finite), default=0.0) + 0.0
+        high = max((float(np.max(x, initial=0.0)) for x in finite), default=0.0) + 0.0
+        if low < 0 < high:
+            size = max(-low, high)
+            return cls(-size, size, _SIGNED)
+        return cls(low, high, _NEGATIVE if low < 0 else _POSITIVE)
+
+    def letters(self, cells: np.ndarray) -> np.ndarray:
+        """Return the letter of the colour of each cell, x where it is not finite."""
+        found: np.ndarray = np.array([*self.colors, "x"])[levels(cells, self.low, self.high)]
+        return found
+
+    def marks(self) -> list[tuple[float, float]]:
+        """Return the values that a legend names, each with its place from 0 to 1."""
+        middle = [(0.5, 0.0)] if self.colors == _SIGNED else []
+        return [(0.0, self.low), *middle, (1.0, self.high)]
 
 
 def coarse(matrix: np.ndarray, most: int, size: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, int, int]:
@@ -272,12 +316,6 @@ def _largest(part: np.ndarray, size: Callable[[np.ndarray], np.ndarray]) -> floa
     return float(flat[int(np.argmax(size(flat)))])
 
 
-def ends(cells: np.ndarray) -> tuple[float, float]:
-    """Return the smallest and the largest finite entry, zeros where there is none."""
-    finite = cells[np.isfinite(cells)]
-    return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-
-
 def levels(cells: np.ndarray, low: float, high: float) -> np.ndarray:
     """Return the level of each cell between two ends, from 0 to LEVELS - 1; -1 where it is not finite."""
     known = np.isfinite(cells)
@@ -286,62 +324,110 @@ def levels(cells: np.ndarray, low: float, high: float) -> np.ndarray:
     return np.where(known, np.clip((share * LEVELS).astype(int), 0, LEVELS - 1), -1)
 
 
-_LABELLED = 20  # the size of a square from which on each row and column has its index
+def as_matrix(x: Any) -> np.ndarray:
+    """Return an array as a matrix: a vector as one row, of more axes the last one as columns."""
+    array = np.asarray(x, dtype=float)
+    return array.reshape(-1, array.shape[-1]) if array.ndim > 2 else np.atleast_2d(array)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A map as every form draws it.
+
+    letters  The letter of the colour of each cell.
+    scale    What they mean.
+    shape    The rows and columns of the matrix.
+    each     How many of them a cell stands for; it is the largest entry of several.
+    unit     What the numbers of the legend are.
+    """
+
+    letters: np.ndarray
+    scale: Scale
+    shape: tuple[int, int]
+    each: tuple[int, int]
+    unit: str
+
+    @classmethod
+    def of(cls, picture: HeatMap) -> "Cells":
+        """Return the cells of a map; powers of ten go from 1e-17 to 1, so that what is right looks alike in every map."""
+        values, decades = as_matrix(picture.values), picture.unit == _DECADES
+        cells, *each = coarse(values, _MOST_CELLS, np.asarray if decades else np.abs)
+        scale = Scale(*_ERRORS, _POSITIVE) if decades else Scale.over(values, as_matrix(picture.beside))
+        shape = (values.shape[0], values.shape[1])
+        return cls(scale.letters(cells), scale, shape, (each[0], each[1]), picture.unit)
+
+    @property
+    def names(self) -> str:
+        """What the numbers of the legend are, as it says it."""
+        return "relative error" if self.unit == _DECADES else self.unit
+
+    def said(self, x: float) -> str:
+        """Return a number of the legend."""
+        return f"{10.0**x:.1g}" if self.unit == _DECADES else numbers.short(x, 3)
+
+    def ticks(self, axis: int) -> list[tuple[int, float]]:
+        """Return a few indices along an axis, from 0, and the place of each in cells."""
+        size = self.shape[axis]
+        step = next(a * 10**k for k in range(20) for a in (1, 2, 5) if size <= _MOST_INDICES * a * 10**k)
+        return [(index, self.place(axis, index)) for index in range(0, size, step)]
+
+    def place(self, axis: int, index: int) -> float:
+        """Return where the middle of the cell with a row or column lies, in cells."""
+        return index // self.each[axis] + 0.5
 
 
 def heat_map(picture: HeatMap) -> str:
-    """Return a matrix in nine levels, with the indices of its rows and columns; marked entries are ringed.
+    """Return a matrix in nine levels, with indices of its rows and columns; marked entries are ringed.
 
-    Of a large one, each square is the largest entry of several, and the first and the last index are written alone.
-    Powers of ten have levels from 1e-17 to 1, so that what is right looks alike in every map, and are written as numbers.
+    An empty text where there is no entry.
     """
-    values = np.asarray(picture.values, dtype=float)
-    cells, rows, columns = coarse(values, _MOST_CELLS, np.asarray)
-    decades = picture.unit == "power of ten"
-    low, high = _DECADES if decades else ends(cells)
-
-    def said(x: float) -> str:
-        return f"{10.0**x:.1g}" if decades else numbers.short(x, 3)
-
-    size = max(4, min(24, _LARGEST_MAP // max(cells.shape)))
-    left, top = 14 + 7 * len(str(values.shape[0] - 1)), 18
+    values = as_matrix(picture.values)
+    if not values.size:
+        return ""
+    cells = Cells.of(picture)
+    rows, columns = cells.letters.shape
+    size = max(4, min(24, _LARGEST_MAP // max(rows, columns)))
+    left, top = 14 + 7 * len(str(cells.ticks(0)[-1][0])), 18
+    high_at = top + rows * size
     paths: dict[str, str] = defaultdict(str)
-    for (r, c), level in np.ndenumerate(levels(cells, low, high)):
-        paths[look_of(level)] += f"M{left + c * size} {top + r * size}h{size}v{size}h-{size}z"
-    parts = [f'<path class="{look}" d="{path}"/>' for look, path in sorted(paths.items())]
-    parts += [
-        f'<circle class="ring" cx="{left + (c // columns + 0.5) * size:g}" cy="{top + (r // rows + 0.5) * size:g}" '
-        f'r="{size * 0.4:g}"/>'
-        for r, c in picture.marked
-    ]
-    each = size >= _LABELLED
-    for k in range(cells.shape[0]) if each else sorted({0, cells.shape[0] - 1}):
-        index = k if each else min(k * rows + rows - 1, values.shape[0] - 1) if k else 0
-        parts.append(f'<text class="left" x="{left - 5}" y="{top + (k + 0.5) * size + 4:g}">{index}</text>')
-    for k in range(cells.shape[1]) if each else sorted({0, cells.shape[1] - 1}):
-        index = k if each else min(k * columns + columns - 1, values.shape[1] - 1) if k else 0
-        parts.append(f'<text x="{left + (k + 0.5) * size:g}" y="{top - 5}">{index}</text>')
-    high_at = top + cells.shape[0] * size
-    unit = "relative error" if decades else picture.unit
-    parts.append(_scale(high_at + 12, said(low), said(high), unit, not np.all(np.isfinite(cells))))
-    worst = "; ".join(f"[{r},{c}]: {said(values[r, c])}" for r, c in picture.marked)
-    words = f"{picture.title} (from {said(low)} to {said(high)}){': ' * bool(worst)}{worst}"
-    return _svg("heat", words, max(left + cells.shape[1] * size + 10, 300), high_at + 44, parts)
+    for (r, c), letter in np.ndenumerate(cells.letters):
+        cross = f"l{size} {size}" if letter == "x" else ""
+        paths[letter] += f"M{left + c * size} {top + r * size}h{size}v{size}h-{size}z{cross}"
+    parts = [f'<path class="h{letter}" d="{path}"/>' for letter, path in sorted(paths.items())]
+    parts.append(f'<path class="grid" d="M{left} {top}H{left + columns * size}V{high_at}H{left}z"/>')
+    for r, c in picture.marked:
+        at = f'cx="{left + cells.place(1, c) * size:g}" cy="{top + cells.place(0, r) * size:g}" r="{size * 0.4:g}"'
+        parts.append(f'<circle class="halo" {at}/><circle class="ring" {at}/>')
+    for index, place in cells.ticks(0):
+        parts.append(f'<text class="left" x="{left - 5}" y="{top + place * size + 4:g}">{index}</text>')
+    for index, place in cells.ticks(1):
+        parts.append(f'<text x="{left + place * size:g}" y="{top - 5}">{index}</text>')
+    not_finite = bool((cells.letters == "x").any())
+    parts.append(_legend_of(cells, high_at + 12, not_finite))
+    low, high = cells.said(cells.scale.low), cells.said(cells.scale.high)
+    worst = "; ".join(f"[{r},{c}]: {cells.said(values[r, c])}" for r, c in picture.marked)
+    words = f"{picture.title} (from {low} to {high}){': ' * bool(worst)}{worst}"
+    beside = 16 * LEVELS + 22 + _LETTER * max(len(cells.names), 14 * not_finite)
+    return _svg("heat", words, math.ceil(max(left + columns * size + 10, beside)), high_at + 44, parts)
 
 
-def look_of(level: int) -> str:
-    """Return the class of a cell: h0 to h8 by its level, hx where it is not finite."""
-    return f"h{level}" if level >= 0 else "hx"
-
-
-def _scale(top: int, low: str, high: str, unit: str, not_finite: bool) -> str:
-    squares = "".join(f'<rect class="h{k}" x="{16 * k}" y="{top}" width="16" height="10"/>' for k in range(LEVELS))
-    words = f'<text class="right" x="0" y="{top + 26}">{low}</text>'
-    words += f'<text class="left" x="{16 * LEVELS}" y="{top + 26}">{high}</text>'
-    words += f'<text class="right" x="{16 * LEVELS + 10}" y="{top + 10}">{in_markup(unit)}</text>'
+def _legend_of(cells: Cells, top: int, not_finite: bool) -> str:
+    """Return the colours of a map with the numbers of their ends, and what they are."""
+    wide = 16 * LEVELS
+    squares = "".join(
+        f'<rect class="h{letter}" x="{16 * k}" y="{top}" width="16" height="10"/>'
+        for k, letter in enumerate(cells.scale.colors)
+    )
+    squares += f'<path class="grid" d="M0 {top}h{wide}v10h-{wide}z"/>'
+    sides = {0.0: ' class="right"', 1.0: ' class="left"'}
+    words = "".join(
+        f'<text{sides.get(share, "")} x="{wide * share:g}" y="{top + 26}">{cells.said(x)}</text>'
+        for share, x in cells.scale.marks()
+    )
+    words += f'<text class="right" x="{wide + 10}" y="{top + 10}">{in_markup(cells.names)}</text>'
     if not_finite:
-        squares += f'<rect class="hx" x="{16 * LEVELS + 10}" y="{top + 17}" width="16" height="10"/>'
-        words += f'<text class="right" x="{16 * LEVELS + 32}" y="{top + 26}">not finite</text>'
+        squares += f'<path class="hx" d="M{wide + 10} {top + 17}h16v10h-16zl16 10"/>'
+        words += f'<text class="right" x="{wide + 32}" y="{top + 26}">not finite</text>'
     return squares + words
 
 

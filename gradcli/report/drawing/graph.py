@@ -14,7 +14,7 @@ from gradcli.report.blocks import cut, in_markup
 from gradcli.report.common import Absent
 from gradcli.report.drawing.levels import Group, Level, levels_of
 from gradcli.report.encode import Values
-from gradcli.report.tidy import norm
+from gradcli.report.tidy import norm, shaped
 from gradcli.report.trace import Node, TraceReport
 
 _LETTER, _LINE = 7.3, 15  # the width of a letter and the height of a line, in pixels
@@ -809,11 +809,6 @@ def brief(x: Values) -> str:
     if np.ndim(x) == 0:
         return numbers.short(x, 5)
     return f"{shaped(np.shape(x))} ‖{numbers.short(norm(x), 3)}‖"
-
-
-def shaped(shape: tuple[int, ...]) -> str:
-    """Return a shape as numpy writes it, without spaces: (2,3) and (4,)."""
-    return str(shape).replace(" ", "")
 
 
 def _partial(user: Node, operand: str, a: Group, b: Group) -> str:

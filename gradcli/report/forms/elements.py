@@ -105,7 +105,7 @@ def _cell(cell: Cell, look: Look) -> str:
 
 def _piece(piece: Piece, look: Look) -> str:
     if isinstance(piece, Mathematics):
-        return piece.mathml.replace("<math", f"<math{look('math')}", 1)
+        return piece.mathml.replace("<math", f"<math{look('math')}", 1).replace(' class="bad"', look("bad"))
     if isinstance(piece, Link):
         return f'<a href="#{in_markup(piece.to)}">{in_markup(piece.text)}</a>'
     return in_markup(piece.text) if piece.tone == "plain" else f"<span{look(piece.tone)}>{in_markup(piece.text)}</span>"

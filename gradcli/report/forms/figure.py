@@ -13,6 +13,7 @@ import numpy as np
 
 from gradcli.errors import BadOption
 from gradcli.report.blocks import Bars, Chart, HeatMap, Picture, Series, drawable, visible
+from gradcli.report.drawing.chart import COLORS_OF_CELLS, LEVELS, Cells, as_matrix
 
 Form = Literal["svg", "png", "pdf"]
 Inches = tuple[float, float]
@@ -104,11 +105,9 @@ def height(picture: Picture) -> float:
         return _CHART
     if isinstance(picture, Bars):
         return 1.1 + 0.27 * min(len(picture.bars), MOST_BARS)
-    values = _matrix(picture)
-    rows, columns = values.shape
-    legend = 0.0 if np.isfinite(values).all() else 0.35
-    high: float = 1.1 + legend + min(_ROWS, max(1.0, rows * _cell(columns)))
-    return high
+    rows, columns = Cells.of(picture).letters.shape if as_matrix(picture.values).size else (0, 0)
+    high = 1.1 + float(min(_ROWS, max(1.0, rows * _cell(columns))))
+    return high if np.isfinite(picture.values).all() else high + 0.35
 
 
 def draw(place: Place, picture: Picture, scale: float, inches: tuple[float, float]) -> None:
@@ -321,50 +320,45 @@ def _below(least: float) -> float:
 
 
 def _heat_map(place: Place, heat: HeatMap, scale: float, inches: tuple[float, float]) -> None:
-    """Draw a matrix in colours, with two hues if both signs occur; entries that are not finite are hatched."""
+    """Draw a matrix in the cells and colours that it has in a page; entries that are not finite are hatched."""
+    from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
-    from matplotlib.ticker import MaxNLocator
 
     axes = place.subplots()
-    values = _matrix(heat)
-    finite = values[np.isfinite(values)]
-    if not values.size:
+    if not as_matrix(heat.values).size:
         _say(axes, "nothing to draw")
         return
-    both = finite.size and finite.min() < 0 < finite.max()
-    least, most = (-np.abs(finite).max(), np.abs(finite).max()) if both else (None, None)
+    cells = Cells.of(heat)
+    numbered = np.vectorize(f"{cells.scale.colors}x".index)(cells.letters)
+    rows, columns = numbered.shape
     image = axes.imshow(
-        np.ma.masked_invalid(values), cmap="PuOr" if both else "viridis", vmin=least, vmax=most,
-        interpolation="nearest", aspect="equal" if max(values.shape) <= 4 * min(values.shape) else "auto",
+        np.ma.masked_equal(numbered, LEVELS), cmap=ListedColormap([COLORS_OF_CELLS[c] for c in cells.scale.colors]),
+        vmin=-0.5, vmax=LEVELS - 0.5, interpolation="nearest",
+        aspect="equal" if max(rows, columns) <= 4 * min(rows, columns) else "auto",
     )  # fmt: skip
     axes.set_anchor("W")
-    hatched: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.55", "hatch": "//////", "linewidth": 0}
+    hatched: dict[str, Any] = {"facecolor": COLORS_OF_CELLS["x"], "edgecolor": "0.4", "hatch": "//////", "linewidth": 0}
     axes.patch.set(**hatched)
     bar = axes.figure.colorbar(image, cax=axes.inset_axes((1.02, 0, 0.03, 1)))
-    bar.set_label(wrapped(labelled(heat.unit, 40), 0.5 * inches[1], 9 * scale), parse_math=False)
-    bar.outline.set_visible(False)
-    axes.spines[:].set_visible(False)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    marks = cells.scale.marks()
+    bar.set_ticks([LEVELS * share - 0.5 for share, _ in marks], labels=[cells.said(x) for _, x in marks])
+    bar.ax.minorticks_off()
+    bar.set_label(wrapped(labelled(cells.names, 40), 0.5 * inches[1], 9 * scale), parse_math=False)
+    bar.outline.set(color="0.7", linewidth=0.6 * scale)
+    axes.spines[:].set(visible=True, color="0.7", linewidth=0.6 * scale)
+    for k, axis in enumerate((axes.yaxis, axes.xaxis)):
+        axis.set_ticks([at - 0.5 for _, at in cells.ticks(k)], [str(index) for index, _ in cells.ticks(k)])
     _name_axes(axes, "column", "row", scale, inches)
-    if finite.size < values.size:
+    if (cells.letters == "x").any():
         place.legend([Patch(**hatched)], ["not finite"], loc="outside lower left", borderaxespad=0)
-    rows, columns = values.shape
     cell = min(_cell(columns) * scale, 0.6 * inches[0] / columns, 0.5 * inches[1] / rows)
     size = min(max(5.0 * scale, 0.7 * 72 * cell), 24.0 * scale)  # the size of a ring in points
-    where = [(row, column) for row, column in heat.marked if 0 <= row < rows and 0 <= column < columns]
+    where = [(r, c) for r, c in heat.marked if 0 <= r < cells.shape[0] and 0 <= c < cells.shape[1]]
     for color, width in (("white", 3.0), ("black", 1.4)):
         axes.scatter(
-            [column for _, column in where], [row for row, _ in where], s=size**2, facecolors="none",
-            edgecolors=color, linewidths=width * scale, zorder=3,
+            [cells.place(1, c) - 0.5 for _, c in where], [cells.place(0, r) - 0.5 for r, _ in where], s=size**2,
+            facecolors="none", edgecolors=color, linewidths=width * scale, zorder=3,
         )  # fmt: skip
-
-
-def _matrix(heat: HeatMap) -> Any:
-    """Return the values as a float matrix; a vector is one row."""
-    values = np.asarray(heat.values, float)
-    values = values.reshape(-1, values.shape[-1]) if values.ndim > 2 else np.atleast_2d(values)
-    return np.where(np.isinf(values), np.nan, np.clip(values, -_BIGGEST, _BIGGEST))
 
 
 def _say(axes: Axes, words: str) -> None:

@@ -7,7 +7,7 @@ style sheet alone, by their hashes.
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -34,13 +34,13 @@ from gradcli.report.blocks import (
 )
 from gradcli.report.common import Absent, SourceLine, Target
 from gradcli.report.drawing import chart
-from gradcli.report.drawing.chart import coarse, ends, levels
-from gradcli.report.drawing.graph import Drawing, brief, draw, shaped
+from gradcli.report.drawing.chart import Scale, as_matrix, coarse
+from gradcli.report.drawing.graph import Drawing, brief, draw
 from gradcli.report.drawing.levels import MOST, Level, levels_of
 from gradcli.report.encode import Values
 from gradcli.report.forms import Page, recompute
 from gradcli.report.forms.elements import elements
-from gradcli.report.tidy import norm
+from gradcli.report.tidy import is_small, norm, shaped
 from gradcli.report.trace import Contribution, Node, Proved, TraceReport
 
 _TITLE = 80  # letters of a page's title
@@ -90,7 +90,7 @@ def _hashed(content: str) -> str:
 # The part of a page that walks through a computation: its graph, the code, the step at hand, and a table of all of it.
 
 _MOST_TERMS = 6  # of a sum that are shown one by one
-_CELLS = 8  # rows and columns of the small map of an array
+_CELLS = 8  # rows and columns of the map of an array; the script knows them, too
 _LISTED = 6  # entries of an array that are all written
 _WORST = 3  # entries of a larger array that are named
 _CODE = 60  # letters of an operation in the table
@@ -204,6 +204,7 @@ class _Data:
         members = ((k, i) for k, box in enumerate(drawing.boxes) for i in range(box.group.first, box.group.last + 1))
         self.boxes = {trace.nodes[i].name: k for k, i in members}
         self._lines = {(s.file, s.line): k for k, s in enumerate(trace.source)}
+        self._nodes = {node.name: node for node in trace.nodes}
 
     def of(self, k: int) -> dict[str, Any]:
         """Return the data of one box, without what is empty; the script says what the short names are."""
@@ -217,7 +218,7 @@ class _Data:
             "t": [self._term(use) for use in uses[:_MOST_TERMS]], "more": max(0, len(uses) - _MOST_TERMS),
             "p": [] if several else _partials(node), "in": box.group.level or 0,
             "d": _proved(node.proved) if isinstance(node.proved, Proved) else [],
-            "s": [_small_map(node.value), _small_map(node.adjoint)] if np.size(node.value) > _LISTED else [],
+            "s": _maps(node), "x": [] if several else self._forward(node),
         }  # fmt: skip
         line = self._line(node)
         always = {"n": node.name, "v": _full(node.value), "a": _full(node.adjoint)} | (
@@ -230,7 +231,7 @@ class _Data:
 
         The number of the box that uses it, null where it is not drawn; the name of the using node, empty if the box has the
         same; the product; the rule;
-        and either its adjoint and the partial as numbers, or the formula.
+        and either its adjoint and the partial as numbers, or the formula and the product of matrices that it is.
         """
         k = self.boxes.get(use.from_)
         same = k is not None and self._trace.nodes[self._drawing.boxes[k].group.last].name == use.from_
@@ -238,7 +239,50 @@ class _Data:
         head = [k, "" if same else use.from_, product, "" if isinstance(use.rule, Absent) else use.rule]
         if use.of_numbers:
             return [*head, numbers.short(use.adjoint, 6), numbers.short(use.partial, 6)]
-        return [*head, _formula(use)]
+        matrices = self._backward(use)
+        return [*head, _formula(use), matrices] if matrices else [*head, _formula(use)]
+
+    def _forward(self, node: Node) -> list[Any]:
+        """Return a node that is a product of small matrices as such."""
+        if node.operation != "matmul" or len(node.inputs) != 2:
+            return []
+        a, b = node.inputs
+        return self._product((f"{a}ᵀ" if np.ndim(self._value(a)) == 1 else a, b), node.value)
+
+    def _backward(self, use: Contribution) -> list[Any]:
+        """Return what one use adds to an adjoint as a product of small matrices, if it is one: `(dL/dy) Bᵀ`."""
+        user = self._nodes.get(use.from_)
+        if user is None or user.operation != "matmul" or isinstance(use.formula, Absent):
+            return []
+        return self._product(use.formula.split(" "), use.product)
+
+    def _value(self, name: str) -> Any:
+        """Return the value of a node or of an input, or the adjoint `(dL/dy)`; None where there is none of this name."""
+        if name.startswith("(dL/d"):
+            return self._nodes[name[len("(dL/d") : -1]].adjoint
+        return self._nodes[name].value if name in self._nodes else self._trace.at.get(name)
+
+    def _product(self, factors: Sequence[str], y: Values) -> list[Any]:
+        """Return two small matrices with their names, their product, and how many indices an entry of it has.
+
+        Nothing where `y` is not their product. A vector is a column, and with ᵀ a row.
+        """
+        written: list[Any] = []
+        matrices = []
+        for name in factors:
+            x = self._value(name.removesuffix("ᵀ"))
+            if not isinstance(x, np.ndarray) or not is_small(x):
+                return []
+            x = x if x.ndim == 2 else x[:, None]
+            matrices.append(np.asarray(x.T if name.endswith("ᵀ") else x, dtype=float))
+            written += [name, numbers.listed(matrices[-1])]
+        if len(matrices) != 2 or matrices[0].shape[1] != matrices[1].shape[0]:
+            return []
+        with np.errstate(all="ignore"):
+            found = matrices[0] @ matrices[1]
+        if found.size != np.size(y) or not np.allclose(found, np.reshape(y, found.shape), equal_nan=True):
+            return []
+        return [*written, numbers.listed(np.reshape(y, found.shape)), np.ndim(y)]
 
     def _line(self, node: Node) -> int | None:
         """Return the number of the node's line among the lines of code that are shown."""
@@ -273,7 +317,7 @@ def _full(x: Values) -> str:
     array = np.asarray(x, dtype=float)
     if array.ndim == 0:
         return numbers.full(array)
-    if array.size <= _LISTED:
+    if array.size <= _LISTED or is_small(array):
         return numbers.listed(array)
     flat = np.abs(array.reshape(-1))
     order = np.argsort(-np.where(np.isfinite(flat), flat, np.inf), kind="stable")[:_WORST]
@@ -284,19 +328,24 @@ def _full(x: Values) -> str:
     return f"{shaped(array.shape)}, norm {numbers.short(norm(array), 6)}, largest {largest}"
 
 
-def _small_map(x: Values) -> list[Any]:
-    """Return a small map of an array: its rows, its columns, a letter for each cell, the values of both ends, and how many
-    entries a cell stands for.
+def _maps(node: Node) -> list[Any]:
+    """Return maps of the value, the adjoint and, with the same scale, the claimed adjoint of an array that is not small."""
+    if np.size(node.value) <= _LISTED or is_small(node.value):
+        return []
+    backward = [as_matrix(x) for x in (node.adjoint, node.claimed) if not isinstance(x, Absent)]
+    return [
+        _map(as_matrix(node.value), Scale.over(as_matrix(node.value))),
+        *(_map(x, Scale.over(*backward)) for x in backward),
+    ]
 
-    A letter is a level from 0 to 8, or x where the entry is not finite. A cell of a large array is the entry of largest size
-    of several; arrays of more than two axes have their last one as columns.
+
+def _map(matrix: np.ndarray, scale: Scale) -> list[Any]:
+    """Return a map: its rows, its columns, the letter of the colour of each cell, the values of both ends, and all colours.
+
+    A cell of a large array is the entry of largest size of several.
     """
-    array = np.asarray(x, dtype=float)
-    matrix = array.reshape(1, -1) if array.ndim == 1 else array.reshape(-1, array.shape[-1])
-    cells, rows, columns = coarse(matrix, _CELLS, np.abs)
-    low, high = ends(cells)
-    letters = "".join("x" if level < 0 else str(level) for level in levels(cells, low, high).reshape(-1))
-    return [*cells.shape, letters, numbers.short(low, 3), numbers.short(high, 3), rows * columns]
+    letters = "".join(scale.letters(coarse(matrix, _CELLS, np.abs)[0]).reshape(-1))
+    return [*matrix.shape, letters, numbers.short(scale.low, 3), numbers.short(scale.high, 3), scale.colors]
 
 
 def _code(trace: TraceReport) -> str:

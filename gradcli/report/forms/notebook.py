@@ -2,19 +2,41 @@
 
 The HTML has no script, no style sheet and no class. Its styles stand in the elements, and nothing is lost without them. Colours
 are mixed with the colour of the text around, which the notebook's theme chooses, so that they can be read on any background.
+Pictures are SVG, whose looks are attributes.
 """
 
+import re
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gradcli.report.blocks import Block, Cell, Code, Mathematics, Paragraph, Piece, Table, pieces_of, text_of
+from gradcli.report.blocks import (
+    Block,
+    Cell,
+    Chart,
+    Code,
+    Graph,
+    HeatMap,
+    Mathematics,
+    Paragraph,
+    Piece,
+    Table,
+    in_markup,
+    pieces_of,
+    text_of,
+)
+from gradcli.report.check import CheckReport
 from gradcli.report.derive import DeriveReport, Lecture
+from gradcli.report.drawing import chart
+from gradcli.report.drawing.graph import draw
 from gradcli.report.equations import BREAK, aligned
 from gradcli.report.forms import Page, rendered
 from gradcli.report.forms.elements import elements
+from gradcli.report.trace import TraceReport
 
 MOST_BYTES = 50_000  # of the HTML, so that notebooks stay small
+_MOST_DRAWN = 30_000  # bytes of all pictures
 _WIDTH = 100  # columns of the text
 _STYLES = {
     "good": "color:color-mix(in srgb,currentColor 40%,#2da44e)",
@@ -29,6 +51,7 @@ _STYLES = {
     "number": "text-align:right",
     "code": "overflow-x:auto",
     "math": "display:inline math",
+    "beside": "display:inline-block;vertical-align:bottom;margin-right:2em",
 }
 
 
@@ -49,6 +72,17 @@ _MOST_BLOCKS = 20  # of a report whose texts are cut, and that is still too larg
 
 
 @dataclass(frozen=True, slots=True)
+class _Drawn:
+    """A picture as HTML, and the block that has the same in text, if there is one."""
+
+    html: str
+    block: Block | None = None
+
+
+Shown = Block | _Drawn
+
+
+@dataclass(frozen=True, slots=True)
 class _Blocks:
     """The part of a report that is shown."""
 
@@ -61,11 +95,13 @@ class _Blocks:
 
 def render(report: Any, page: Page) -> dict[str, str]:
     """Return the report by media types: `text/plain`, `text/html`, `text/markdown`, and `text/latex` of a derivation."""
-    shown, html = _within(report.blocks())
+    shown, html = _within(_with_pictures(report))
+    blocks = [block.block if isinstance(block, _Drawn) else block for block in shown]
+    text = _Blocks(tuple(block for block in blocks if block is not None))
     forms = {
-        "text/plain": rendered("text", _Blocks(shown), Page(_WIDTH)).rstrip("\n"),
+        "text/plain": rendered("text", text, Page(_WIDTH)).rstrip("\n"),
         "text/html": html,
-        "text/markdown": rendered("markdown", _Blocks(shown), Page(_WIDTH)),
+        "text/markdown": rendered("markdown", text, Page(_WIDTH)),
     }
     derivation = report.derivation if isinstance(report, Lecture) else report
     if isinstance(derivation, DeriveReport) and derivation.results:
@@ -78,11 +114,133 @@ def _styled(look: str) -> str:
     return "" if style is None else f' style="{style}"'
 
 
-def _html(blocks: Sequence[Block]) -> str:
-    return f"<div>\n{elements(blocks, _styled, _WIDTH)}\n</div>"
+def _html(blocks: Sequence[Shown]) -> str:
+    shown = (block.html if isinstance(block, _Drawn) else elements((block,), _styled, _WIDTH) for block in blocks)
+    return "<div>\n{}\n</div>".format("\n".join(filter(None, shown)))
 
 
-def _within(blocks: tuple[Block, ...]) -> tuple[tuple[Block, ...], str]:
+def _with_pictures(report: Any) -> tuple[Shown, ...]:
+    """Return the blocks of a report with its pictures: the graph of a trace, charts, and wrong gradients beside the right ones.
+
+    What is too large together is left out, and said; a chart is then drawn in characters.
+    """
+    found: list[tuple[str, Block | None]] = [
+        (_picture(block, report) if isinstance(block, Chart | Graph) else "", block) for block in report.blocks()
+    ]
+    if isinstance(report, CheckReport):
+        opening = len(report.opening())
+        found[opening:opening] = [(_picture(block, report), None) for block in report.wrong_gradients()]
+    left, shown, said = (
+        _MOST_DRAWN,
+        list[Shown](),
+        _Drawn("<p>Pictures are left out here. report.page() shows them.</p>"),
+    )
+    for html, block in found:
+        left -= len(html.encode())
+        if html and left >= 0:
+            shown.append(_Drawn(html, block))
+        else:
+            shown += [said] * (bool(html) and not isinstance(block, Chart) and said not in shown)
+            shown += [] if block is None else [block]
+    return tuple(shown)
+
+
+def _picture(block: Block | HeatMap, report: Any) -> str:
+    """Return a picture with its title, or an element of text that stands between pictures."""
+    if isinstance(block, Graph):
+        trace = report.walkthrough if isinstance(report, Lecture) else report
+        return f"<p>{_GRAPH}</p>\n{_scrolled('graph', draw(trace).svg)}" if isinstance(trace, TraceReport) else ""
+    if isinstance(block, HeatMap):
+        title = f"<p><strong>{in_markup(block.title)}</strong></p>"
+        return f"<div{_styled('beside')}>{title}\n{attributed(chart.heat_map(block))}</div>"
+    if not isinstance(block, Chart):
+        return elements((block,), _styled, _WIDTH)
+    drawn = chart.chart(block)
+    if not drawn:
+        return ""
+    looks = chart.Looks.of(block)
+    samples = [(looks.of_name(block, k), name) for k, name in enumerate(looks.names)]
+    samples += [(looks.of_style(k), style) for k, style in enumerate(looks.styles) if len(looks.styles) > 1]
+    legend = " &#160; ".join(f"{attributed(sample)} {in_markup(name)}" for sample, name in samples)
+    return f"<p><strong>{in_markup(block.title)}</strong></p>\n<p>{legend}</p>\n{_scrolled('chart', drawn)}"
+
+
+def _scrolled(name: str, svg: str) -> str:
+    return f'<div{_styled("wide")} role="group" aria-label="{name}" tabindex="0">{attributed(svg)}</div>'
+
+
+# Pictures without a style sheet. Words have the colour of the text around; lines can be seen on light and on dark.
+
+_LINES = ("#0072b2", "#d55e00", "#009e73", "#b0508a", "#a0703f", "currentColor", "#7a7a00")
+_GREY, _RED = "#888888", "#d1443b"
+_DASHED = {"stroke-dasharray": "6 3"}
+_OUTLINED = {"fill": "none", "stroke": _GREY, "stroke-width": "1"}
+_ATTRIBUTES: dict[str, dict[str, str]] = {  # of elements by class, by tag, or by tag within a class, the last ones decide
+    "svg": {"font-family": "monospace", "font-size": "12", "text-anchor": "middle", "fill": "currentColor"},
+    "left": {"text-anchor": "end"}, "right": {"text-anchor": "start"},
+    **{f"k{k}": {"color": color} for k, color in enumerate(_LINES)},
+    "y1": {"stroke-dasharray": "7 3"}, "y2": {"stroke-dasharray": "2 3"}, "y3": {"stroke-dasharray": "9 3 2 3"},
+    "line": {"fill": "none", "stroke": "currentColor", "stroke-width": "1.6"},
+    "path guide": {"stroke": _GREY, "stroke-dasharray": "5 4"},
+    "grid": {**_OUTLINED, "stroke-width": "0.3"}, "bar": {"fill": _LINES[0]},
+    **{f"h{letter}": {"fill": color} for letter, color in chart.COLORS_OF_CELLS.items()},
+    "hx": {"fill": chart.COLORS_OF_CELLS["x"], "stroke": "#6e7781"},
+    "halo": {"fill": "none", "stroke": "#ffffff", "stroke-width": "3.5"},
+    "ring": {"fill": "none", "stroke": "#000000", "stroke-width": "1.5"},
+    "path edges": _OUTLINED, "text edges": {"text-anchor": "end", "dy": "-6"}, "path given": _DASHED,
+    "rect node": _OUTLINED, "rect given": _OUTLINED | _DASHED, "rect many": _DASHED,
+    "rect bad": {"stroke": _RED, "stroke-width": "2"}, "n": {"font-weight": "bold"}, "c": {"font-weight": "bold"},
+}  # fmt: skip
+_DROPPED = ("class", "id", "data-edge", "href")  # attributes that only a style sheet or a script needs
+
+
+def attributed(svg: str) -> str:
+    """Return a picture with its looks as attributes, without classes, names and parts that are drawn by their names.
+
+    >>> attributed('<svg xmlns="http://www.w3.org/2000/svg"><g class="k1"><path class="line" d="M0 8h28"/></g></svg>')[-83:]
+    '<path d="M0 8h28" fill="none" stroke="currentColor" stroke-width="1.6" /></g></svg>'
+    """
+    root = ET.fromstring(svg)
+    for around in [*root.iter()]:
+        classes = around.get("class", "").split()
+        around.tag = around.tag.rpartition("}")[2]
+        marks = ""
+        for part in [*around]:
+            tag = part.tag.rpartition("}")[2]
+            own = part.get("class", "").split()
+            looks = (*own, *(f"{tag} {look}" for look in (*classes, *own)))
+            for look in looks:
+                for name, value in _ATTRIBUTES.get(look, {}).items():
+                    part.set(name, value)
+            if tag == "use":
+                marks += _mark(part.get("href", ""), float(part.get("x", "0")), float(part.get("y", "0")))
+            if tag in ("use", "defs"):
+                around.remove(part)
+            elif tag == "path" and "edges" in classes:
+                ET.SubElement(around, "path", {"d": _arrowhead(part.get("d", "")), "fill": _GREY})
+        if marks:
+            ET.SubElement(around, "path", {"d": marks, "fill": "currentColor", "stroke": "none"})
+    for part in root.iter():
+        for name in _DROPPED:
+            part.attrib.pop(name, None)
+    root.attrib |= _ATTRIBUTES["svg"] | {"xmlns": "http://www.w3.org/2000/svg"}
+    return ET.tostring(root, encoding="unicode")
+
+
+def _mark(href: str, x: float, y: float) -> str:
+    """Return the path of a mark at a place."""
+    start = re.match(r"M(-?\d+) ?(-?\d+)(.*)", chart.MARKS[int(href.removeprefix("#m"))])
+    return "" if start is None else f"M{x + int(start[1]):g} {y + int(start[2]):g}{start[3]}"
+
+
+def _arrowhead(path: str) -> str:
+    """Return the head of an edge, whose path has relative lines and curves, at its end."""
+    steps = [[*map(float, step.split())][-2:] for step in re.split("[lc]", path.removeprefix("M"))]
+    x, y = (sum(step[k] for step in steps) for k in (0, 1))
+    return f"M{x:g} {y:g}l-8-4v8z"
+
+
+def _within(blocks: tuple[Shown, ...]) -> tuple[tuple[Shown, ...], str]:
     """Return the blocks of a report whose HTML is small enough, and the HTML: all, or those that the first limit leaves."""
     shown, html = blocks, ""
     for limit in _LIMITS:
@@ -95,11 +253,17 @@ def _within(blocks: tuple[Block, ...]) -> tuple[tuple[Block, ...], str]:
     return shown, _html(shown)
 
 
+_GRAPH = "Above each box is its value, below it its adjoint; at the edges are the local partials that are numbers."
 _HOW = "print(report) shows all of it, report.page() as a page."
 
 
-def _limited(block: Block, limit: _Limit) -> Iterator[Block]:
-    if isinstance(block, Table):
+def _limited(block: Shown, limit: _Limit) -> Iterator[Shown]:
+    if isinstance(block, _Drawn):
+        if limit.formulas:
+            yield block
+        elif block.block is not None:
+            yield block.block
+    elif isinstance(block, Table):
         rows = tuple(tuple(_cell(cell, limit) for cell in row) for row in block.rows[: limit.rows])
         yield Table(block.columns, rows, block.right, block.title)
         if len(rows) < len(block.rows):

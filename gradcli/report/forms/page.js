@@ -7,6 +7,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const STEP = [150, 1000]; // milliseconds of a step that is played, at least and at most
 const PLAYED = 60000; // milliseconds that all steps take, where they may be so quick
 const CELL = 18; // pixels of an entry in the map of an array
+const CELLS = 8; // rows and columns of such a map
+const SAID = 6; // entries of a matrix that a sentence lists
 const TEXT = 12; // pixels of the letters of a graph
 const SIZES = [11, 20]; // pixels of them when a graph is fitted into its frame
 const LARGE = [18, 40]; // the same in a lecture
@@ -72,6 +74,83 @@ function formulas(lines) {
   return filled(math("math", table), { display: "block" }, []);
 }
 
+/** Return the rows of a matrix that is written as [[1, 2], [3, 4]]; undefined for any other text. */
+function rowsIn(text) {
+  return /^\[\[[^[\]]/.test(text) ? text.slice(2, -2).split("], [").map((row) => row.split(", ")) : undefined;
+}
+
+/** Return a matrix in brackets, and its entries as elements, row by row. */
+function matrix(rows) {
+  const entries = rows.map((row) => row.map((entry) => math("mtd", number(entry))));
+  const table = filled(math("mtable", ...entries.map((row) => math("mtr", ...row))), { class: "matrix" }, []);
+  return [math("mrow", sign("["), table, sign("]")), entries];
+}
+
+/** Return a value in a formula: a matrix in brackets, or a number. */
+function written(text) {
+  const rows = rowsIn(text);
+  return rows ? matrix(rows)[0] : number(text);
+}
+
+/** Return a value in a sentence: a matrix of many entries by its shape. */
+function brief(text) {
+  const rows = rowsIn(text);
+  return rows && rows.flat().length > SAID ? `a ${rows.length} × ${rows[0].length} matrix` : text;
+}
+
+/** Return a product of two matrices, with the row and the column that meet in one of its entries, and their sum of products.
+    `names` are elements of MathML: those of the factors and of the product. */
+function product([, first, , second, result, axes], names, label) {
+  const drawings = [first, second, result].map((text) => matrix(rowsIn(text)));
+  const [left, right, whole] = drawings.map(([, entries]) => entries);
+  const columns = whole[0].length;
+  const count = whole.length * columns;
+  const sum = made("p", { role: "status" });
+  let at = 0;
+  const choose = (to) => {
+    at = (to + count) % count;
+    const [i, j] = [Math.floor(at / columns), at % columns];
+    left.forEach((row, r) => row.forEach((entry) => entry.classList.toggle("lit", r === i)));
+    right.forEach((row) => row.forEach((entry, c) => entry.classList.toggle("lit", c === j)));
+    whole.forEach((row, r) => row.forEach((entry, c) => entry.classList.toggle("lit", r === i && c === j)));
+    const bracketed = (text, later) => (later && text.startsWith("-") ? `(${text})` : text);
+    const products = left[i].map((entry, k) => `${bracketed(entry.textContent, k)}·${bracketed(right[k][j].textContent, true)}`);
+    const index = axes === 2 ? `${i},${j}` : i + j; // a vector is one row or one column
+    sum.textContent = `${label}[${index}] = ${products.join(" + ")} = ${whole[i][j].textContent}`;
+  };
+  whole.forEach((row, i) => row.forEach((entry, j) => entry.addEventListener("click", () => choose(i * columns + j))));
+  const buttons = [["previous entry", -1], ["next entry", 1]].slice(count > 1 ? 0 : 2).map(([words, by]) => {
+    const button = made("button", { type: "button" }, words);
+    button.addEventListener("click", () => choose(at + by));
+    return button;
+  });
+  choose(0);
+  const formulas = drawings.map(([drawing], k) => math("math", names[k], sign("="), drawing));
+  return made("div", { class: "product" }, ...formulas, sum, ...buttons);
+}
+
+/** Return a map of the entries of an array, with the first and the last index of its axes, and the numbers of its colours. */
+function heatMap(name, [rows, columns, letters, low, high, colors]) {
+  const each = [rows, columns].map((size) => Math.ceil(size / CELLS));
+  const [down, across] = [rows, columns].map((size, k) => Math.ceil(size / each[k]));
+  const [left, top, wide] = [rows > 1 ? 8 + 8 * String(rows - 1).length : 0, 18, CELL * colors.length];
+  const bottom = top + down * CELL;
+  const square = (letter, x, y, height) => drawn("rect", { class: `h${letter}`, x, y, width: CELL, height });
+  const words = (text, x, y, look) => drawn("text", { class: look, x, y }, text);
+  const parts = [...letters].map((letter, k) => square(letter, left + (k % across) * CELL, top + Math.floor(k / across) * CELL, CELL));
+  if (rows > 1) for (const k of [0, down - 1]) parts.push(words(String(k ? rows - 1 : 0), left - 4, top + CELL * (k + 0.75), "left"));
+  for (const k of new Set([0, across - 1])) parts.push(words(String(k ? columns - 1 : 0), left + CELL * (k + 0.5), top - 5, ""));
+  parts.push(...[...colors].map((letter, k) => square(letter, CELL * k, bottom + 8, 10)));
+  parts.push(drawn("path", { class: "grid", d: `M${left} ${top}h${across * CELL}V${bottom}H${left}zM0 ${bottom + 8}h${wide}v10H0z` }));
+  parts.push(words(low, 0, bottom + 32, "right"), words(high, wide, bottom + 32, "left"));
+  if (colors[0] > "9" && colors.endsWith("8")) parts.push(words("0", wide / 2, bottom + 32, ""));
+  const size = { width: Math.max(left + across * CELL + 8, wide), height: bottom + 36 };
+  const svg = drawn("svg", { role: "img", "aria-label": `map of the ${name}, from ${low} to ${high}`, ...size }, ...parts);
+  const notes = [...(each[0] * each[1] > 1 ? [`each square is the largest of up to ${each[0] * each[1]} entries`] : []),
+    ...(letters.includes("x") ? ["grey where not finite"] : [])];
+  return made("figure", { class: "map" }, made("figcaption", {}, [name, ...notes].join("; ")), svg);
+}
+
 /** Return the nodes with long names for what the page has under short ones, to be small. */
 function read(nodes) {
   return nodes.map((node) => ({
@@ -87,15 +166,17 @@ function read(nodes) {
     level: node.in, // that shows what is inside; undefined where none does
     partials: node.p || [],
     proved: node.d, // the value, the adjoint, and the right digits of both
-    maps: node.s, // of the value and of the adjoint
+    maps: node.s, // of the value, of the adjoint and of what is claimed
+    product: node.x, // of the two matrices that the value is the product of
     more: node.more || 0, // terms that are not shown one by one
     terms: (node.t || []).map(([box, user, product, rule, first, local]) => ({
       box,
       user: user || (nodes[box] || {}).n,
       product,
       rule,
-      numbers: local === undefined ? undefined : [first, local], // the adjoint of the user and the local partial
-      formula: local === undefined ? first : undefined,
+      numbers: typeof local === "string" ? [first, local] : undefined, // the adjoint of the user and the local partial
+      formula: typeof local === "string" ? undefined : first,
+      matrices: typeof local === "string" ? undefined : local, // that the formula is the product of
     })),
   }));
 }
@@ -582,25 +663,24 @@ class Walk {
     if (step.kind === "end") return "end: all values and all adjoints";
     const node = this.level.nodes[step.k];
     const place = `step ${this.at} of ${this.level.steps.length - 1}`;
-    if (step.kind === "f") return `${place}, forward: ${node.name} = ${node.value}`;
+    if (step.kind === "f") return `${place}, forward: ${node.name} = ${brief(node.value)}`;
     const terms = node.terms.length + node.more;
     if (!this.complete(step)) return `${place}, backward: term ${step.shown} of ${terms} of the adjoint of ${node.name}`;
-    const wrong = node.claimed === undefined ? "" : `; the claim has ${node.claimed}`;
+    const wrong = node.claimed === undefined ? "" : `; the claim has ${brief(node.claimed)}`;
     const departs = this.level.departs === step.k ? "here the claim first goes wrong; " : "";
-    return `${place}, backward: ${departs}the adjoint of ${node.name} is ${node.adjoint}${wrong}`;
+    return `${place}, backward: ${departs}the adjoint of ${node.name} is ${brief(node.adjoint)}${wrong}`;
   }
 
   /** Return the elements that show a step in full. */
   inFull(step) {
     if (step.k === undefined) return [];
     const node = this.level.nodes[step.k];
-    const which = step.kind === "f" ? 0 : 1;
     const found = [made("dl", {}, ...this.rowsOf(step, node).flatMap(([name, value, look]) => {
       const attributes = look ? { class: look } : {};
-      return [made("dt", attributes, name), made("dd", attributes, value)];
+      return [made("dt", attributes, name), made("dd", attributes, rowsIn(value) ? math("math", written(value)) : value)];
     }))];
     if (step.kind === "b") found.unshift(this.sum(step, node));
-    if (node.maps) found.push(this.map(node.maps[which]));
+    found.push(...this.productOf(step, node), ...this.mapsOf(step, node));
     if (node.level !== undefined) {
       const button = made("button", { type: "button" }, `open ${node.joined}`);
       button.addEventListener("click", () => this.open(node));
@@ -639,7 +719,7 @@ class Walk {
   /** Return the sum of the chain rule, as many of its terms as the step shows. */
   sum(step, node) {
     const left = math("mrow", partial(this.result, node.name), sign("="));
-    if (!node.terms.length) return formulas([filled(left, {}, [number(node.adjoint)])]);
+    if (!node.terms.length) return formulas([filled(left, {}, [written(node.adjoint)])]);
     const terms = node.terms.slice(0, step.shown);
     const lines = [left];
     if (terms.some((term) => term.numbers)) lines.push(math("mrow", sign("=")));
@@ -653,22 +733,25 @@ class Walk {
     const whole = this.complete(step);
     const rest = whole ? node.more && `${node.more} more terms` : "…";
     if (rest) for (const line of lines) line.append(sign("+"), math("mtext", rest));
-    if (whole && lines.length > 1) lines.push(math("mrow", sign("="), math(node.maps ? "mtext" : "mn", node.adjoint)));
+    if (whole && lines.length > 1) lines.push(math("mrow", sign("="), node.maps ? math("mtext", node.adjoint) : written(node.adjoint)));
     return formulas(lines);
   }
 
-  /** Return a button that shows a small map of an array. */
-  map([rows, columns, letters, low, high, each]) {
-    const squares = [...letters].map((letter, k) => drawn("rect", {
-      class: `h${letter}`, x: (k % columns) * CELL, y: Math.floor(k / columns) * CELL, width: CELL, height: CELL,
-    }));
-    const size = { width: columns * CELL, height: rows * CELL };
-    const svg = drawn("svg", { class: "small", role: "img", "aria-label": `entries from ${low} to ${high}`, ...size }, ...squares);
-    const which = each > 1 ? `; each square is the largest of up to ${each} entries` : "";
-    const words = ` from ${low} (light) to ${high} (dark)${letters.includes("x") ? ", red where not finite" : ""}${which}`;
-    const button = made("button", { type: "button" }, "show a map of its entries");
-    button.addEventListener("click", () => button.replaceWith(made("p", {}, svg, words)));
-    return button;
+  /** Return the product of matrices that a step computes, if it does and they are small. */
+  productOf(step, node) {
+    const term = node.terms[step.shown - 1];
+    const matrices = step.kind === "f" ? node.product : term && term.matrices;
+    if (!matrices) return [];
+    const label = step.kind === "f" ? node.name : node.terms.length + node.more > 1 ? "term" : "adjoint";
+    const names = [matrices[0], matrices[2]].map((name) => formula(name, this.result, this.names));
+    return [product(matrices, [...names, math("mtext", label)], label)];
+  }
+
+  /** Return the maps of an array that a step shows: of its value, or of its adjoint and what is claimed. */
+  mapsOf(step, node) {
+    if (!node.maps || (step.kind === "b" && !this.complete(step))) return [];
+    const maps = step.kind === "f" ? [["value", node.maps[0]]] : [["adjoint", node.maps[1]], ["claimed", node.maps[2]]];
+    return maps.filter(([, map]) => map).map(([name, map]) => heatMap(name, map));
   }
 }
 

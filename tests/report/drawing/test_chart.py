@@ -3,6 +3,7 @@
 import math
 import re
 import xml.etree.ElementTree as ET
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,16 +94,16 @@ def test_bars_are_as_long_as_their_numbers() -> None:
 def test_a_matrix_has_its_levels_and_its_worst_entries() -> None:
     values = np.array([[-17.0, -16.0], [-2.0, np.nan]])
     svg = parsed(chart.heat_map(HeatMap("t", "power of ten", values, ((1, 0),))))
-    assert {p.get("class") for p in svg.iter(f"{SVG}path")} == {"h0", "h7", "hx"}
+    assert {p.get("class") for p in svg.iter(f"{SVG}path")} == {"h0", "h7", "hx", "grid"}
     assert "not finite" in [text.text for text in svg.iter(f"{SVG}text")]
     assert "from 1e-17 to 1" in svg.get("aria-label", "") and "[1,0]: 0.01" in svg.get("aria-label", "")
-    assert len([*svg.iter(f"{SVG}circle")]) == 1
+    assert [circle.get("class") for circle in svg.iter(f"{SVG}circle")] == ["halo", "ring"]
 
 
 def test_a_large_matrix_keeps_its_largest_entry() -> None:
     values = np.full((300, 500), -16.0)
     values[123, 456] = -1.0
-    drawn = chart.heat_map(HeatMap("t", "u", values, ((123, 456),)))
+    drawn = chart.heat_map(HeatMap("t", "power of ten", values, ((123, 456),)))
     assert len(drawn) < 40_000
     assert "h8" in {p.get("class") for p in parsed(drawn).iter(f"{SVG}path")}
 
@@ -122,3 +123,40 @@ def test_the_style_sheet_has_every_switch() -> None:
 
 def test_a_matrix_without_a_finite_entry_is_drawn() -> None:
     parsed(chart.heat_map(HeatMap("t", "u", np.full((2, 2), np.inf))))
+    assert chart.heat_map(HeatMap("t", "u", np.zeros((0, 3)))) == ""
+
+
+def test_a_matrix_of_both_signs_has_two_colours_and_0_in_its_legend() -> None:
+    svg = parsed(chart.heat_map(HeatMap("t", "u", np.array([[-2.0, 0.0, 1.0]]))))
+    words = [text.text for text in svg.iter(f"{SVG}text")]
+    assert {p.get("class") for p in svg.iter(f"{SVG}path")} == {"hi", "h0", "h4", "grid"}
+    assert words == ["0", "0", "1", "2", "-2", "0", "2", "u"]
+    assert "from -2 to 2" in svg.get("aria-label", "")
+
+
+def test_the_style_sheet_has_the_colours_of_picture_files() -> None:
+    assert [
+        k for k, color in chart.COLORS_OF_CELLS.items() if f".h{k} {{ fill: {color};" not in asset("page.css")
+    ] == []
+
+
+# Machado, Oliveira and Fernandes (2009), A physiologically-based model for simulation of color vision deficiency, severity 1
+VISIONS = {
+    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    "usual": np.eye(3),
+}
+
+
+@pytest.mark.parametrize("vision", VISIONS.values(), ids=VISIONS)
+def test_colours_of_both_signs_are_told_apart_by_every_vision(vision: Any) -> None:
+    colors = [chart.COLORS_OF_CELLS[k] for k in "igec02468"]
+    rgb = np.array([[int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)] for color in colors])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(linear @ np.transpose(vision), 0, 1)
+    xyz = seen @ np.array([[0.4124, 0.2126, 0.0193], [0.3576, 0.7152, 0.1192], [0.1805, 0.0722, 0.9505]])
+    f = np.cbrt(np.maximum(xyz / xyz.sum(axis=0).max(), 1e-6) / np.array([0.9505, 1.0, 1.089]))
+    lab = np.stack([116 * f[:, 1], 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
+    apart = [float(np.linalg.norm(lab[a] - lab[b])) for a in range(9) for b in range(a)]
+    assert min(apart) > 7  # of CIELAB; 2.3 is just noticed

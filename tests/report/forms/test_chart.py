@@ -17,6 +17,7 @@ from gradcli.cli.output import emit, output, refuse_pictures
 from gradcli.cli.world import World
 from gradcli.errors import BadOption
 from gradcli.report.blocks import Bars, Block, Chart, HeatMap, Picture, Region, Series
+from gradcli.report.drawing.chart import COLORS_OF_CELLS, heat_map
 from gradcli.report.forms import ENDINGS, PICTURES, Page, as_file, rendered
 from gradcli.report.forms import chart as drawing
 from gradcli.report.forms import figure as painting
@@ -503,6 +504,36 @@ MATRICES: list[Any] = [
 @for_rows("values", MATRICES, ids=str, parts=4)
 def test_any_matrix_can_be_drawn(values: Any) -> None:
     assert as_file("png", Drawn((HeatMap("t", "u", values, ((0, 0), (-1, 5))),)))
+
+
+@for_rows("heat", [
+    HeatMap("t", "u", np.arange(-30.0, 60.0).reshape(9, 10), ((2, 3),)), HeatMap("t", "u", [[1.0, math.nan, 3.0]]),
+    HeatMap("t", "power of ten", np.linspace(-17, 0, 12).reshape(3, 4)), HeatMap("t", "u", np.arange(6400.0).reshape(80, 80)),
+    HeatMap("t", "u", [[1.0]], beside=np.array([[-4.0, 2.0]])),
+])  # fmt: skip
+def test_a_map_is_the_same_in_a_page_and_in_a_picture_file(heat: HeatMap) -> None:
+    svg = ElementTree.fromstring(heat_map(heat))
+    cells: dict[tuple[int, int], str] = {}
+    for path in svg.iter("{http://www.w3.org/2000/svg}path"):
+        if path.get("class") != "grid":
+            for x, y, _ in re.findall(r"M(\d+) (\d+)h(\d+)v\3", path.get("d", "")):
+                cells[int(y), int(x)] = str(path.get("class"))[1:]
+    rows, columns = (sorted({place[k] for place in cells}) for k in (0, 1))
+    with own_settings():
+        (axes,) = figure_of([heat]).subfigs[0].axes
+        (bar,) = axes.child_axes
+        (image,) = axes.get_images()
+        shown = image.to_rgba(image.get_array(), bytes=True)
+        assert axes.yaxis_inverted() and shown.shape[:2] == (len(rows), len(columns))
+        for r, y in enumerate(rows):
+            for c, x in enumerate(columns):
+                if cells[y, x] != "x":
+                    assert "#{:02x}{:02x}{:02x}".format(*shown[r, c, :3]) == COLORS_OF_CELLS[cells[y, x]]
+                assert shown[r, c, 3] == 255 * (cells[y, x] != "x")
+        words = [text.text or "" for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+        indices = [[label.get_text() for label in axis.get_ticklabels()] for axis in (axes.yaxis, axes.xaxis)]
+        assert words[: len(indices[0]) + len(indices[1])] == [*indices[0], *indices[1]]
+        assert {label.get_text() for label in bar.yaxis.get_ticklabels()} <= {*words}
 
 
 def test_a_heat_map_says_what_its_hatching_means() -> None:

@@ -1,5 +1,6 @@
 """Reports as an HTML page: well formed, without scripts or requests, whatever the names in it."""
 
+import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -150,6 +151,45 @@ def test_every_report_is_a_page_that_is_well_formed(report: Callable[[], Any]) -
     found = parsed(page)
     ids = [element.get("id") for element in found.iter() if element.get("id")]
     assert len(ids) == len(set(ids))
+
+
+def nodes_of(page: str) -> dict[str, Any]:
+    """Return the data of the boxes of the whole computation, by their names."""
+    data = json.loads(next(e.text or "" for e in parsed(page).iter("script") if e.get("type") == "application/json"))
+    return {node["n"]: node for node in data["levels"][0]["nodes"]}
+
+
+@for_rows(("f", "at", "forward", "backward"), [
+    ("y = A@B; sum(y*y)", "A=[[1,3],[2,0]], B=[[1,2],[0,4]]",
+     {"y": ["A", "[[1, 3], [2, 0]]", "B", "[[1, 2], [0, 4]]", "[[1, 14], [2, 4]]", 2]},
+     {"A": ["(dL/dy)", "[[2, 28], [4, 8]]", "Bᵀ", "[[1, 0], [2, 4]]", "[[58, 112], [20, 32]]", 2],
+      "B": ["Aᵀ", "[[1, 2], [3, 0]]", "(dL/dy)", "[[2, 28], [4, 8]]", "[[10, 44], [6, 84]]", 2]}),
+    ("y = W@x; sum(y)", "W=[[1,3],[2,0]], x=[1,2]", {"y": ["W", "[[1, 3], [2, 0]]", "x", "[[1], [2]]", "[[7], [2]]", 1]},
+     {"W": ["(dL/dy)", "[[1], [1]]", "xᵀ", "[[1, 2]]", "[[1, 2], [1, 2]]", 2],
+      "x": ["Wᵀ", "[[1, 2], [3, 0]]", "(dL/dy)", "[[1], [1]]", "[[3], [3]]", 1]}),
+    ("y = w@W; sum(y)", "W=[[1,3],[2,0]], w=[1,2]", {"y": ["wᵀ", "[[1, 2]]", "W", "[[1, 3], [2, 0]]", "[[5, 3]]", 1]},
+     {"w": ["W", "[[1, 3], [2, 0]]", "(dL/dy)", "[[1], [1]]", "[[4], [2]]", 1],
+      "W": ["w", "[[1], [2]]", "(dL/dy)ᵀ", "[[1, 1]]", "[[1, 1], [2, 2]]", 2]}),
+    ("y = A@A; sum(y)", "A=[[1,3],[2,0]]", {"y": ["A", "[[1, 3], [2, 0]]", "A", "[[1, 3], [2, 0]]", "[[7, 3], [2, 6]]", 2]},
+     {"A": ["(dL/dy)", "[[1, 1], [1, 1]]", "Aᵀ", "[[1, 2], [3, 0]]", "[[4, 2], [4, 2]]", 2]}),
+    ("y = A@B; sum(y)", "A=ones(2,5), B=ones(5,2)", {}, {}), ("y = A@B; sum(y)", "A=ones(5,2), B=ones(2,2)", {}, {}),
+    ("y = A*B; sum(y)", "A=ones(2,2), B=ones(2,2)", {}, {}), ("y = [[1,2],[3,4]]@A; sum(y)", "A=ones(2,2)", {}, {}),
+    ("y = A@B; sum(y)", "A=ones(2,2,2), B=ones(2,2)", {}, {}), ("x@w", "x=[1,2], w=[3,4]", {}, {}),
+])  # fmt: skip
+def test_products_of_small_matrices_are_in_a_page_with_their_operands(
+    gradcli: Callable[..., Any], f: str, at: str, forward: dict[str, Any], backward: dict[str, Any]
+) -> None:
+    nodes = nodes_of(gradcli("trace", f, "--at", at, "--format", "html").stdout)
+    assert {name: node["x"] for name, node in nodes.items() if "x" in node} == forward
+    assert {name: node["t"][0][5] for name, node in nodes.items() if [len(t) for t in node.get("t", ())][:1] == [6]
+            and isinstance(node["t"][0][5], list)} == backward  # fmt: skip
+
+
+def test_maps_of_an_adjoint_and_of_the_claimed_one_have_one_scale(gradcli: Callable[..., Any]) -> None:
+    page = gradcli("check", "sum(x**2)", "--grad", "-x", "--at", "x=[1, 2, 3, 4, 5, 6, 7]", "--format", "html").stdout
+    value, right, claimed = nodes_of(page)["x"]["s"]
+    assert value == [1, 7, "1235678", "0", "7", "012345678"]
+    assert right == [1, 7, "2246688", "-14", "14", "igec02468"] and claimed == [1, 7, "0ccceee", *right[3:]]
 
 
 @for_rows("at", ["x=[1,2,3,4,5,6,inf]", "x=[nan,1,2,3,4,5,6,7]", "x=[1e308,-1.7e308,0,1,2,3,4,5]", "x=[]"])

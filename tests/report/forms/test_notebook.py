@@ -14,9 +14,24 @@ import pytest
 from rich.console import Console
 
 import gradcli
-from gradcli.report.blocks import Code, Heading, Headline, Mathematics, Paragraph, Piece, Table, Verbatim, text_of
+from gradcli.report.blocks import (
+    Chart,
+    Code,
+    Heading,
+    Headline,
+    HeatMap,
+    Mathematics,
+    Paragraph,
+    Piece,
+    Series,
+    Table,
+    Verbatim,
+    text_of,
+)
 from gradcli.report.common import Printed, Target
 from gradcli.report.derive import Lecture
+from gradcli.report.drawing import chart
+from gradcli.report.drawing.graph import draw
 from gradcli.report.encode import encode
 from gradcli.report.forms import notebook, reports_show_themselves
 from gradcli.report.suite import SuiteReport, counts_of, row_of
@@ -27,7 +42,9 @@ SAID = "[red]x[/red] </script><b>&amp; 50% a:b,c | `q` $y$ \"z\" 'w' \\ ]]> <!--
 HIDDEN = "\x1b[31m\x07\x00\u202e\u2066\x9b"
 NASTY = SAID + HIDDEN
 MATH = "{http://www.w3.org/1998/Math/MathML}"
+SVG = "{http://www.w3.org/2000/svg}"
 TAGS = {*"div h1 h2 p strong span pre code table caption thead tbody tr th td".split()}  # noqa: SIM905
+DRAWN = {f"{SVG}{tag}" for tag in ("svg", "g", "path", "rect", "text", "circle")}
 POINT = {"x": 0.5, "y": 1.2}
 SIZES = {"W": "m n", "x": "n", "y": "m"}
 
@@ -54,6 +71,8 @@ def lecture() -> Lecture:
 REPORTS: dict[str, Callable[[], Any]] = {
     "check": lambda: gradcli.check("sin(x*y)", POINT, modes=QUICK),
     "fail": lambda: gradcli.check(np.sin, 0.5, grad=wrong, modes=QUICK),
+    "small": lambda: gradcli.check("sum(W*W)", {"W": np.eye(2) - 3}, grad="[[-4, -6], [-6, -5]]", modes=QUICK),
+    "large": lambda: gradcli.check("sum(x*x)", {"x": np.arange(-4.0, 4.0)}, grad="-x", modes=QUICK),
     "inconclusive": lambda: gradcli.check("abs(x)", {"x": 0.0}, modes=QUICK),
     "trace": lambda: gradcli.trace("v = x*y; v + x", POINT),
     "sweep": lambda: gradcli.sweep("sin(x*y)", POINT, grad="x=y*cos(x*y), y=x*cos(x*y)", schemes="forward,central"),
@@ -102,11 +121,9 @@ def test_forms_can_be_asked_for_and_left_out(name: str) -> None:
 def test_html_needs_no_script_no_style_sheet_and_no_class(name: str) -> None:
     found = parsed(made(name)._repr_mimebundle_()["text/html"])
     for element in found.iter():
-        assert element.tag in TAGS or element.tag.startswith(MATH)
-        assert not set(element.attrib) & {"class", "id", "href", "src"} and not any(
-            a.startswith("on") for a in element.attrib
-        )
-        assert "url" not in element.get("style", "")
+        assert element.tag in TAGS | DRAWN or element.tag.startswith(MATH)
+        assert not set(element.attrib) & {"id", "href", "src"} and not any(a.startswith("on") for a in element.attrib)
+        assert "class" not in element.attrib and "url" not in "".join(element.attrib.values())
 
 
 @EVERY
@@ -219,9 +236,80 @@ def test_a_formula_is_mathml_and_an_equation() -> None:
     )
 
 
+def test_a_trace_has_its_graph_with_arrowheads() -> None:
+    bundle = made("trace")._repr_mimebundle_()
+    (graph,) = parsed(bundle["text/html"]).iter(f"{SVG}svg")
+    assert {"x", "y", "v", "x*y", "0.5", "1.2", "1.1"} <= {text.text for text in graph.iter(f"{SVG}text")}
+    paths = [*graph.iter(f"{SVG}path")]
+    edges, heads = (
+        [path.get("d", "") for path in paths if (path.get("fill") == "none") == edge] for edge in (True, False)
+    )
+    assert len(edges) == len(heads) == 4 and all(head.endswith("l-8-4v8z") for head in heads)
+    assert "Above each box is its value" not in bundle["text/plain"] + bundle["text/markdown"]
+
+
+def test_a_chart_has_its_lines_its_marks_and_a_legend() -> None:
+    bundle = made("sweep")._repr_mimebundle_()
+    first, *_ = drawn = [svg for svg in parsed(bundle["text/html"]).iter(f"{SVG}svg") if svg.get("role") == "img"]
+    points = len(made("sweep").curves[0].h)
+    marks = [path.get("d", "").count("M") for path in first.iter(f"{SVG}path") if path.get("stroke") == "none"]
+    assert len(drawn) == 1 and len(marks) == 2 and 0.8 * points < min(marks) <= max(marks) <= points
+    assert "forward" in words(bundle["text/html"]) and "central" in words(bundle["text/html"])
+    assert not set(bundle["text/html"]) & set("⠿│─┤┬└") and set(bundle["text/plain"]) & set("⠿│─┤┬└")
+
+
+def test_a_wrong_gradient_is_beside_the_right_one() -> None:
+    small, large = (parsed(made(name)._repr_mimebundle_()["text/html"]) for name in ("small", "large"))
+    wrong = [e.text for e in small.iter(f"{MATH}mn") if e.get("mathcolor")]
+    assert wrong == ["-5"] and len([*small.iter(f"{MATH}mn")]) == 8
+    assert [e.text for e in large.iter("strong")][1:4] == [
+        "df/dx, claimed", "df/dx, right", "claim: relative error of the entries of x, the largest ringed",
+    ]  # fmt: skip
+    assert len([*large.iter(f"{SVG}svg")]) == 3
+
+
+def test_pictures_that_are_too_large_are_left_out_and_it_is_said() -> None:
+    inputs = {name: np.sin(np.arange(k, k + 400.0)).reshape(20, 20) for k, name in enumerate("abc")}
+    report = gradcli.check("sum(a*a) + sum(b*b) + sum(c*c)", inputs, grad="a=a, b=b, c=c", modes=QUICK)
+    html = report._repr_mimebundle_()["text/html"]
+    assert len(html.encode()) < notebook.MOST_BYTES and html.count("Pictures are left out here.") == 1
+    long = gradcli.trace("sum(x)" + " + sin(x[0])*x[1]*cos(x[0])" * 15, {"x": np.ones(2)})
+    bundle = long._repr_mimebundle_()
+    assert ("<svg" in bundle["text/html"]) != ("Pictures are left out here." in bundle["text/html"])
+    assert "Pictures are left out" not in bundle["text/markdown"] + bundle["text/plain"]
+
+
+@for_rows("behind", ["#ffffff", "#111111", "#1e1e1e"])
+def test_lines_can_be_seen_on_light_and_on_dark(behind: str) -> None:
+    for color in (*notebook._LINES, notebook._GREY, notebook._RED):
+        if color != "currentColor":
+            high, low = sorted((luminance(rgb(color)), luminance(rgb(behind))), reverse=True)
+            assert (high + 0.05) / (low + 0.05) >= 3
+
+
+def test_every_look_of_a_picture_is_an_attribute() -> None:
+    """The others are names of pictures, of lines that a page switches, and words with the colour of the text around."""
+    lines = Chart("", "", "", tuple(Series(f"{k}", ((1.0, 1.0),), style="ab"[k % 2]) for k in range(7)))
+    maps = (HeatMap("", "", [[-1.0, 0.0, 2.0, np.nan]], ((0, 0),)), HeatMap("", "", np.linspace(-1, 0, 9)[None, :]))
+    pictures = chart.chart(lines) + "".join(map(chart.heat_map, maps)) + draw(made("trace")).svg
+    found = {look for looks in re.findall('class="([^"]*)"', pictures) for look in looks.split()}
+    known = {look for looks in notebook._ATTRIBUTES for look in looks.split()}
+    assert {look for look in found - known if not re.fullmatch(r"n\d", look)} == {
+        "chart",
+        "heat",
+        "graph",
+        "y0",
+        "v",
+        "a",
+        "t",
+    }
+
+
 GISTS = {
     "check": "<CheckReport PASS: sin(x*y): gradcli's own gradient is right to better than ",
     "fail": "<CheckReport FAIL: sin: the claimed gradient is wrong in 1 of 1 entry>",
+    "small": "<CheckReport FAIL: sum(W*W): the claimed gradient is wrong in 1 of 4 entries>",
+    "large": "<CheckReport FAIL: sum(x*x): the claimed gradient is wrong in ",
     "inconclusive": "<CheckReport INCONCLUSIVE: abs(x): ",
     "trace": "<TraceReport v = x*y; v + x: 4 nodes, result = 1.1>",
     "sweep": "<SweepReport PASS: sin(x*y): at best 1",
