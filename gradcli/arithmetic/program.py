@@ -5,12 +5,14 @@ import linecache
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradcli.arithmetic.tape import CONSTANT, Ended, Line, Recorded, Tape
 from gradcli.errors import BadShape, Place, Span
+from gradcli.report.tidy import turns
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import Rule, Value, settled, sweep
 from gradcli.tracing.provenance import extent, is_users, place
@@ -174,8 +176,18 @@ def where(position: Any) -> str | None:
 
 
 def names(lines: Sequence[Line]) -> list[str | None]:
-    """Return, for each line of a tape, the variable that its statement assigns its value to, or None."""
-    return [None if primitive is None else _name_at(position) for primitive, _, _, _, _, position in lines]
+    """Return, for each line of a tape, the variable that its statement assigns its value to, or None.
+
+    Of the lines that one operation of the source records, the last has the name; in a loop, the last of each turn.
+    """
+    places = [(k, primitive, position) for k, (primitive, _, _, _, _, position) in enumerate(lines)]
+    found: list[str | None] = [None] * len(lines)
+    for position, run in groupby(places, lambda place: place[2]):
+        name = None if position is None else _name_at(position)
+        here = [(k, primitive) for k, primitive, _ in run] if name else []
+        for turn in turns(here, [primitive for _, primitive in here]):
+            found[turn[-1][0]] = name
+    return found
 
 
 def products(lines: Sequence[Line]) -> set[int]:
