@@ -7,7 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -94,7 +94,7 @@ class Step:
         return list(zip(self.operands, cotangents[:count], strict=True))
 
 
-@cache
+@lru_cache(maxsize=4096)
 def called_in(text: str) -> str:
     """Return the name of the function that the text of an operation calls; an empty text if it calls none."""
     whole = parsed(text)
@@ -104,7 +104,7 @@ def called_in(text: str) -> str:
     )
 
 
-@cache
+@lru_cache(maxsize=4096)
 def names_in(text: str, i: int) -> tuple[str, ...]:
     """Return the names that the text of an operation may have for its i-th operand.
 
@@ -122,14 +122,14 @@ def names_in(text: str, i: int) -> tuple[str, ...]:
     return tuple(each.id for each in operands if isinstance(each, ast.Name))
 
 
-@cache
+@lru_cache(maxsize=4096)
 def without_assignment(text: str) -> str:
     """Return the text of an operation, `h + x` for `h += x`."""
-    if "=" not in text or parsed(text) is not None:
+    if "=" not in text or len(text) > _LONGEST or parsed(text) is not None:
         return text
     try:
         statement = ast.parse(text).body[0]
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError):
         return text
     if not isinstance(statement, ast.AugAssign):
         return text
@@ -138,12 +138,15 @@ def without_assignment(text: str) -> str:
     )
 
 
-@cache
+_LONGEST = 1_000  # letters of an operation that is read: each of a long sum has all before it in its text
+
+
+@lru_cache(maxsize=4096)
 def parsed(text: str) -> ast.expr | None:
-    """Return the text of an operation as Python reads it; None where it is not Python."""
+    """Return the text of an operation as Python reads it; None where it is not Python, or long."""
     try:
-        return ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError):
+        return ast.parse(text, mode="eval").body if len(text) <= _LONGEST else None
+    except (SyntaxError, ValueError, RecursionError):
         return None
 
 
@@ -379,7 +382,8 @@ def _steps(tape: Tape, result: int) -> list[Step]:
     for group in groups:
         parts = [group] if not read_outside.intersection(group[:-1]) else [[k] for k in group]
         steps += [Step(tape, tuple(part), is_part=part is not parts[-1]) for part in parts]
-    here = [id(at[0]) ^ at[1] if isinstance(at := tape.position(k), tuple) else id(at) for k in range(len(tape.lines))]
+    places = (tape.position(k) for k in range(len(tape.lines)))
+    here = [(id(at[0]), at[1]) if isinstance(at, tuple) else id(at) for at in places]
     read_here = {s for s, k in operands if here[s] == here[k]}
     return [replace(step, is_part=True) if step.last in read_here and _has_other_name(step) else step for step in steps]
 

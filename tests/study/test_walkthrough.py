@@ -323,3 +323,10 @@ def test_an_operation_has_its_column(nodes: Callable[..., Any]) -> None:
     assert [(node["text"], node["column"]) for node in found.values() if "column" in node] == [
         ("x*x", 5), ("x*x", 15), ("a + x*x", 11),
     ]  # fmt: skip
+
+
+def test_a_long_sum_is_traced_without_reading_its_text_again_for_each_term(
+    gradcli: Callable[..., Any], tmp_path: Path
+) -> None:
+    ran = gradcli("trace", "x" + " + sin(x)" * 1500, "x=1", "-q", "-o", str(tmp_path / "page.html"))
+    assert ran.exit_status == 0 and (tmp_path / "page.html").stat().st_size < 200_000

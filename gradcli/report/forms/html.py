@@ -94,6 +94,7 @@ _CELLS = 8  # rows and columns of the map of an array; the script knows them, to
 _LISTED = 6  # entries of an array that are all written
 _WORST = 3  # entries of a larger array that are named
 _CODE = 60  # letters of an operation in the table
+_OPERATION = 300  # letters of one at its step
 _CONTROLS = """<div class="controls" role="group" aria-label="steps" hidden="">
 <button type="button" data-go="first" aria-label="first step">|◀</button>
 <button type="button" data-go="back" aria-label="one step back">◀</button>
@@ -305,7 +306,9 @@ def _partials(node: Node) -> list[list[str]]:
 
 
 def _operation(node: Node) -> str:
-    return node.text if isinstance(node.text, str) else node.operation
+    if not isinstance(node.text, str):
+        return node.operation
+    return node.text if len(node.text) <= _OPERATION else cut(node.text, _OPERATION)
 
 
 def _proved(proved: Proved) -> list[Any]:
