@@ -314,10 +314,11 @@ class DeriveReport(Printed):
         return self._parts(narrated=False)
 
     def page_blocks(self) -> tuple[Block, ...]:
-        """Return the same for a page: the function as a formula, and a sentence before the formulas of each step."""
+        """Return the same for a page: the function as a formula, the results, and a sentence before the formulas of each step."""
         text = self.target.text.strip()
         title = Mathematics(text, "plain", self.function, self.function_mathml) if self.function_mathml else text
-        return (Heading(title, 1), *self._parts(narrated=True))
+        found = [Paragraph(r.formula.whole()) for r in self.results] if self.solution else []
+        return (Heading(title, 1), *found, *self._parts(narrated=True))
 
     def _parts(self, *, narrated: bool) -> tuple[Block, ...]:
         judged = [block for r in self.results if isinstance(r.answer, Answer) for block in r.answer.blocks()]
