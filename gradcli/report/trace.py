@@ -93,6 +93,7 @@ class ScalarProgram:
     """A recorded computation of numbers alone, which can be made again at other values of the inputs.
 
     lines      The operations in order, the inputs first.
+    result     The line that computes the result.
     steps      The lines of each node.
     decisions  What was decided, such as a comparison: these are constants of the recorded computation.
     answers    What was found each time; a comparison that holds is 1.
@@ -100,6 +101,7 @@ class ScalarProgram:
     """
 
     lines: tuple[ScalarLine, ...]
+    result: int
     steps: tuple[tuple[int, ...], ...]
     decisions: tuple[ScalarLine, ...]
     answers: tuple[float, ...]
@@ -182,6 +184,9 @@ class TraceReport(Printed):
     engine: str | Absent = ABSENT
     source: tuple[SourceLine, ...] = field(default=(), metadata={TEXT_ONLY: True})  # the code around the nodes
     program: ScalarProgram | None = field(default=None, metadata={TEXT_ONLY: True})  # where all values are numbers
+    claims: dict[str, ScalarProgram] = field(
+        default_factory=dict, metadata={TEXT_ONLY: True}
+    )  # of claims that are expressions
     blocks_of_code: tuple[CodeBlock, ...] = field(default=(), metadata={TEXT_ONLY: True})  # that the nodes may be in
 
     def blocks(self) -> tuple[Block, ...]:

@@ -12,14 +12,15 @@ from gradcli.checks.on_tape import Search, on_tape
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import MOST, CauseBudget, Gradient, Wrong
 from gradcli.errors import BadClaim, GradcliError
+from gradcli.modes.claim import Claimed, ClaimedExpressions
 from gradcli.modes.mode import Question
 from gradcli.report.check import CheckReport, worst_point
 from gradcli.report.common import Absent, SourceLine, finding
 from gradcli.report.encode import Values
 from gradcli.report.native import NativeReport, Part
 from gradcli.report.point_report import PointReport
-from gradcli.report.trace import TraceReport
-from gradcli.study.walkthrough import walkthrough
+from gradcli.report.trace import ScalarProgram, TraceReport
+from gradcli.study.walkthrough import scalar_program, walkthrough
 from gradcli.targets.derived import gradient_in, keeping, root_of
 from gradcli.targets.layers import Engine
 from gradcli.targets.loading import running
@@ -192,9 +193,25 @@ def point_walkthrough(request: Request, report: CheckReport) -> TraceReport | st
             if engine is not None:
                 return departing(engine_walkthrough(q, engine, prove=True), report, number)
             found = walkthrough(q, prove=True, claimed=claimed_adjoints(q, report.points[number]))
-            return departing(found, report, number)
+            return departing(replace(found, claims=_claim_programs(request.claim, q)), report, number)
     except GradcliError as error:
         return f"The computation cannot be drawn: {error.what}."
+
+
+def _claim_programs(claim: Claimed | None, q: Question) -> dict[str, ScalarProgram]:
+    """Return the claims that are expressions of numbers as programs, by input: a page can compute them at other values."""
+    found: dict[str, ScalarProgram] = {}
+    if not isinstance(claim, ClaimedExpressions) or any(map(np.ndim, q.xs)):
+        return found
+    fixed = {**claim.sizes, **q.point.values}
+    for name, instructions in claim.programs.items():
+        try:
+            made = record(lambda *xs, run=instructions.run: run(fixed | dict(zip(q.wrt, xs, strict=True))), q.xs)
+        except GradcliError:  # an operation that has a value and no derivative: this claim stays that of the point
+            continue
+        program = scalar_program(made.tape, made.y.slot) if made.moves and isinstance(made.y, Recorded) else None
+        found |= {} if program is None else {name: program}
+    return found
 
 
 def _same_value(again: Values, value: Values | Absent) -> bool:

@@ -305,14 +305,14 @@ def walkthrough(q: Question, *, prove: bool = False, claimed: Mapping[int, Value
     return TraceReport(
         target, q.point.values, q.point.drawn, q.seed, nodes, found, environment(), value=plain(y),
         result=names.get(result, ABSENT), departs=_departs(nodes), source=source_around(places),
-        blocks_of_code=blocks_of_code(places), program=_scalar_program(tape, steps),
+        blocks_of_code=blocks_of_code(places), program=scalar_program(tape, result, steps),
     )  # fmt: skip
 
 
 _MOST_LINES = 200  # of a program that a page computes again
 
 
-def _scalar_program(tape: Tape, steps: Sequence[Step]) -> ScalarProgram | None:
+def scalar_program(tape: Tape, result: int, steps: Sequence[Step] = ()) -> ScalarProgram | None:
     """Return the program as one of numbers; None where a value is an array, or a derivative has no formula, or it is long."""
     if len(tape.lines) > _MOST_LINES or any(shape(y) != () for y in tape.values):
         return None
@@ -325,7 +325,7 @@ def _scalar_program(tape: Tape, steps: Sequence[Step]) -> ScalarProgram | None:
     if len(known) < len(lines) or None in decisions:
         return None
     return ScalarProgram(
-        tuple(known), tuple(step.slots for step in steps), tuple(filter(None, decisions)),
+        tuple(known), result, tuple(step.slots for step in steps), tuple(filter(None, decisions)),
         tuple(float(y) for _, _, _, y, _, _ in tape.decisions), tuple(program.where(at) or "" for *_, at in tape.decisions),
     )  # fmt: skip
 

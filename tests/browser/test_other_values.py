@@ -118,14 +118,36 @@ def test_programs_of_what_a_browser_lacks_have_no_sliders(
     assert page.page.locator(".play").count() == 0 and page.complaints == []
 
 
-def test_a_claim_is_of_the_point_of_the_report(open_page: Open, written: Written) -> None:
+def test_a_claim_that_is_an_expression_is_computed_again(open_page: Open, written: Written) -> None:
     page = open_page(
         written("check", "x**2*sin(y)", "--grad", "x=2*x*sin(y), y=x**2*sin(y)", "x=1.5", "y=0.7"), fragment="#end"
     )
+    claim = page.page.locator(".graph .c")
+    opacity = "Number(getComputedStyle(document.querySelector('.graph .c')).opacity)"
+    assert claim.text_content() == "claimed 1.4495"
+    given(page, {"x": 2, "y": 0.5})
+    assert claim.text_content() == f"claimed {4 * math.sin(0.5):.5g}" and page.page.evaluate(opacity) == 1
+    page.page.get_by_role("button", name="first step").click()
+    page.page.keyboard.press("ArrowLeft")
+    page.page.evaluate("window.location.hash = '#b1'")
+    page.page.locator(".step .bad").first.wait_for()
+    assert page.page.locator(".step dd.bad").inner_text() == f"{4 * math.sin(0.5):.6g}"
+    given(page, {"y": round(math.pi / 4, 12)})  # where the sine and the cosine are the same
+    assert page.page.locator(".step dd.bad").count() == 0 and page.complaints == []
+    page.page.get_by_role("button", name="back to the point").click()
+    assert claim.text_content() == "claimed 1.4495"
+
+
+def test_a_claim_that_is_a_function_is_of_the_point_of_the_report(open_page: Open, tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text(
+        "import numpy as np\n\ndef f(x):\n    return x**2 * np.sin(x)\n\ndef g(x):\n    return 2*x\n"
+    )
+    gradcli("check", f"{tmp_path}/f.py:f", "--grad", "g", "x=1.5", "--out", str(tmp_path / "page.html"))
+    page = open_page(tmp_path / "page.html", fragment="#end")
     opacity = "Number(getComputedStyle(document.querySelector('.graph .c')).opacity)"
     assert page.page.evaluate(opacity) == 1
     given(page, {"x": 2})
-    assert page.page.evaluate(opacity) < 0.5
+    assert page.page.evaluate(opacity) < 0.5 and page.complaints == []
 
 
 def test_a_lecture_is_large_and_an_adjoint_travels(open_page: Open, written: Written) -> None:

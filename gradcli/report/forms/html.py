@@ -67,9 +67,7 @@ def render(report: Any, page: Page) -> str:
     body = "\n".join(filter(None, (_part(block, page) for block in (*first, *blocks))))
     body = chart.marks() + body if "<use " in body else body
     style, walks = asset("page.css"), [block for block in blocks if isinstance(block, Walk)]
-    scripts = (
-        [*filter(None, [recompute.script([walk.trace.program for walk in walks])]), asset("page.js")] if walks else []
-    )
+    scripts = [*filter(None, [recompute.script([walk.trace for walk in walks])]), asset("page.js")] if walks else []
     policy = f"default-src 'none'; style-src {_hashed(style)}; base-uri 'none'; form-action 'none'"
     policy += f"; script-src {' '.join(map(_hashed, scripts))}" if scripts else ""
     head = _HEAD.format(title=in_markup(cut(title, _TITLE)), style=style, policy=policy)
@@ -186,7 +184,8 @@ def _program(trace: TraceReport) -> dict[str, Any] | None:
     operands = [[x if isinstance(x, int) else -1 for x in line.operands] for line in program.lines]
     result = next((k for k, node in enumerate(trace.nodes) if node.name == trace.result), 0)
     found = {"steps": program.steps, "operands": operands, "answers": program.answers, "places": program.places}
-    return found | {"result": result}
+    claims = [claim.result if recompute.function(claim) and claim else None for claim in recompute.claims_of(trace)]
+    return found | {"result": result, "claims": claims}
 
 
 def _level(trace: TraceReport, level: Level, drawing: Drawing) -> dict[str, Any]:

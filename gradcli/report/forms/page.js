@@ -236,8 +236,8 @@ function nudging(seed) {
 
 /** The program of a walk, computed again at other values of its inputs: each node's value, adjoint, partials and products. */
 class Program {
-  constructor({ steps, operands, answers, places, result }, compute) {
-    Object.assign(this, { steps, operands, answers, places, result, compute });
+  constructor({ steps, operands, answers, places, result, claims }, [compute, ...claimed]) {
+    Object.assign(this, { steps, operands, answers, places, result, claims, compute, claimed });
     this.node = new Map(); // the number of the node whose value a line is
     steps.forEach((lines, k) => this.node.set(lines[lines.length - 1], k));
   }
@@ -245,11 +245,17 @@ class Program {
   /** Return the values and adjoints of all nodes and how each is used, as functions of the most digits; and the places of the
       decisions that fall otherwise than in the report. */
   at(x) {
-    const [main, ...others] = [(y) => y, nudging(1), nudging(2), nudging(3)].map((r) => this.run(x, r));
+    const roundings = () => [(y) => y, nudging(1), nudging(2), nudging(3)];
+    const [main, ...others] = roundings().map((r) => this.run(x, r));
     const agreed = (of) => (digits) => shown(of(main), others.map(of), digits);
     const places = this.places.filter((_, i) => main.d[i] !== this.answers[i]);
     return {
       places: [...new Set(places)],
+      claims: this.claims.map((line, i) => {
+        if (line === null) return undefined;
+        const [own, ...further] = roundings().map((r) => this.claimed[i](x, r).v[line]);
+        return (digits) => shown(own, further, digits);
+      }),
       nodes: this.steps.map((_, k) => ({
         value: agreed((run) => run.values[k]),
         adjoint: agreed((run) => run.adjoints[k]),
@@ -337,7 +343,7 @@ class Walk {
     const part = this.part(".play");
     const inputs = level.nodes.filter((node) => node.input);
     const before = level.nodes.map((node) => ({ ...node, terms: node.terms.map((term) => ({ ...term })) }));
-    const texts = [...this.section.querySelectorAll(".graph .v, .graph .a, .edges text, .all td")].map((one) => [one, one.textContent]);
+    const texts = [...this.section.querySelectorAll(".graph .v, .graph .a, .graph .c, .edges text, .all td")].map((one) => [one, one.textContent]);
     const fields = inputs.map((node) => {
       const x = Number(node.value);
       const span = 2 * Math.max(1, Math.abs(x));
@@ -384,12 +390,15 @@ class Walk {
   /** Show the report's own numbers again. */
   restore(before, texts) {
     before.forEach((node, k) => Object.assign(this.levels[0].nodes[k], { ...node, terms: node.terms.map((term) => ({ ...term })) }));
-    for (const [element, text] of texts) element.textContent = text;
+    for (const [element, text] of texts) {
+      element.textContent = text;
+      element.classList.remove("again");
+    }
     return [];
   }
 
   /** Put computed numbers in place of the report's. Return the places of decisions that fall otherwise. */
-  compute({ nodes, places }) {
+  compute({ nodes, places, claims }) {
     const [level] = this.levels;
     nodes.forEach(({ value, adjoint, uses, partials }, k) => {
       const node = level.nodes[k];
@@ -400,7 +409,15 @@ class Walk {
         const { adjoint: bar, local, product } = uses[i];
         Object.assign(term, { numbers: [bar(DIGITS), local(DIGITS)], product: product(DIGITS) });
       });
+      const claim = claims[k]; // the inputs come first
+      const [, text] = level.adjoints[k];
+      if (claim && text) {
+        text.textContent = `claimed ${claim(FEWER)}`;
+        text.classList.add("again");
+        node.claimed = claim(DIGITS) === node.adjoint ? undefined : claim(DIGITS);
+      }
       const { cells } = this.rows[k];
+      if (claim && text) cells[4].textContent = text.textContent;
       for (const element of [level.values[k], cells[2]]) element.textContent = value(FEWER);
       for (const element of [level.adjoints[k][0], cells[3]]) element.textContent = adjoint(FEWER);
       cells[cells.length - 1].textContent = sum.join(" + ") + (node.more ? " + ..." : "");

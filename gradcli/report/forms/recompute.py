@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Sequence
 
-from gradcli.report.trace import ScalarLine, ScalarProgram
+from gradcli.report.trace import ScalarLine, ScalarProgram, TraceReport
 
 # What an operation computes from its operands a, b and its parameters, in the notation of the rules of its partials.
 VALUES = {
@@ -44,15 +44,21 @@ class _NoScript(Exception):
     """There is no script for an operation."""
 
 
-def script(programs: Sequence[ScalarProgram | None]) -> str:
+def script(walks: Sequence[TraceReport]) -> str:
     """Return the script of the programs of a page; an empty text where it has none that a browser can compute.
 
-    It defines RECOMPUTE, a list of functions: of the values x of the inputs, and of a function r that rounds, each returns the
-    values v of all lines, the partials p of each line by its operands, and the answers d of all decisions. It has null for a
-    program with an operation that has no counterpart in a browser.
+    It defines RECOMPUTE, for each walk the function of its program and those of the claims by each input: of the values x of
+    the inputs, and of a function r that rounds, each returns the values v of all lines, the partials p of each line by its
+    operands, and the answers d of all decisions. It has null where an operation has no counterpart in a browser.
     """
-    functions = [function(program) for program in programs]
-    return f"{_HELPERS}const RECOMPUTE = [{', '.join(one or 'null' for one in functions)}];\n" if any(functions) else ""
+    functions = [[function(walk.program), *map(function, claims_of(walk))] for walk in walks]
+    written = ", ".join(f"[{', '.join(one or 'null' for one in of_walk)}]" for of_walk in functions)
+    return f"{_HELPERS}const RECOMPUTE = [{written}];\n" if any(of_walk[0] for of_walk in functions) else ""
+
+
+def claims_of(walk: TraceReport) -> list[ScalarProgram | None]:
+    """Return the claim by each input that is a program, in the order of the inputs."""
+    return [walk.claims.get(node.name) for node in walk.nodes if node.operation == "input"]
 
 
 def function(program: ScalarProgram | None) -> str:
