@@ -15,7 +15,7 @@ from gradcli.errors import BadShape, Place, Span
 from gradcli.report.tidy import turns
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import Rule, Value, settled, sweep
-from gradcli.tracing.provenance import extent, is_users, place
+from gradcli.tracing.provenance import is_users, place, whole_extent
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import SeldomCollected, Tracer
 
@@ -208,7 +208,7 @@ def _name_at(position: Any) -> str | None:
     code, instruction = position
     if not is_users(code.co_filename):
         return None
-    return _assigned("".join(linecache.getlines(code.co_filename))).get(extent(code, instruction))
+    return _assigned("".join(linecache.getlines(code.co_filename))).get(whole_extent(code, instruction))
 
 
 @cache

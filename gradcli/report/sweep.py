@@ -290,7 +290,7 @@ def in_words(curves: tuple[Curve, ...], at: dict[str, Values]) -> list[Block]:
     return found
 
 
-def recommended(curves: Sequence[Curve]) -> list[tuple[Curve, ...]]:
+def recommended_curves(curves: Sequence[Curve]) -> list[tuple[Curve, ...]]:
     """Return the curves whose step to use, for each entry and format: central differences, and a scheme that is better.
 
     The second one gives at least one digit more; where no central difference gives a digit, the best scheme is alone.
@@ -308,7 +308,7 @@ def recommended(curves: Sequence[Curve]) -> list[tuple[Curve, ...]]:
 def _use(curves: Sequence[Curve], rays: int) -> list[str]:
     """Return the step to use, for each entry and format; that of the complex step where differences are of no use."""
     found = []
-    for chosen in recommended(curves):
+    for chosen in recommended_curves(curves):
         ways = " or ".join(f"h = {_step(c)} with {_differences(c)} ({_accuracy(c)})" for c in chosen)
         worst = f" (worst of {rays})" * (len({c.ray for c in curves}) < rays)
         several = f"{derivative_of(chosen[0])}{worst}: " if rays > 1 else ""
@@ -343,9 +343,9 @@ _LAWS = {
 }
 
 
-def explained(curves: Sequence[Curve]) -> list[Block]:
+def laws_in_words(curves: Sequence[Curve]) -> list[Block]:
     """Return what limits the scheme of the step to use, as far as it is observed, in one format along the first ray."""
-    chosen = recommended([c for c in curves if c.ray == curves[0].ray])
+    chosen = recommended_curves([c for c in curves if c.ray == curves[0].ray])
     if len(chosen) != 1:
         return []
     c = chosen[0][0]
@@ -482,7 +482,7 @@ class SweepReport(Printed):
             shown = self._shown()
             blocks += [self._chart(shown), self._table(shown)]
             blocks += [Paragraph((Piece(line, "dim"),)) for line in formulas(shown)]
-            blocks += [] if self._is_noisy() else explained(shown)
+            blocks += [] if self._is_noisy() else laws_in_words(shown)
             blocks += in_words(shown, self.at)
         blocks += noise_blocks(self.noise) if isinstance(self.noise, Noise) else []
         for name, why in (self.unsupported or {}).items():
@@ -553,7 +553,7 @@ class SweepReport(Printed):
         shown = [c for c in curves if c.ray == curves[0].ray]
         if len({c.dtype for c in shown}) == 1:
             return self._picture(shown)
-        scheme = next((best[0].scheme for best in recommended(shown)), shown[0].scheme)
+        scheme = next((best[0].scheme for best in recommended_curves(shown)), shown[0].scheme)
         drawn = self._picture([c for c in shown if c.scheme == scheme])
         rest = " (the table has the other schemes)" * (len({c.scheme for c in shown}) > 1)
         series = (replace(s, name=s.style or s.name, mark=MARKS.get(s.style, s.mark)) for s in drawn.series)
@@ -592,12 +592,12 @@ class SweepReport(Printed):
                 best.best.h * best.unit,
                 f"h = {numbers.short(best.best.h * best.unit, 2)}, {best.scheme}{f' in {best.dtype}' * several}",
             )
-            for best, *_ in recommended(curves)
+            for best, *_ in recommended_curves(curves)
         ]
 
     def _regions(self, curves: Sequence[Curve]) -> tuple[Region, ...]:
         """Return where rounding and truncation limit the scheme of the step to use; none of several formats."""
-        chosen = recommended(curves)
+        chosen = recommended_curves(curves)
         if self._is_noisy() or len(chosen) != 1:
             return ()
         return tuple(

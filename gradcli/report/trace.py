@@ -61,7 +61,7 @@ class CodeBlock:
     last         Its last line.
     title        The name of the function, or `for k`.
     is_function  Whether it is a function.
-    branches     The first and the last lines of the statements inside of which one of several parts is run.
+    uneven       The first and the last lines of what is run another number of times than the block, such as a branch.
     """
 
     file: str
@@ -69,7 +69,7 @@ class CodeBlock:
     last: int
     title: str
     is_function: bool
-    branches: tuple[tuple[int, int], ...] = ()
+    uneven: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class Step:
 @lru_cache(maxsize=4096)
 def called_in(text: str) -> str:
     """Return the name of the function that the text of an operation calls; an empty text if it calls none."""
-    whole = parsed(text)
+    whole = as_python(text)
     function = whole.func if isinstance(whole, ast.Call) else None
     return (
         function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
@@ -111,7 +111,7 @@ def names_in(text: str, i: int) -> tuple[str, ...]:
     >>> names_in("x + y", 1), names_in("x.dot(y)", 1), names_in("np.outer(x, y)", 0)
     (('y',), ('x', 'y'), ('x', 'y'))
     """
-    whole = parsed(text)
+    whole = as_python(text)
     if isinstance(whole, ast.BinOp):
         operands: list[ast.expr] = [whole.left, whole.right][i : i + 1]
     elif isinstance(whole, ast.Call):
@@ -125,7 +125,7 @@ def names_in(text: str, i: int) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def without_assignment(text: str) -> str:
     """Return the text of an operation, `h + x` for `h += x`."""
-    if "=" not in text or len(text) > _LONGEST or parsed(text) is not None:
+    if "=" not in text or len(text) > _LONGEST or as_python(text) is not None:
         return text
     try:
         statement = ast.parse(text).body[0]
@@ -142,7 +142,7 @@ _LONGEST = 1_000  # letters of an operation that is read: each of a long sum has
 
 
 @lru_cache(maxsize=4096)
-def parsed(text: str) -> ast.expr | None:
+def as_python(text: str) -> ast.expr | None:
     """Return the text of an operation as Python reads it; None where it is not Python, or long."""
     try:
         return ast.parse(text, mode="eval").body if len(text) <= _LONGEST else None
@@ -177,6 +177,11 @@ def blocks_of_code(places: Iterable[Place]) -> tuple[CodeBlock, ...]:
     return tuple(block for file in dict.fromkeys(at.file for at in places) for block in _blocks_of_file(file))
 
 
+_UNEVEN = (  # what is run another number of times than the statements around it, or not at all
+    ast.If, ast.IfExp, ast.Match, ast.Try, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda,
+)  # fmt: skip
+
+
 def _blocks_of_file(file: str) -> Iterator[CodeBlock]:
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
@@ -192,12 +197,12 @@ def _blocks_of_file(file: str) -> Iterator[CodeBlock]:
                 loop = f"for {ast.unparse(child.target)}" if isinstance(child, ast.For) else "while"
                 is_function = isinstance(child, ast.FunctionDef)
                 title = name.removesuffix(".") if is_function else loop
-                branches = tuple(
+                uneven = tuple(
                     (each.lineno, each.end_lineno or each.lineno)
                     for each in ast.walk(child)
-                    if isinstance(each, ast.If | ast.Match | ast.Try)
+                    if isinstance(each, _UNEVEN)
                 )
-                yield CodeBlock(file, child.lineno, child.end_lineno or child.lineno, title, is_function, branches)
+                yield CodeBlock(file, child.lineno, child.end_lineno or child.lineno, title, is_function, uneven)
             above.append((child, name))
 
 
@@ -614,7 +619,7 @@ class _NodeBuilder:
         """Return the name that the source has as the i-th operand, of an input outside `wrt` or of an array; else the value."""
         given = {n: v for n, v in self.q.point.values.items() if n not in self.q.wrt}
         names = names_in(step.source, i)
-        if shape(x) and len(names) == 1 and isinstance(parsed(step.source), ast.BinOp):
+        if shape(x) and len(names) == 1 and isinstance(as_python(step.source), ast.BinOp):
             return names[0]
         return next((n for n in names if n in given and _same(given[n], x)), numbers.value(x))
 

@@ -183,7 +183,7 @@ def _place(code: CodeType, line: int, column: int | None, stop: int | None) -> P
     return Place(shown(code.co_filename), line, text, first, last - first)
 
 
-def extent(code: CodeType, instruction: int) -> tuple[int, int | None, int | None, int | None]:
+def whole_extent(code: CodeType, instruction: int) -> tuple[int, int | None, int | None, int | None]:
     """Return the same as `columns`, of a call of a method from its object on: Python's own begins at a name on another line."""
     line, end, column, stop = found = columns(code, instruction)
     before = linecache.getline(code.co_filename, line).encode()[: column or 0]
@@ -202,7 +202,7 @@ def _calls(file: str) -> dict[tuple[int | None, int | None], tuple[int, int | No
 
 def _source_of(code: CodeType, instruction: int) -> bytes:
     """Return the source of what an instruction computes, of all its lines; nothing where it is not known."""
-    line, end, column, stop = extent(code, instruction)
+    line, end, column, stop = whole_extent(code, instruction)
     if column is None or stop is None or end is None:
         return b""
     lines = [linecache.getline(code.co_filename, k).encode() for k in range(line, end + 1)]

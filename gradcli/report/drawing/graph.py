@@ -76,7 +76,6 @@ class Drawing:
 # The layered layout of a directed acyclic graph, from left to right, in pixels.
 
 Spot = tuple[float, float]
-_PARALLEL = 6.0  # pixels between two edges that join the same boxes, where the boxes are high enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -646,32 +645,14 @@ def _routes(
     ys: Sequence[float],
 ) -> Iterator[tuple[Spot, ...]]:
     """Yield the points of each edge; it crosses layers horizontally and changes its height in the gaps between them."""
-    shifts = _shifts(sizes, edges)
-    for (first, second), shift in zip(edges, shifts, strict=True):
-        path = graph.path(first, second)
-        heights = [ys[v] for v in path]
-        heights[-1] += shift
-        if len(path) == 2:
-            heights[0] += shift
+    for first, second in edges:
+        heights = [ys[v] for v in graph.path(first, second)]
         points = [(centers[first][0] + sizes[first][0] / 2, heights[0])]
         for (left, right), y in zip(sides[graph.rank[first] : graph.rank[second] + 1], heights, strict=True):
             points += [(left, y), (right, y)]
         del points[1], points[-1]  # the sides of the layers that lie in or behind the boxes
         points.append((centers[second][0] - sizes[second][0] / 2, heights[-1]))
         yield tuple(_bends(points))
-
-
-def _shifts(sizes: Sequence[Spot], edges: Sequence[tuple[int, int]]) -> list[float]:
-    """Return how far each edge ends below the middle of its box: not at all but where several join the same boxes."""
-    same: dict[tuple[int, int], list[int]] = {}
-    for number, edge in enumerate(edges):
-        same.setdefault(edge, []).append(number)
-    shifts = [0.0] * len(edges)
-    for edge, alike in same.items():
-        step = min(_PARALLEL, *(sizes[box][1] / (len(alike) + 1) for box in edge))
-        for k, number in enumerate(alike):
-            shifts[number] = math.floor(2 * step * (k - (len(alike) - 1) / 2)) / 2
-    return shifts
 
 
 def _bends(points: Sequence[Spot]) -> Iterator[Spot]:

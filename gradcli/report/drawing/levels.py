@@ -4,7 +4,7 @@ Only neighbours in the order of computation are joined, so that what is joined n
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gradcli.report.common import Absent
@@ -156,13 +156,17 @@ class _Code:
         return opened_last or self._function(len(self._nodes) - 1)
 
     def _end(self, k: int, last: int, block: CodeBlock, opened: Sequence[CodeBlock]) -> int:
-        """Return the last node of a loop or of a call that begins with the k-th node, with what it calls."""
-        here, own, end = self._here(opened), k, k
-        after: dict[
-            object, set[CodeBlock | None]
-        ] = {}  # the calls that followed an operation of the block in earlier turns
+        """Return the last node of a loop, or of calls of one function in a row, that begin with the k-th node."""
+        here, own, end, seen = self._here(opened), k, k, set[tuple[object, ...]]()
+        after: dict[object, set[CodeBlock | None]] = {}  # the calls that followed an operation in earlier turns
         for j in range(k, last + 1):
             if block in self._around[j]:
+                again = j > k and self._comes_again(j, own, seen)
+                if again and block.is_function and j > own + 1:
+                    break  # another function was called between two calls
+                if again:
+                    seen.clear()
+                seen.add(self._key(j))
                 after.setdefault(self._key(own), set()).update(self._inner_block(i, opened) for i in range(own + 1, j))
                 own = end = j
             elif self._function(j) == here:
@@ -179,22 +183,16 @@ class _Code:
             inner = self._inner_block(first, opened)
             if inner is None or inner.is_function or self._end(first, last, inner, opened) < last:
                 break
-            turns, opened, title, block = (
-                self._starts(first, last, inner),
-                (*opened, inner),
-                f"{title}, {inner.title}",
-                inner,
-            )
+            turns, opened = self._starts(first, last, inner), (*opened, inner)
+            title, block = f"{title}, {inner.title}", inner
         at = (self._nodes[k].line or 0 for k in range(first, last + 1) if block in self._around[k])
-        if any(start <= line <= end for line in at for start, end in block.branches):
-            turns = [first]  # where one of several branches is taken, the lines do not say where a turn ends
+        if any(start <= line <= end for line in at for start, end in block.uneven):
+            turns = [first]  # the lines do not say where a turn ends
         if len(turns) > 1:
             title += f"{'' if block.is_function else ':'} ×{len(turns):,}"
         own = [self._function(k - 1) == self._function(k) for k in turns[1:]]
-        if not all(own) and self._function(last) == self._here(
-            opened
-        ):  # a call before a turn may be the beginning of it
-            turns = [first]
+        if not all(own) and self._function(last) == self._here(opened):
+            turns = [first]  # a call before a turn may be the beginning of it
         return Group(first, last, title, opened, tuple(enumerate(turns, 1)))
 
     def _starts(self, first: int, last: int, block: CodeBlock) -> list[int]:
@@ -207,15 +205,18 @@ class _Code:
         for k in range(first, last + 1):
             if block not in self._around[k] or isinstance(self._nodes[k].column, Absent):
                 continue
-            node, previous, key = self._nodes[k], self._nodes[before], self._key(k)
-            again = key in seen or (node.line or 0) < (previous.line or 0) or _is_within(node, previous)
             common = [b for b in self._around[k] if b in self._around[before]]
-            if again and common[-1] == block:
+            if self._comes_again(k, before, seen) and common[-1] == block:
                 starts.append(k)
                 seen.clear()
-            seen.add(key)
+            seen.add(self._key(k))
             before = k
         return starts
+
+    def _comes_again(self, k: int, before: int, seen: Collection[tuple[object, ...]]) -> bool:
+        """Whether a node is an operation that was seen, an operand of the one before it, or on an earlier line."""
+        node, previous = self._nodes[k], self._nodes[before]
+        return self._key(k) in seen or (node.line or 0) < (previous.line or 0) or _is_within(node, previous)
 
     def _key(self, k: int) -> tuple[object, ...]:
         """Return what tells an operation of the source from others."""
@@ -242,14 +243,10 @@ class _Code:
         if all(node.operation == "input" for node in members):
             return f"{len(members):,} inputs"
         lines = [node.line for node in members if node.line is not None and node.file == members[-1].file]
-        where = (
-            ""
-            if not lines
-            else f"line {min(lines)}: "
-            if min(lines) == max(lines)
-            else f"lines {min(lines)}-{max(lines)}: "
-        )
-        return f"{where}{len(members):,} steps"
+        if not lines:
+            return f"{len(members):,} steps"
+        where = f"line {lines[0]}" if min(lines) == max(lines) else f"lines {min(lines)}-{max(lines)}"
+        return f"{where}: {len(members):,} steps"
 
 
 def _is_within(node: Node, other: Node) -> bool:

@@ -67,7 +67,7 @@ def render(report: Any, page: Page) -> str:
     body = "\n".join(filter(None, (_part(block, page) for block in (*first, *blocks))))
     body = chart.marks() + body if "<use " in body else body
     style, walks = asset("page.css"), [block for block in blocks if isinstance(block, Walk)]
-    scripts = [*filter(None, [recompute.script([walk.trace for walk in walks])]), asset("page.js")] if walks else []
+    scripts = [*filter(None, [recompute.script_of([walk.trace for walk in walks])]), asset("page.js")] if walks else []
     policy = f"default-src 'none'; style-src {_hashed(style)}; base-uri 'none'; form-action 'none'"
     policy += f"; script-src {' '.join(map(_hashed, scripts))}" if scripts else ""
     head = _HEAD.format(title=in_markup(cut(title, _TITLE)), style=style, policy=policy)
@@ -179,12 +179,12 @@ def _legend(trace: TraceReport) -> str:
 def _program(trace: TraceReport) -> dict[str, Any] | None:
     """Return what a page needs to compute a program again; None where it cannot."""
     program = trace.program
-    if program is None or len(trace.nodes) > MOST or not recompute.function(program):
+    if program is None or len(trace.nodes) > MOST or not recompute.function_of(program):
         return None
     operands = [[x if isinstance(x, int) else -1 for x in line.operands] for line in program.lines]
     result = next((k for k, node in enumerate(trace.nodes) if node.name == trace.result), 0)
     found = {"steps": program.steps, "operands": operands, "answers": program.answers, "places": program.places}
-    claims = [claim.result if recompute.function(claim) and claim else None for claim in recompute.claims_of(trace)]
+    claims = [claim.result if recompute.function_of(claim) and claim else None for claim in recompute.claims_of(trace)]
     return found | {"result": result, "claims": claims}
 
 

@@ -44,14 +44,14 @@ class _NoScript(Exception):
     """There is no script for an operation."""
 
 
-def script(walks: Sequence[TraceReport]) -> str:
+def script_of(walks: Sequence[TraceReport]) -> str:
     """Return the script of the programs of a page; an empty text where it has none that a browser can compute.
 
     It defines RECOMPUTE, for each walk the function of its program and those of the claims by each input: of the values x of
     the inputs, and of a function r that rounds, each returns the values v of all lines, the partials p of each line by its
     operands, and the answers d of all decisions. It has null where an operation has no counterpart in a browser.
     """
-    functions = [[function(walk.program), *map(function, claims_of(walk))] for walk in walks]
+    functions = [[function_of(walk.program), *map(function_of, claims_of(walk))] for walk in walks]
     written = ", ".join(f"[{', '.join(one or 'null' for one in of_walk)}]" for of_walk in functions)
     return f"{_HELPERS}const RECOMPUTE = [{written}];\n" if any(of_walk[0] for of_walk in functions) else ""
 
@@ -61,7 +61,7 @@ def claims_of(walk: TraceReport) -> list[ScalarProgram | None]:
     return [walk.claims.get(node.name) for node in walk.nodes if node.operation == "input"]
 
 
-def function(program: ScalarProgram | None) -> str:
+def function_of(program: ScalarProgram | None) -> str:
     """Return the function of one program; an empty text where a browser cannot compute it."""
     if program is None:
         return ""

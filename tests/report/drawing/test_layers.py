@@ -116,11 +116,6 @@ def test_the_first_input_lies_above_the_others() -> None:
     assert w < h < u
 
 
-def test_two_edges_between_the_same_boxes_run_side_by_side() -> None:
-    first, second = drawn(2, [(0, 1), (0, 1)]).routes
-    assert (first, second) == (((40.0, 7.0), (80.0, 7.0)), ((40.0, 13.0), (80.0, 13.0)))
-
-
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
     boxes = draw(st.integers(1, 14))

@@ -112,6 +112,46 @@ def nested(w: Any, x: Any) -> Any:
     return s
 
 
+def alternating(w: Any, x: Any) -> Any:
+    for k in range(90):
+        x = np.sin(x) if k % 2 else np.cos(x)
+    return np.sum(x)
+
+
+def with_generator(w: Any, x: Any) -> Any:
+    s = 0.0
+    for _ in range(10):
+        s = s + sum(w[0, i] * x[i] for i in range(4))
+    return s
+
+
+def until_small(w: Any, x: Any) -> Any:
+    while np.sum(x * x) > 1e-30:
+        x = x / 2
+    return np.sum(x)
+
+
+def shifted(z: Any) -> Any:
+    return 2 * z + 0.1
+
+
+def layered(w: Any, x: Any) -> Any:
+    for _ in range(12):
+        x = softmax(shifted(x))
+    return np.sum(x)
+
+
+def calling_inside(w: Any, x: Any) -> Any:
+    def outer(h: Any) -> Any:
+        a = 2 * h
+        b = softmax(a)
+        return a + b
+
+    for _ in range(20):
+        x = outer(x)
+    return np.sum(x)
+
+
 def one_line(w: Any, x: Any) -> Any:
     h = x
     for k in range(120):
@@ -127,6 +167,11 @@ def one_line(w: Any, x: Any) -> Any:
     (branching, ["w", "x", "for k"]),
     (calling, ["w", "x", "for _: ×150", "softmax ×2", "t609", "result"]),
     (nested, ["w", "x", "for i, for j: ×400"]),
+    (alternating, ["w", "x", "for k", "result"]),  # no count where the lines do not say where a turn ends
+    (with_generator, ["w", "x", "for _"]),
+    (until_small, ["w", "x", "while", "result"]),  # its condition is computed once more
+    (layered, ["w", "x", *["shifted", "softmax"] * 12, "result"]),
+    (calling_inside, ["w", "x", "calling_inside.outer ×20", "result"]),
 ], ids=lambda f: getattr(f, "__name__", ""))
 # fmt: on
 def test_loops_as_people_write_them_are_one_box(f: Callable[..., Any], whole: list[str]) -> None:

@@ -268,6 +268,7 @@ def test_a_wrong_gradient_is_beside_the_right_one() -> None:
     assert len([*large.iter(f"{SVG}svg")]) == 3
 
 
+@pytest.mark.slow
 def test_pictures_that_are_too_large_are_left_out_and_it_is_said() -> None:
     inputs = {name: np.sin(np.arange(k, k + 400.0)).reshape(20, 20) for k, name in enumerate("abc")}
     report = gradcli.check("sum(a*a) + sum(b*b) + sum(c*c)", inputs, grad="a=a, b=b, c=c", modes=QUICK)
