@@ -15,7 +15,7 @@ import numpy as np
 from common import Figure
 from scipy.optimize import minimize
 
-from gradcli.project.capture.session import Session, Wanted
+from gradcli.project.capture.session import Session, RecordingRequest
 
 TOPIC = "programs"
 SIZES = {"10 us": (800, 1), "1 ms": (2_000, 40)}  # entries of the input, and times that the work is repeated
@@ -75,7 +75,7 @@ def works(kind: str) -> dict[str, Callable[[], Any]]:
 
 
 def watched(work: Callable[[], Any]) -> None:
-    session = Session(Wanted())
+    session = Session(RecordingRequest())
     session.begin()
     try:
         work()

@@ -39,7 +39,7 @@ from gradcli.arithmetic.program import vjp
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.request.point import Point
-from gradcli.rules.special import Late
+from gradcli.rules.special import LateFunction
 from tests.rules.judging import Judgement, Place, as_function_has_it, judged, places
 from tests.rules.references import REFERENCES, NoReference
 
@@ -85,7 +85,9 @@ class Alone:
 
 def names() -> list[str]:
     """Return the primitives that are functions of scipy.special; numpy's own are left out."""
-    return [n for n, row in PRIMITIVES.items() if n in REFERENCES and (isinstance(row.fun, Late) or n in OWN_CODE)]
+    return [
+        n for n, row in PRIMITIVES.items() if n in REFERENCES and (isinstance(row.fun, LateFunction) or n in OWN_CODE)
+    ]
 
 
 OWN_CODE = {"digamma", "polygamma"}  # around scipy's functions

@@ -353,9 +353,9 @@ class Watch:
     """Watches the gradients that the tests of this process use, and reports on those of all processes under xdist."""
 
     def __init__(self) -> None:
-        from gradcli.project.capture.session import Session, Wanted
+        from gradcli.project.capture.session import RecordingRequest, Session
 
-        self._session = Session(Wanted())
+        self._session = Session(RecordingRequest())
         self._session.begin()
         self._folder = Path.cwd()
         self._of_workers: list[Any] = []

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.floats import FLOAT64, Format
-from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.errors import NotSupported, OutOfTime
 from gradcli.rules.linalg import EINSUM, MATMUL
@@ -34,7 +34,7 @@ ALL = 2**22  # entries of all lines in all lanes, 32 MiB
 Shapes = Sequence[tuple[int, ...]]
 
 
-def lanes_at_once(program: Program) -> int:
+def lanes_at_once(program: RecordedProgram) -> int:
     """Return how many lanes to run together, so that they are fast and memory stays bounded."""
     sizes = [size(y) for y in program.tape.values]
     return max(1, min(LINE // max(1, *sizes), ALL // max(1, sum(sizes))))
@@ -47,7 +47,7 @@ def lanes_at_once(program: Program) -> int:
 # that mix entries in other ways raise `Mixed`; the caller then runs whole arrays.
 
 
-def run(program: Program, moved: Mapping[int, Any], form: Format = FLOAT64) -> tuple[Any, Any]:
+def run(program: RecordedProgram, moved: Mapping[int, Any], form: Format = FLOAT64) -> tuple[Any, Any]:
     """Return the value in each lane, every operation rounded to a format, and which lanes took other branches.
 
     Shapes  `moved[k]`, the values of input line k, has a leading axis of lanes, and so has the result; the mask is (lanes,).
@@ -74,7 +74,7 @@ class Lanes:
     Raises  NotSupported, here or in `run`, for an operation that the format does not have.
     """
 
-    def __init__(self, program: Program, moving: frozenset[int], form: Format = FLOAT64) -> None:
+    def __init__(self, program: RecordedProgram, moving: frozenset[int], form: Format = FLOAT64) -> None:
         tape, slot = program.tape, program.y.slot
         self.slot, self.form = slot, form
         last = max(
@@ -266,7 +266,7 @@ _RULES: dict[str, Rule] = by_name(
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class ChangedLanes:
     """An array in many lanes, each of which differs from `base` at a few positions of its flat order.
 
     Shapes  `at` and `values` are (lanes, entries); a position beyond the array marks an entry that is not in it.
@@ -287,9 +287,9 @@ class Entries:
             found = np.where(at == self.at[:, k : k + 1], self.values[:, k : k + 1], found)
         return found
 
-    def moved_to(self, base: Any, places: Any) -> "Entries":
+    def moved_to(self, base: Any, places: Any) -> "ChangedLanes":
         """Return the entries in another array; `places[k]` is the position there of the entry at position k here."""
-        return Entries(base, places[np.minimum(self.at, len(places) - 1)], self.values)
+        return ChangedLanes(base, places[np.minimum(self.at, len(places) - 1)], self.values)
 
     def total(self) -> Any:
         """Return the sum over the whole array in each lane.
@@ -311,7 +311,7 @@ class Entries:
 
 
 class EntryLanes(Lanes):
-    """A recorded program prepared for many points that differ in entries of one input, which `run` takes as `Entries`.
+    """A recorded program prepared for many points that differ in entries of one input, which `run` takes as `ChangedLanes`.
 
     Raises  Mixed, in `run`, if an operation mixes changed entries with others.
     """
@@ -320,7 +320,7 @@ class EntryLanes(Lanes):
         if self.decisions and any(np.iscomplexobj(x.values) for x in moved.values()):
             raise Mixed
         y, apart = super().run(moved)
-        if isinstance(y, Entries):
+        if isinstance(y, ChangedLanes):
             raise Mixed
         return y, apart
 
@@ -331,7 +331,7 @@ class EntryLanes(Lanes):
         alone = super().on(primitive, shapes, [False] * len(moves), params, out)
 
         def on_entries(*xs: Any) -> Any:
-            few = [isinstance(x, Entries) for x in xs]
+            few = [isinstance(x, ChangedLanes) for x in xs]
             if not any(few):
                 if any(moves) and out:  # a whole array in each lane: nothing is saved
                     raise Mixed
@@ -344,12 +344,12 @@ class EntryLanes(Lanes):
             if rule is None or len(xs) > 1:
                 raise Mixed
             y = rule(xs[0], params)
-            return y if isinstance(y, Entries) else self.form.rounded(y)
+            return y if isinstance(y, ChangedLanes) else self.form.rounded(y)
 
         return on_entries
 
     def differs(self, y: Any, expected: Any) -> Any:
-        if not isinstance(y, Entries):
+        if not isinstance(y, ChangedLanes):
             return super().differs(y, expected)
         recorded = np.asarray(expected).reshape(-1)[np.minimum(y.at, y.base.size - 1)]
         return np.any((y.at < y.base.size) & (y.values != recorded), axis=1)
@@ -360,24 +360,24 @@ def _entry_by_entry(primitive: Primitive) -> bool:
     return compares or primitive.kind == "elementwise" or primitive.is_a(SELECT)
 
 
-def _elementwise(fun: Callable[..., Any], xs: Sequence[Any]) -> Entries:
+def _elementwise(fun: Callable[..., Any], xs: Sequence[Any]) -> ChangedLanes:
     """Return an elementwise operation at the changed entries of all operands.
 
     Raises  Mixed if an operand does not have the shape of the result, or too many entries change.
     """
-    base = fun(*(x.base if isinstance(x, Entries) else x for x in xs))
-    several = [x for x in xs if isinstance(x, Entries)]
+    base = fun(*(x.base if isinstance(x, ChangedLanes) else x for x in xs))
+    several = [x for x in xs if isinstance(x, ChangedLanes)]
     if any(x.base.shape != np.shape(base) for x in several):
         raise Mixed
     ats = list({id(x.at): x.at for x in several}.values())
     at = ats[0] if len(ats) == 1 else np.concatenate(ats, axis=1)
     if at.shape[1] > MOST:
         raise Mixed
-    return Entries(base, at, fun(*(_at(x, at, base.shape) for x in xs)))
+    return ChangedLanes(base, at, fun(*(_at(x, at, base.shape) for x in xs)))
 
 
 def _at(x: Any, at: Any, whole: tuple[int, ...]) -> Any:
-    if isinstance(x, Entries):
+    if isinstance(x, ChangedLanes):
         return x.values if x.at is at else x.among(at)
     if not np.shape(x):
         return x
@@ -385,7 +385,7 @@ def _at(x: Any, at: Any, whole: tuple[int, ...]) -> Any:
     return row[np.minimum(at, row.size - 1)]
 
 
-def _viewed(x: Entries, view: Callable[[Any], Any]) -> Entries:
+def _viewed(x: ChangedLanes, view: Callable[[Any], Any]) -> ChangedLanes:
     """Return the result of `view`, which must contain each entry at most once."""
     size = x.base.size
     kept = view(np.arange(size).reshape(x.base.shape))
@@ -397,20 +397,20 @@ def _viewed(x: Entries, view: Callable[[Any], Any]) -> Entries:
     return x.moved_to(base, places)
 
 
-def _getitem_of_entries(x: Entries, params: Params) -> Entries:
+def _getitem_of_entries(x: ChangedLanes, params: Params) -> ChangedLanes:
     index = params["index"]
     if not all(isinstance(part, slice) for part in (index if isinstance(index, tuple) else (index,))):
         raise Mixed
     return _viewed(x, lambda a: a[index])
 
 
-def _sum(x: Entries, params: Params) -> Any:
+def _sum(x: ChangedLanes, params: Params) -> Any:
     if len(params["axis"]) < x.base.ndim:
         raise Mixed
     return x.total()
 
 
-_RULES_OF_ENTRIES: dict[str, Callable[[Entries, Params], Any]] = by_name(
+_RULES_OF_ENTRIES: dict[str, Callable[[ChangedLanes, Params], Any]] = by_name(
     {
         GETITEM: _getitem_of_entries,
         RESHAPE: lambda x, p: _viewed(x, lambda a: np.reshape(a, p["to"])),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.rules.reductions import SUM
 from gradcli.rules.shaping import SELECT
@@ -24,7 +24,7 @@ class Blockwise:
     `large` are the lines whose values have the large shape, and `sums` those that add up a large array.
     """
 
-    program: Program
+    program: RecordedProgram
     large: frozenset[int]
     sums: frozenset[int]
     levels: tuple[int, ...]
@@ -64,7 +64,7 @@ class Blockwise:
         return [values[self.program.y.slot] for values in points]
 
 
-def blockwise(program: Program) -> Blockwise | None:
+def blockwise(program: RecordedProgram) -> Blockwise | None:
     """Return the program prepared to be run in blocks, or None where its large arrays do more than meet entry by entry."""
     shapes = {shape(x.primal) for x in program.inputs if size(x.primal) > BLOCK}
     if len(shapes) != 1 or not program.moves:

@@ -267,7 +267,7 @@ def _signs(F: Any, vectors: Tensor, like: Array) -> Tensor:
 # Primitives in torch, by the primitive's name.
 
 
-class Torch(Lowering):
+class TorchLowering(Lowering):
     """torch in eager mode, differentiated by `torch.autograd.grad`."""
 
     name = package = "torch"
@@ -353,7 +353,7 @@ def _first(error: Exception) -> str:
 # Primitives in JAX, by the primitive's name.
 
 
-class Jax(Lowering):
+class JaxLowering(Lowering):
     """JAX without `jax.jit`, differentiated by `jax.vjp`."""
 
     name = package = "jax"
@@ -437,7 +437,7 @@ def _jax_above(u: Tensor, s: Tensor, vt: Tensor) -> Tensor:
 # Primitives in TensorFlow, by the primitive's name.
 
 
-class TensorFlow(Lowering):
+class TensorFlowLowering(Lowering):
     """TensorFlow in eager mode, differentiated by `tf.GradientTape`."""
 
     name = package = "tensorflow"
@@ -521,7 +521,7 @@ def _tensorflow_above(s: Tensor, u: Tensor, v: Tensor) -> Tensor:
 # Primitives in MLX, by the primitive's name. Some of its operations on float64 compute in float32.
 
 
-class Mlx(Lowering):
+class MlxLowering(Lowering):
     """MLX on the CPU, where it supports float64, differentiated by `mx.vjp`."""
 
     name = package = "mlx"

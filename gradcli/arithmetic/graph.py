@@ -21,7 +21,7 @@ class NotStraight(NotSupported):
     """A recording as graphs that was ended: the function chooses by values, or has too many operations, for a formula."""
 
 
-class Graph(Arithmetic):
+class GraphNode(Arithmetic):
     """A node: an operation on nodes and plain values, or an input (`op` contains its name, and `args` is empty).
 
     User code may write into an array after it was an operand, so that operands are `fixed` nodes. `count` is shared by all
@@ -38,11 +38,11 @@ class Graph(Arithmetic):
         self.params = params
         self.value = value
         self.storage = None
-        self._fixed: Graph | None = None
-        self.count: list[int] = next((x.count for x in args if isinstance(x, Graph) and x.count), [])
+        self._fixed: GraphNode | None = None
+        self.count: list[int] = next((x.count for x in args if isinstance(x, GraphNode) and x.count), [])
 
     @classmethod
-    def variable(cls, name: str, value: Any) -> "Graph":
+    def variable(cls, name: str, value: Any) -> "GraphNode":
         """Return an input node."""
         node = cls(f"input {name}", (), {}, value)
         node.count = [0]
@@ -51,7 +51,9 @@ class Graph(Arithmetic):
     @classmethod
     def lift(cls, number: Value) -> Any:
         return (
-            number if isinstance(number, Graph) else cls("constant", (), {}, np.asarray(number, dtype=np.float64)[()])
+            number
+            if isinstance(number, GraphNode)
+            else cls("constant", (), {}, np.asarray(number, dtype=np.float64)[()])
         )
 
     def hold(self, x: Value) -> Tracer:
@@ -59,15 +61,15 @@ class Graph(Arithmetic):
         return held
 
     def rebind(self, other: Tracer) -> None:
-        if isinstance(other, Graph):
+        if isinstance(other, GraphNode):
             other.fixed()
         super().rebind(other)
 
-    def fixed(self) -> "Graph":
+    def fixed(self) -> "GraphNode":
         """Return the node of the present value, which a later write into the array does not change."""
         if self._fixed is not None:
             return self._fixed
-        node = Graph(self.op, self.args, self.params, self.value)
+        node = GraphNode(self.op, self.args, self.params, self.value)
         node.count = self.count
         self._fixed = node._fixed = node
         return node
@@ -102,13 +104,16 @@ class Graph(Arithmetic):
         return np.shape(self.value)
 
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
-        plain = [x.value if isinstance(x, Graph) else x for x in xs]
+        plain = [x.value if isinstance(x, GraphNode) else x for x in xs]
         try:
             value = primitive.fun(*plain, **params)
         except np.linalg.LinAlgError:  # values give shapes and branches only; a singular matrix changes neither
             value = np.full(np.shape(plain[-1]) if primitive.name in ("inv", "solve") else (), np.nan)[()]
-        node = Graph(
-            primitive.name, tuple(x.fixed() if isinstance(x, Graph) else frozen_operand(x) for x in xs), params, value
+        node = GraphNode(
+            primitive.name,
+            tuple(x.fixed() if isinstance(x, GraphNode) else frozen_operand(x) for x in xs),
+            params,
+            value,
         )
         node.counted()
         return node
@@ -131,7 +136,7 @@ _COMPARISONS = {"equal": " == ", "not_equal": " != ", "greater": " > ", "less": 
 _ATOM = 5
 
 
-class Formula(Arithmetic):
+class FormulaText(Arithmetic):
     """A formula as text, and how tightly its outermost operator binds."""
 
     __slots__ = ("binds", "text")
@@ -155,29 +160,29 @@ class Formula(Arithmetic):
         return np.float64(np.nan)
 
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
-        parts = [x if isinstance(x, Formula) else Formula.lift(x) for x in xs]
+        parts = [x if isinstance(x, FormulaText) else FormulaText.lift(x) for x in xs]
         name = primitive.name
         if name == "positive":
             return parts[0]
         if name == "negative":
-            return Formula("-" + _inside(parts[0], 3), 3)
+            return FormulaText("-" + _inside(parts[0], 3), 3)
         if name == "integer_power":
-            return Formula(f"{_inside(parts[0], 5)}**{params['n']}", 4)
+            return FormulaText(f"{_inside(parts[0], 5)}**{params['n']}", 4)
         if name in _INFIX:
             sign, binds = _INFIX[name]
             right = binds + (sign in (" - ", "/"))
-            return Formula(_inside(parts[0], binds) + sign + _inside(parts[1], right), binds)
+            return FormulaText(_inside(parts[0], binds) + sign + _inside(parts[1], right), binds)
         if name in _COMPARISONS:
-            return Formula(_COMPARISONS[name].join(part.text for part in parts), 0)
+            return FormulaText(_COMPARISONS[name].join(part.text for part in parts), 0)
         extra = [f"{key}={value}" for key, value in params.items()]
-        return Formula(f"{name}({', '.join([*(part.text for part in parts), *extra])})")
+        return FormulaText(f"{name}({', '.join([*(part.text for part in parts), *extra])})")
 
 
-def _inside(part: Formula, binds: int) -> str:
+def _inside(part: FormulaText, binds: int) -> str:
     return part.text if part.binds >= binds else f"({part.text})"
 
 
 def written(rule: Any, y: str, xs: Sequence[str], params: Params) -> str:
     """Return a partial derivative as text, by running the rule on names."""
-    found = rule(Formula(y), *(Formula(x) for x in xs), **params)
-    return found.text if isinstance(found, Formula) else f"{float(found):g}"
+    found = rule(FormulaText(y), *(FormulaText(x) for x in xs), **params)
+    return found.text if isinstance(found, FormulaText) else f"{float(found):g}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Tape
 from gradcli.rules.kinds import Partial
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value
@@ -71,7 +71,9 @@ class Shaken:
         return self.rule.pull(self.shake(ybar), i, y, xs, params, transpose)
 
 
-def shaken(program: Program, shake: Shake, kernels: bool = True, rough: Mapping[str, Shake] = {}) -> Program:
+def shaken(
+    program: RecordedProgram, shake: Shake, kernels: bool = True, rough: Mapping[str, Shake] = {}
+) -> RecordedProgram:
     """Return the same program on the same branches, with every value and every cotangent shaken.
 
     Without `kernels`, slopes use the textbook partials, which may lose digits that the kernels keep. Operations in `rough`,
@@ -98,7 +100,7 @@ def shaken(program: Program, shake: Shake, kernels: bool = True, rough: Mapping[
     return program.on(made)
 
 
-def resolved(program: Program, shakes: Mapping[str, Shake]) -> Program:
+def resolved(program: RecordedProgram, shakes: Mapping[str, Shake]) -> RecordedProgram:
     """Return the program with the values and cotangents of some operations shaken, and what depends on them run again.
 
     The operations themselves, which may be expensive, are not run again.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradcli.arithmetic.tape import CONSTANT, Ended, Line, Recorded, Tape
+from gradcli.arithmetic.tape import CONSTANT, EndedSweep, Line, Recorded, Tape
 from gradcli.errors import BadShape, Place, Span
 from gradcli.report.tidy import turns
 from gradcli.tracing import shapes
@@ -20,7 +20,7 @@ from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import SeldomCollected, Tracer
 
 
-class Program(NamedTuple):
+class RecordedProgram(NamedTuple):
     """A function's value, still recorded, its inputs, and the tape of what was computed on the way."""
 
     y: Value
@@ -41,16 +41,16 @@ class Program(NamedTuple):
         """Return the cotangents of the inputs, given that of the value; zeros where it does not move."""
         return self.tape.pull(self.y, ybar, self.inputs)
 
-    def on(self, tape: Tape) -> "Program":
+    def on(self, tape: Tape) -> "RecordedProgram":
         """Return the program with the lines of another tape, one for each of its own."""
         y = Recorded(tape.value(self.y.slot), self.y.slot, tape) if self.moves else self.y
-        return Program(y, self.inputs, tape)
+        return RecordedProgram(y, self.inputs, tape)
 
-    def with_rules(self, rules: Mapping[int, Mapping[int, Rule]]) -> "Program":
+    def with_rules(self, rules: Mapping[int, Mapping[int, Rule]]) -> "RecordedProgram":
         """Return the program with other rules: `rules[k][i]` is that of argument i at line k."""
         return self.with_lines({k: _line_with(self.lines[k], changed) for k, changed in rules.items()})
 
-    def with_lines(self, lines: Mapping[int, Line]) -> "Program":
+    def with_lines(self, lines: Mapping[int, Line]) -> "RecordedProgram":
         """Return the program with other lines in place of some."""
         made = Tape(self.tape.level)
         made.lines = list(self.lines)
@@ -58,7 +58,7 @@ class Program(NamedTuple):
             made.lines[k] = line
         return self.on(made)
 
-    def without_constants(self, lines: frozenset[int]) -> "Program":
+    def without_constants(self, lines: frozenset[int]) -> "RecordedProgram":
         """Return the program with zeros as the constants of some lines, and what depends on them run again."""
         made, moved = Tape(self.tape.level), set(lines)
         for k, (primitive, slots, xs, y, params, position) in enumerate(self.lines):
@@ -112,15 +112,15 @@ def _line_with(line: Line, changed: Mapping[int, Rule]) -> Line:
     return replace(primitive, rules=own), slots, xs, y, params, position
 
 
-def record(f: Callable[..., Value], xs: Sequence[Value], swept_once: bool = False) -> Program:
+def record(f: Callable[..., Value], xs: Sequence[Value], swept_once: bool = False) -> RecordedProgram:
     """Run `f` on a new tape and return the program."""
     shapes.reuse_pages()
     with SeldomCollected(), sweep() as level:
         tape = Tape(level, swept_once)
         inputs = [tape.variable(x) for x in xs]
         y = settled(f(*inputs))
-        tape.lines, tape.decisions = Ended(tape.lines), Ended(tape.decisions)
-        return Program(y, inputs, tape)
+        tape.lines, tape.decisions = EndedSweep(tape.lines), EndedSweep(tape.decisions)
+        return RecordedProgram(y, inputs, tape)
 
 
 def vjp(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, Callable[[Value], list[Value]]]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import TraceEnded
-from gradcli.rules.kinds import CAREFUL, LARGE, Factor, Partial, times
+from gradcli.rules.kinds import CAREFUL, LARGE, ConstantSlope, Partial, times
 from gradcli.rules.linalg import MATMUL
 from gradcli.rules.shaping import RESHAPE
 from gradcli.tracing import shapes
@@ -56,7 +56,7 @@ def too_long() -> TraceEnded:
     return TraceEnded(says, do="use fewer and larger operations on arrays, or a smaller problem")
 
 
-class Ended(list[Line]):
+class EndedSweep(list[Line]):
     """The lines of a sweep that has ended; user code that uses a value it kept from the sweep gets TraceEnded."""
 
     def append(self, line: Line) -> None:
@@ -88,9 +88,9 @@ def sweep_back(
                 rule = rules[i] if i < len(rules) else rules[-1]
                 if scalar and type(rule) is Partial and not params and not careful:
                     xbar = ybar * (rule.kernel or rule.partial)(y, *xs)
-                elif scalar and type(rule) is Factor:
+                elif scalar and type(rule) is ConstantSlope:
                     xbar = ybar if rule.factor == 1.0 else rule.factor * ybar
-                elif plain and type(rule) is Factor:
+                elif plain and type(rule) is ConstantSlope:
                     xbar = ybar if rule.factor == 1.0 else rule.factor * ybar
                     xbar = xbar if xbar.shape == shape(xs[i]) else unbroadcast(xbar, xs[i])
                 elif plain and type(rule) is Partial and ybar.size < LARGE:
@@ -266,7 +266,7 @@ def read_by_rules(primitive: Primitive, moving: tuple[bool, ...], kernels: bool 
     for i in (i for i, moves in enumerate(moving) if moves):
         rule = primitive.rule(i)
         loaded = _loaded((kernels and rule.kernel) or rule.partial) if isinstance(rule, Partial) else set()
-        if loaded is None or not isinstance(rule, Partial | Factor):
+        if loaded is None or not isinstance(rule, Partial | ConstantSlope):
             return everything
         read |= loaded
     return frozenset(read)

@@ -49,7 +49,7 @@ from gradcli.report.point_report import (
     Mismatch,
     ModeResult,
     PointReport,
-    TraceReport,
+    TraceTestReport,
     UnresolvedEntries,
     worst_first,
 )
@@ -391,12 +391,12 @@ def sorted_mismatches(found: Sequence[Mismatch]) -> tuple[Mismatch, ...]:
     return tuple(found[k] for k in worst_first(claimed, right))
 
 
-def _trace_report(seen: Evidence) -> TraceReport | Absent:
+def _trace_report(seen: Evidence) -> TraceTestReport | Absent:
     """Return the result of the trace test, or ABSENT if none was made."""
     test = seen.trace
     if test.agrees is None and not test.untested_reason:
         return ABSENT
-    return TraceReport(test.agrees, test.limit, test.evaluations, test.untested_reason or ABSENT)
+    return TraceTestReport(test.agrees, test.limit, test.evaluations, test.untested_reason or ABSENT)
 
 
 def _of_mode(outcome: Outcome, seen: Evidence, vector: bool, findings: tuple[Finding, ...]) -> ModeResult:

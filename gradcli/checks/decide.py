@@ -20,8 +20,8 @@ from gradcli.checks.evidence import (
     EvidenceKind,
     FormatEvidence,
     HullDistance,
-    LeftOut,
     MissingEvidence,
+    OmittedConstant,
     PerEntry,
     Projections,
     SetLeft,
@@ -351,7 +351,7 @@ def _exact_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) 
         if changed is not None:
             return Decision(Verdict.FAIL, (*findings, changed))
         is_near = seen.untraced is None and off_by(seen) <= SMALL_CONSTANT
-        without = require(seen.left_out, EvidenceKind.LEFT_OUT) if is_near else LeftOut()
+        without = require(seen.left_out, EvidenceKind.LEFT_OUT) if is_near else OmittedConstant()
         if without.constant is None:
             return Decision(Verdict.FAIL, findings, unexplained=True)
         says = f"leaves out {without.constant} in {without.operation}: {without.off:.0e} off"

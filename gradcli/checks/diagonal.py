@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT
 from gradcli.checks.probe import Located
 from gradcli.errors import GradcliError
@@ -175,7 +175,7 @@ def _by_trace(f: Function, values: Mapping[str, Value], labels: Mapping[str, Any
     return True
 
 
-def _entry_by_entry(program: Program) -> bool:
+def _entry_by_entry(program: RecordedProgram) -> bool:
     """Whether all lines are elementwise, and all values that depend on the inputs have the shape of the result."""
     y = shape(program.tape.value(program.y.slot))
     return all(

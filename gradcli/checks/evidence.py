@@ -98,7 +98,7 @@ class RepeatedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class OmittedConstant:
     """A small constant without which f has the claimed gradient, as text, the operation that it guards, and the difference.
 
     Without a constant, none explains the claim.
@@ -373,7 +373,7 @@ class Evidence:
     direction: DirectionalCheck | None = None
     blame: Cause | None = None
     claim_again: RepeatedCall | None = None
-    left_out: LeftOut | None = None
+    left_out: OmittedConstant | None = None
     pieces: PiecesAtKink | None = None
     function_again: RepeatedCall | None = None
     mutants: MutationResult | None = None

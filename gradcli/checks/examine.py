@@ -23,7 +23,7 @@ from gradcli.modes.steps import Line, derivative
 from gradcli.report import numbers
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Absent, Finding, finding
-from gradcli.report.native import Aspect, Cost, Exactness, NativeReport, Part
+from gradcli.report.native import Aspect, Exactness, GradientCost, NativeReport, Part
 from gradcli.report.point_report import PointReport
 from gradcli.targets.derived import direction, root_of, tangent
 from gradcli.targets.python import PythonFunction, message_of
@@ -143,14 +143,14 @@ def _exactness(case: "_Case", point: PointReport) -> Exactness | Absent:
     return replace(found, ratio=ratio, largest_ratio=largest)
 
 
-def _cost(case: "_Case") -> Cost | Absent:
+def _cost(case: "_Case") -> GradientCost | Absent:
     """Return the cost of a forward and a backward pass; many entries on a CPU are only measured on request."""
     if case.crowded and case.native.placed.device == "cpu":
         return ABSENT
     found = case.framework.measured(case.flat, case.xs, case.own.w, case.native.seed)
     if found is None:
         return ABSENT
-    return Cost(found.forward, found.backward, found.saved, ABSENT if found.peak is None else found.peak)
+    return GradientCost(found.forward, found.backward, found.saved, ABSENT if found.peak is None else found.peak)
 
 
 def _aspects(case: "_Case", point: PointReport) -> list[Aspect]:

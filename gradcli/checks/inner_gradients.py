@@ -13,7 +13,7 @@ from gradcli.checks.native import FrameworkClaim, own_gradient
 from gradcli.checks.probe import Located, LocateOptions, function_at
 from gradcli.checks.request import Request
 from gradcli.errors import BadClaim, GradcliError
-from gradcli.frameworks.framework import KNOWN, Call, Framework, Placed, Prepared
+from gradcli.frameworks.framework import KNOWN, CustomCall, Framework, Placed, Prepared
 from gradcli.frameworks.native import Native
 from gradcli.modes.steps import Line, derivative
 from gradcli.report.common import ABSENT, Absent
@@ -41,7 +41,7 @@ def checked_parts(
     return tuple(part for part, _ in found), causes
 
 
-def _calls(request: Request, own: FrameworkClaim, values: Mapping[str, Any]) -> list[Call]:
+def _calls(request: Request, own: FrameworkClaim, values: Mapping[str, Any]) -> list[CustomCall]:
     """Return the calls of custom gradients in one run (the target's own only if its result is a scalar); none if it raises."""
     try:
         found = own.native.framework.calls(
@@ -53,7 +53,7 @@ def _calls(request: Request, own: FrameworkClaim, values: Mapping[str, Any]) -> 
 
 
 def _part(
-    calls: Sequence[Call], number: int, request: Request, own: FrameworkClaim, whole: PointReport,
+    calls: Sequence[CustomCall], number: int, request: Request, own: FrameworkClaim, whole: PointReport,
     verify: Callable[[Request], Verified],
 ) -> tuple[Part, Cause | None]:  # fmt: skip
     """Check one custom gradient alone, at the values it was called with; also return how the cause of a failure is looked for."""
@@ -129,7 +129,7 @@ def _reached(alone: PointReport, number: int, count: int, request: Request, own:
     return False
 
 
-def _arguments(call: Call, framework: Framework) -> dict[str, Any]:
+def _arguments(call: CustomCall, framework: Framework) -> dict[str, Any]:
     """Return the arrays among the arguments of a call, by path."""
     named = _by_name(call.args, call.function) | call.kwargs
     leaves = {path: x for name, arg in named.items() for path, x in taken_apart(name, arg)[1].items()}
@@ -167,7 +167,7 @@ def _is_the_function(alone: Request, request: Request, own: FrameworkClaim, whol
     )
 
 
-def _alone(call: Call, request: Request, native: Native) -> Request | None:
+def _alone(call: CustomCall, request: Request, native: Native) -> Request | None:
     """Return the request to check the custom gradient of a call; None if it takes no floats."""
     found = located_call(call, native.framework, native.placed, request.seed)
     alone = with_cotangent(request, found) if found.wrt else None
@@ -191,7 +191,7 @@ def with_cotangent(request: Request, found: Located) -> Request | None:
     )
 
 
-def located_call(call: Call, framework: Framework, placed: Placed, seed: int) -> Located:
+def located_call(call: CustomCall, framework: Framework, placed: Placed, seed: int) -> Located:
     """Return a custom gradient at the values it was called with, differentiated by those that carry a derivative."""
 
     def native(placed: Placed) -> Native:
@@ -212,7 +212,7 @@ def located_call(call: Call, framework: Framework, placed: Placed, seed: int) ->
     return replace(found, wrt=tuple(path for path in found.wrt if _parameter(path) not in constants))
 
 
-def _constants(call: Call, framework: Framework, places: Mapping[str, Any]) -> set[str]:
+def _constants(call: CustomCall, framework: Framework, places: Mapping[str, Any]) -> set[str]:
     """Return the parameters of a call that carry no derivative: constants of its trace, and numbers of Python.
 
     `places` has the position of each argument that is passed by position, and the positions of `*args`.

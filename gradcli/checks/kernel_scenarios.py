@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.perturbed_run import Shake, shaken
-from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.program import RecordedProgram, record
 from gradcli.checks.evidence import LESS_EXACT, ratios
 from gradcli.checks.narrow_formats import limit_of_wide
 from gradcli.checks.native import FrameworkClaim, weights, with_function
@@ -64,7 +64,7 @@ class Reference:
     ) -> None:
         self.f, self.point, self.wrt, self.seed, self.eps = f, point, wrt, seed, eps
         self.rounds_like = rounds_like or f
-        self._kept: dict[int, tuple[Values, Program, Quantities]] = {}
+        self._kept: dict[int, tuple[Values, RecordedProgram, Quantities]] = {}
         self._typical: dict[int, Quantities] = {}
 
     def weights(self, values: Values) -> Any:
@@ -76,13 +76,13 @@ class Reference:
         """Return the value and the gradient. Raises GradcliError if f does not take these values, or cannot be traced."""
         return self._recorded(values)[2]
 
-    def _recorded(self, values: Values) -> tuple[Values, Program, Quantities]:
+    def _recorded(self, values: Values) -> tuple[Values, RecordedProgram, Quantities]:
         if id(values) not in self._kept:
             program = record(of(self.f, values, self.wrt), [values[name] for name in self.wrt])
             self._kept[id(values)] = values, program, self._of(program, values)
         return self._kept[id(values)]
 
-    def _of(self, program: Program, values: Values) -> Quantities:
+    def _of(self, program: RecordedProgram, values: Values) -> Quantities:
         bars = program.pull(self.weights(values))
         found = {VALUE: np.ravel(np.asarray(plain(program.y), dtype=float))}
         return found | {name: np.asarray(bar) for name, bar in zip(self.wrt, bars, strict=True)}

@@ -18,8 +18,8 @@ from gradcli.checks.evidence import (
     Evidence,
     EvidenceKind,
     HullDistance,
-    LeftOut,
     MutationResult,
+    OmittedConstant,
     PiecesAtKink,
     RepeatedCall,
     TraceComparison,
@@ -181,7 +181,9 @@ def _by_differences(
         moved[i] = (xs[i] + t * xdot)[()]
         return float(np.sum(weights * primitive.fun(*moved, **(params or {}))))
 
-    found = steps.derivative(steps.Line(phi, at=phi(0.0)), noise=steps.Noise(EPS * float(np.sum(np.abs(weights * y)))))
+    found = steps.derivative(
+        steps.Line(phi, at=phi(0.0)), noise=steps.FunctionNoise(EPS * float(np.sum(np.abs(weights * y))))
+    )
     room = _CONTRADICTION_FACTOR * float(found.bound) + _RULE_TOLERANCE * size
     return (
         bool(np.isfinite(room) and not found.kinked and np.isnan(found.other))
@@ -265,14 +267,14 @@ _GUARDED = {"log": "log", "sqrt": "sqrt", "divide": "a division", "reciprocal": 
 _ROUNDED = 1e-13  # relative to the largest entry: what the gradient without the constant may be off by rounding
 
 
-def left_out(case: PointCheck, seen: Evidence) -> LeftOut:
+def left_out(case: PointCheck, seen: Evidence) -> OmittedConstant:
     """Return the small constant without which f has the claimed gradient; none unless f is a traced number.
 
     Cost  for each small constant that is added before a logarithm, a root or a division, one run and one sweep of the program.
     """
     q, claim = case.q, seen.estimate("claim").value
     if q.untraced is not None or shape(q.value) != () or set(claim) - set(q.wrt):
-        return LeftOut()
+        return OmittedConstant()
     guards = {slot: p.name for p, slots, *_ in q.lines if p is not None and p.name in _GUARDED for slot in slots}
     added: dict[float, list[int]] = {}
     for k, (primitive, slots, xs, *_) in enumerate(q.lines):
@@ -285,8 +287,8 @@ def left_out(case: PointCheck, seen: Evidence) -> LeftOut:
         made = dict(zip(q.wrt, q.recording.without_constants(frozenset(lines)).pull(np.float64(1)), strict=True))
         room = {name: seen.estimate("claim").bound[name] + _ROUNDED * largest(x) for name, x in claim.items()}
         if all(bool(np.all(np.abs(claim[name] - made[name]) <= room[name])) for name in claim):
-            return LeftOut(f"{c:g}", _GUARDED[guards[lines[0]]], off_by(seen))
-    return LeftOut()
+            return OmittedConstant(f"{c:g}", _GUARDED[guards[lines[0]]], off_by(seen))
+    return OmittedConstant()
 
 
 # Plant mistakes in the gradient under test, and count which of them the check would have caught.

@@ -14,7 +14,7 @@ from gradcli.errors import BadClaim, BadOption, BadPoint, BadShape, FunctionFail
 from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.native import SURROGATES, Native, explained, flat, native_of, stairs, stops
 from gradcli.modes.bounds import FORMAT_RUNS, at_least
-from gradcli.modes.claim import FLOAT64, Claimed, ClaimedFunction, Precision, WrongShape
+from gradcli.modes.claim import FLOAT64, Claimed, ClaimedFunction, ClaimFormat, WrongShape
 from gradcli.targets.derived import STEP, Along, GivenGradient, Gradient, Weighted, direction
 from gradcli.targets.facts import Function, Notice, of
 from gradcli.targets.python import PythonFunction
@@ -71,7 +71,9 @@ class FrameworkClaim:
         return np.concatenate([np.reshape(part, (-1,)) for part in parts])
 
 
-def precision_of(f: Function, wrt: tuple[str, ...], derived: Callable[[Function], Function] = lambda f: f) -> Precision:
+def precision_of(
+    f: Function, wrt: tuple[str, ...], derived: Callable[[Function], Function] = lambda f: f
+) -> ClaimFormat:
     """Return the precision of a claim that is computed in the framework of f.
 
     `derived(f)` is the scalar that is differentiated.
@@ -95,7 +97,7 @@ def precision_of(f: Function, wrt: tuple[str, ...], derived: Callable[[Function]
         roots = (np.sqrt(np.mean(np.square(off), axis=0)) for off in zip(*offs, strict=True))
         return {name: at_least(x, y, EPS[native.narrowest]) for name, x, y in zip(wrt, roots, right, strict=True)}
 
-    return Precision(lambda: native.coarseness, typical)
+    return ClaimFormat(lambda: native.coarseness, typical)
 
 
 def of_last_values(function: Callable[[Mapping[str, Value]], T]) -> Callable[[Mapping[str, Value]], T]:
@@ -210,7 +212,7 @@ def _second_derivative(
     points = tuple(replace(p, values={STEP: np.float64(0), **p.values}) for p in along.points)
     along = replace(along, points=points, wrt=(STEP,), arguments={STEP: Leaf(STEP), **found.arguments})
     compute = lambda values: {STEP: own.along({n: x for n, x in values.items() if n != STEP}, v)}
-    precision = Precision(lambda: native.coarseness)
+    precision = ClaimFormat(lambda: native.coarseness)
     text = f"{native.framework.name}'s second derivative"
     return along, ClaimedFunction(text, compute, _checked, points[0].values, precision)
 

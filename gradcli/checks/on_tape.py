@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Line, Tape
 from gradcli.checks.gradient_slips import named_factor
 from gradcli.checks.partial_slips import Replaced, evaluated_at, negated, omitted, replacements, scaled
@@ -45,14 +45,14 @@ class Edge:
 
 
 @dataclass
-class Search:
+class SlipSearch:
     """A search for the slip in a wrong claim."""
 
     wrong: Wrong
     partly: bool = False  # whether a slip need only explain the gradients of the wrong inputs
     lacking: dict[int, Gradient | None] = field(default_factory=dict)  # the gradient without each edge, by its number
 
-    def made(self, program: Program) -> Gradient | None:
+    def made(self, program: RecordedProgram) -> Gradient | None:
         """Return the gradient of a changed program; None if it cannot be pulled back. Raises BudgetSpent."""
         q = self.wrong.q
         seeds = list(directions(q.value))
@@ -63,7 +63,7 @@ class Search:
             return None  # this slip does not fit the shapes
         return {name: stacked(rows, q.value, k, q.xs[k]) for k, name in enumerate(q.wrt) if name in self.wrong.claimed}
 
-    def tried(self, program: Program) -> str | None:
+    def tried(self, program: RecordedProgram) -> str | None:
         """Return in words where the gradient of a changed program equals the claim, as `explains`; keep a program that does."""
         whose = self.explains(self.made(program))
         if whose is not None:
@@ -81,7 +81,7 @@ class Search:
         return None
 
 
-def edges_of(program: Program) -> Iterable[Edge]:
+def edges_of(program: RecordedProgram) -> Iterable[Edge]:
     """Return the edges of the program, where slips are tried, the last in the program first."""
     grouped: dict[Any, list[int]] = {}
     for k, (primitive, slots, _, _, _, position) in enumerate(program.lines):
@@ -103,13 +103,13 @@ def key_of(position: Any, k: int) -> Any:
     return position if isinstance(position, tuple) else id(position)
 
 
-def changed(program: Program, edge: Edge, rule: Any) -> Program:
+def changed(program: RecordedProgram, edge: Edge, rule: Any) -> RecordedProgram:
     """Return the program with another rule on an edge; `rule` is a rule, or a function from the right rule to one."""
     own = edge.primitive.rule(edge.i)
     return program.with_rules({k: {edge.i: rule(own) if callable(rule) else rule} for k in edge.lines})
 
 
-def said(search: Search, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
+def said(search: SlipSearch, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
     """Return a diagnosis that quotes the source line, and the operation if the line holds more."""
     at = place(position)
     if isinstance(at, Place):
@@ -121,7 +121,7 @@ def said(search: Search, kind: DiagnosisKind, says: str, position: Any) -> Diagn
     return search.wrong.says(kind, says)
 
 
-def through(search: Search, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
+def through(search: SlipSearch, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
     """Return a diagnosis in which `{}` becomes the operation as the user wrote it, such as `1 - p`."""
     at = place(position)
     if isinstance(at, Place):
@@ -132,7 +132,7 @@ def through(search: Search, kind: DiagnosisKind, says: str, position: Any) -> Di
     return search.wrong.says(kind, says.replace("{}", "one operation"))
 
 
-def other_iterations(search: Search, edges: list[Edge]) -> Diagnosis | None:
+def other_iterations(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Find a line of a loop whose partial uses the values of the previous or the next iteration."""
     program = search.wrong.q.recording
     tape = program.tape
@@ -153,7 +153,7 @@ def other_iterations(search: Search, edges: list[Edge]) -> Diagnosis | None:
     return None
 
 
-def other_values(search: Search, edges: list[Edge]) -> Diagnosis | None:
+def other_values(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Find a product whose partial is not the other factor, but a different value of the program."""
     program = search.wrong.q.recording
     tape = program.tape
@@ -210,7 +210,7 @@ _PAIRS = 12  # other uses of a value that are tried as missing together with one
 Use = tuple[int, int]  # a line and its argument
 
 
-def overwritten(search: Search, edges: list[Edge]) -> Diagnosis | None:
+def overwritten(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Return a diagnosis if the claim lacks the contributions that an assignment instead of a sum would overwrite."""
     program = search.wrong.q.recording
     tape = program.tape
@@ -344,7 +344,7 @@ def on_tape(wrong: Wrong) -> Diagnosis | None:
     q = wrong.q
     if q.untraced is not None or size(q.value) > _MOST_OUTPUTS:
         return None
-    search = Search(wrong)
+    search = SlipSearch(wrong)
     edges = [edge for edge in edges_of(q.recording) if wrong.only_line in (None, _line_of(edge))]
     with np.errstate(all="ignore"):
         for search.partly in (False, True) if len(wrong.names) < len(wrong.claimed) else (False,):
@@ -377,7 +377,7 @@ def by_share(wrong: Wrong) -> Diagnosis | None:
     return next(iter(wrong.unnamed), None)
 
 
-def _known_slips(search: Search, edges: list[Edge]) -> Diagnosis | None:
+def _known_slips(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Try each slip in the tables: a wrong partial, a forgotten transpose, a wrong axis."""
     program = search.wrong.q.recording
     recorded: dict[Any, set[str]] = {}
@@ -393,7 +393,7 @@ def _known_slips(search: Search, edges: list[Edge]) -> Diagnosis | None:
     return None
 
 
-def _missing(search: Search, edges: list[Edge]) -> Diagnosis | None:
+def _missing(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Find the edge whose contribution is missing in the claim."""
     program = search.wrong.q.recording
     for n, edge in enumerate(edges):
@@ -407,14 +407,14 @@ def _missing(search: Search, edges: list[Edge]) -> Diagnosis | None:
     return None
 
 
-def _without(search: Search, n: int, edge: Edge) -> Gradient | None:
+def _without(search: SlipSearch, n: int, edge: Edge) -> Gradient | None:
     """Return the gradient without the contribution through an edge; it is computed once and cached."""
     if n not in search.lacking:
         search.lacking[n] = search.made(changed(search.wrong.q.recording, edge, omitted))
     return search.lacking[n]
 
 
-def _contributions(search: Search, edges: list[Edge]) -> Diagnosis | None:
+def _contributions(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Find the edge whose contribution the claim holds with a wrong factor, such as -1 or 2 instead of 1."""
     program, wrong = search.wrong.q.recording, search.wrong
     for n, edge in enumerate(edges):
@@ -459,7 +459,7 @@ def _share(wrong: Wrong, without: Gradient) -> float | None:
     return 0.0 if abs(factor) < 1e-6 else factor
 
 
-def _by_share(search: Search, factor: float, edge: Edge, whose: str) -> Diagnosis | None:
+def _by_share(search: SlipSearch, factor: float, edge: Edge, whose: str) -> Diagnosis | None:
     if factor == 0:
         if _is_term(search.wrong.q.recording, edge):
             tape, k = search.wrong.q.recording.tape, edge.lines[-1]
@@ -481,7 +481,7 @@ def _by_share(search: Search, factor: float, edge: Edge, whose: str) -> Diagnosi
     )
 
 
-def _is_term(program: Program, edge: Edge) -> bool:
+def _is_term(program: RecordedProgram, edge: Edge) -> bool:
     """Whether an edge leads into a sum that is the result, up to constant factors."""
     y, _, tape = program
     top = y.slot
@@ -561,7 +561,7 @@ _DIAGONAL: tuple[tuple[Callable[..., Any], str], ...] = (
 )
 
 
-def block_slips(program: Program) -> Iterator[tuple[DiagnosisKind, str, Program, Any]]:
+def block_slips(program: RecordedProgram) -> Iterator[tuple[DiagnosisKind, str, RecordedProgram, Any]]:
     """Yield `(kind, says, program, position)` for each slip: the derivative of one block is replaced in the program.
 
     A block computes a value that depends on the inputs only through one other value, of the same shape. If a loop runs a
@@ -641,7 +641,7 @@ def _block(tape: Tape, u: int, v: int, slope: Any) -> Line:
     return whole, (u,), (tape.value(u),), tape.value(v), None, tape.position(v)
 
 
-def _in_blocks(search: Search, edges: list[Edge]) -> Diagnosis | None:
+def _in_blocks(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Find a value, computed over several lines from another, whose derivative was replaced by a slip."""
     for kind, says, program, position in block_slips(search.wrong.q.recording):
         whose = search.tried(program)

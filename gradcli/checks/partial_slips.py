@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.rules.kinds import Factor, Partial
+from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.rules.linalg import INV, LOGDET, MATMUL, SOLVE
 from gradcli.rules.reductions import CUMSUM, LOGSUMEXP, MAX, SUM
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value, by_name
@@ -276,7 +276,7 @@ def replacements(
 def _reshaping(rule: Rule, y: Value, x: Value) -> Iterator[tuple[DiagnosisKind, str, Rule]]:
     """Yield slips for a broadcast operand, whose cotangent is a sum over the axes that were broadcast."""
     have, want = shape(y), shape(x)
-    if have == want or size(y) <= size(x) or not isinstance(rule, Partial | Factor):
+    if have == want or size(y) <= size(x) or not isinstance(rule, Partial | ConstantSlope):
         return
     padded = (1,) * (len(have) - len(want)) + want
     grew = tuple(k for k, (n, m) in enumerate(zip(have, padded, strict=True)) if n != m)

@@ -37,7 +37,7 @@ from gradcli.targets.layers import Layer, engine_of, layer_of
 from gradcli.targets.loading import load, member, own_package_of
 from gradcli.targets.points import WHOLE, as_input, drawn, read
 from gradcli.targets.python import PythonFunction, open_ended, signature_of
-from gradcli.targets.structure import Leaf, Named, Node, nested, put_together, taken_apart, with_complex
+from gradcli.targets.structure import Leaf, NamedValues, Node, nested, put_together, taken_apart, with_complex
 from gradcli.words import Kind, Severity
 
 ATTEMPTS = 60
@@ -226,7 +226,7 @@ def function_at(
     for point in given[:1]:
         native.build({name: x for name, x in point.items() if "." not in name})  # without entries of its parameters
     if native.parameters:
-        given = [{"parameters": Named(native.parameters), **point} for point in given]
+        given = [{"parameters": NamedValues(native.parameters), **point} for point in given]
     try:
         return _at_points(native, text, given, options, typed, module)
     except FunctionFailed as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.program import RecordedProgram
 from gradcli.modes.mode import Question
 from gradcli.report import numbers
 from gradcli.report.point_report import Diagnosis, worst_first
@@ -107,7 +107,9 @@ class Wrong:
     room: Gradient = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # remarks on the search, such as that it was cut short
     unnamed: list[Diagnosis] = field(default_factory=list)  # factors with no known cause, as a last resort
-    slipped: list[Program] = field(default_factory=list)  # the recorded program with the slip that explains the claim
+    slipped: list[RecordedProgram] = field(
+        default_factory=list
+    )  # the recorded program with the slip that explains the claim
     only_line: tuple[str | None, int | None] | None = None  # the file and line of the slips that are tried on the tape
     budget: CauseBudget = field(default_factory=lambda: CauseBudget(MOST))
 

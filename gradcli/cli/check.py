@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gradcli.cli.output import Output, emit, output, page, print_error, written
+from gradcli.cli.output import ReportOutput, emit, output, page, print_error, written
 from gradcli.cli.points import keep_point, keepable, write_patches
 from gradcli.cli.target_requests import only, target_requests
 from gradcli.cli.world import World
@@ -20,7 +20,7 @@ from gradcli.words import Exit, Kind, Verdict, worst
 if TYPE_CHECKING:
     from gradcli.checks.build import CheckOptions
     from gradcli.checks.request import Request
-    from gradcli.project.suite.ended import TimeIsUp
+    from gradcli.project.suite.ended import SuiteTimeUp
     from gradcli.report.check import CheckReport
 
 _NAME = re.compile(r"[^\W\d][\w-]*")
@@ -57,7 +57,7 @@ Without a target, the checks of pyproject.toml or gradcli.toml are run:
 _FORMS = ("text", "json", "markdown", "csv", "junit", "sarif")
 
 
-def check_recorded(file: str, words: Sequence[str], to: Output, options: Options, world: World) -> int:
+def check_recorded(file: str, words: Sequence[str], to: ReportOutput, options: Options, world: World) -> int:
     """Check the calls that `gradcli run --save` has kept, and return the worst status.
 
     Raises  BadOption for targets beside the file, for a form that a run does not have, and for a file without such calls.
@@ -123,11 +123,11 @@ def _refuse_id(word: str) -> None:
         raise BadOption(f"'{word}' is a check of the project, and no target", do=f"gradcli check -k {word}")
 
 
-def _check_one(ask: TargetRequest, to: Output, options: Options, world: World) -> Exit:
+def _check_one(ask: TargetRequest, to: ReportOutput, options: Options, world: World) -> Exit:
     """Check one target, and return its status. Raises GradcliError if it cannot be checked."""
     from gradcli.checks.build import CheckOptions, request, settings_of
     from gradcli.derivation.right_answer import right_answer
-    from gradcli.project.suite.ended import TimeIsUp
+    from gradcli.project.suite.ended import SuiteTimeUp
     from gradcli.repair.full_check import verified, with_cause_and_repair
     from gradcli.study.later_walk import with_walk
 
@@ -148,7 +148,7 @@ def _check_one(ask: TargetRequest, to: Output, options: Options, world: World) -
             with world.working("looking for the cause", to.quiet) as tell:
                 report = with_cause_and_repair(found, asked, ask, wanted, right_answer, tell)
                 report = with_walk(asked, report) if to.pages else report
-    except TimeIsUp as over:
+    except SuiteTimeUp as over:
         report = _unfinished(over, ask, wanted)
         if to.form == "text" and over.report is not None and over.report.points and report.verdict == Verdict.FAIL:
             opened = len(report.opening())  # printed by the process whose time was up
@@ -166,7 +166,7 @@ def _check_one(ask: TargetRequest, to: Output, options: Options, world: World) -
     return status
 
 
-def _announce(asked: "Request", to: Output, world: World) -> None:
+def _announce(asked: "Request", to: ReportOutput, world: World) -> None:
     """Announce before the work how much memory it takes, if arrays are large."""
     from gradcli.report import numbers
     from gradcli.tracing.shapes import size as size_of
@@ -180,7 +180,7 @@ def _announce(asked: "Request", to: Output, world: World) -> None:
         )
 
 
-def _unfinished(over: "TimeIsUp", ask: TargetRequest, wanted: "CheckOptions") -> "CheckReport":
+def _unfinished(over: "SuiteTimeUp", ask: TargetRequest, wanted: "CheckOptions") -> "CheckReport":
     from gradcli.checks.build import replay_of
     from gradcli.project.suite.ended import unfinished_check
     from gradcli.report.common import Target

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradcli.cli.find import declared_checks
-from gradcli.cli.output import DATA, Output, emit, page, print_error, refuse_pictures, show_error, written
+from gradcli.cli.output import DATA, ReportOutput, emit, page, print_error, refuse_pictures, show_error, written
 from gradcli.cli.points import keep_point, keepable, write_patches
 from gradcli.cli.target_requests import own_values, target_requests
 from gradcli.cli.world import World
@@ -24,9 +24,9 @@ from gradcli.project.discovery.reader import find
 from gradcli.project.suite import selection
 from gradcli.project.suite.config import (
     KEYS,
-    Check,
-    Names,
+    CheckNames,
     Suite,
+    SuiteCheck,
     check_with,
     digest_of,
     find_suite,
@@ -95,7 +95,7 @@ def suite_of_paths(words: Sequence[str], options: Options) -> Suite:
     only = {name for gradient in gradients for name in gradient.checked_by}
     only |= {check.id for check in suite.checks if _lies_in(check.ask.target, suite.folder, paths)}
     checks = [*suite.checks]
-    names = Names(check.id for check in checks)
+    names = CheckNames(check.id for check in checks)
     open_ = [gradient for gradient in gradients if not gradient.checked_by]
     for gradient in filter(proposal.is_live, open_):
         inside = Path(os.path.relpath(gradient.file, suite.folder)).as_posix()
@@ -121,7 +121,7 @@ def _lies_in(target: str, folder: Path, paths: Sequence[str]) -> bool:
     return any(file.resolve().is_relative_to(Path(path).resolve()) for file in files for path in paths if file.exists())
 
 
-def check_suite(words: Sequence[str], to: Output, options: Options, world: World) -> int:
+def check_suite(words: Sequence[str], to: ReportOutput, options: Options, world: World) -> int:
     """Run several checks, show them as they end, and return the worst status."""
     _refuse(words, options)
     if list(words[:1]) == ["-"]:
@@ -168,9 +168,9 @@ def _declared(options: Options) -> Suite:
 
 def _targets(words: Sequence[str], options: Options, world: World) -> Suite:
     """Return the targets of the command line as a suite without a file."""
-    names = Names()
+    names = CheckNames()
     asked = [*target_requests(words, options, world)] if words else []
-    checks = tuple(Check(names.of(ask.target), ask, options) for ask in own_values(asked, options.at))
+    checks = tuple(SuiteCheck(names.of(ask.target), ask, options) for ask in own_values(asked, options.at))
     return Suite(None, Path.cwd(), checks=checks, options=options, declared=False)
 
 
@@ -180,7 +180,7 @@ def _targets(words: Sequence[str], options: Options, world: World) -> Suite:
 class SuitePage:
     """Shows checks as they end, and all of them at the end, as the options say."""
 
-    def __init__(self, to: Output, world: World, longest: int = 40) -> None:
+    def __init__(self, to: ReportOutput, world: World, longest: int = 40) -> None:
         """`longest` is the width of the longest name of a check."""
         refuse_pictures(to)
         self._to, self._world, self._longest = to, world, longest
@@ -228,7 +228,7 @@ class SuitePage:
 class _Run:
     """One run of a suite."""
 
-    def __init__(self, suite: Suite, to: Output, over: Options, world: World) -> None:
+    def __init__(self, suite: Suite, to: ReportOutput, over: Options, world: World) -> None:
         to = replace(to, page=replace(to.page, folder=str(suite.folder)))  # where the paths of its documents begin
         self._suite, self._options, self._world, self._to = suite, suite.options, world, to
         options = suite.options
@@ -259,9 +259,9 @@ class _Run:
         options, world = self._options, self._world
 
         def jobs() -> Iterator[Job]:
-            names = Names()
+            names = CheckNames()
             for ask in target_requests(words, options, world):
-                yield job_of(self._suite, Check(names.of(ask.target), ask, options))
+                yield job_of(self._suite, SuiteCheck(names.of(ask.target), ask, options))
 
         with self._executor(options.workers, apart=options.allow_python or options.timeout is not None) as executor:
             return self._followed(in_order(jobs(), executor), ())
@@ -284,7 +284,7 @@ class _Run:
         with self._executor(count, apart) as executor:
             return self._followed(run_jobs(jobs, executor, longest_first), chosen, known_failures)
 
-    def _selected(self, known: dict[str, dict[str, object]]) -> tuple[Check, ...]:
+    def _selected(self, known: dict[str, dict[str, object]]) -> tuple[SuiteCheck, ...]:
         """Return the selected checks. Raises BadOption if there are none before sharding."""
         options, only = self._options, self._suite.only
         checks = tuple(check for check in self._suite.checks if only is None or check.id in only)
@@ -303,7 +303,7 @@ class _Run:
             checks = tuple(check for check in checks if check.id in ids)
         return checks
 
-    def _list(self, chosen: Sequence[Check]) -> int:
+    def _list(self, chosen: Sequence[SuiteCheck]) -> int:
         wide = max((len(check.id) for check in chosen), default=0)
         for check in chosen:
             target = "" if check.ask.target == check.id else check.ask.target
@@ -333,7 +333,7 @@ class _Run:
             return selection.Baseline()
         return selection.read(self._baseline_path)
 
-    def _followed(self, rows: Iterator[CheckRow], chosen: Sequence[Check], known: "Baseline | None" = None) -> int:
+    def _followed(self, rows: Iterator[CheckRow], chosen: Sequence[SuiteCheck], known: "Baseline | None" = None) -> int:
         """Show rows as they come, write the end of the page, and return the status; Ctrl-C ends with what is there."""
         stopped = Exit.CONFIRMED
         try:
@@ -373,7 +373,7 @@ class _Run:
         with self._world.working(says, self._to.quiet):
             return next(rows, None)
 
-    def _report(self, chosen: Sequence[Check], known: "Baseline | None", stopped: Exit) -> SuiteReport:
+    def _report(self, chosen: Sequence[SuiteCheck], known: "Baseline | None", stopped: Exit) -> SuiteReport:
         from gradcli.checks.implementation import environment
 
         suite, options = self._suite, self._options
@@ -399,7 +399,7 @@ class _Run:
             renewal=(*again, *self._baseline_words, "--update-baseline") if stale else ABSENT,
         )  # fmt: skip
 
-    def _not_reached(self, chosen: Sequence[Check]) -> tuple[str, ...]:
+    def _not_reached(self, chosen: Sequence[SuiteCheck]) -> tuple[str, ...]:
         reached = {row.id for row in self._rows}
         return tuple(check.id for check in chosen if check.id not in reached)
 

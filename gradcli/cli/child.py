@@ -6,7 +6,7 @@ import sys
 from typing import NoReturn
 
 from gradcli.cli.command_line import CommandLine
-from gradcli.cli.link import Documents, Lines, Link
+from gradcli.cli.link import Documents, InputLines, SupervisorLink
 from gradcli.cli.world import World
 from gradcli.process.apart import status_of
 from gradcli.process.process import adopt_orphans, die_with, inherited, leave_stacks_in
@@ -24,7 +24,7 @@ def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
     die_with(parent)
     adopt_orphans()
     compile_from_source()
-    link = Link(up, down)
+    link = SupervisorLink(up, down)
     line = CommandLine.from_json(link.line)
     set_threads(line.options.threads)
     leave_stacks_in(stack)
@@ -34,7 +34,7 @@ def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
     def work() -> int:
         from gradcli.cli.main import run_line
 
-        return run_line(line, World(stdin=Lines(), stdout=out, link=link))  # type: ignore[arg-type]
+        return run_line(line, World(stdin=InputLines(), stdout=out, link=link))  # type: ignore[arg-type]
 
     status = status_of(work)
     with contextlib.suppress(Exception):

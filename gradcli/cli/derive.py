@@ -13,7 +13,7 @@ from gradcli.request.target_text import is_python
 from gradcli.targets.target_request import TargetRequest, checked_point_texts
 
 if TYPE_CHECKING:
-    from gradcli.derivation.study import DeriveOptions, Given
+    from gradcli.derivation.study import DeriveOptions, FunctionAtPoint
     from gradcli.report.derive import DeriveReport, Lecture
     from gradcli.targets.facts import Function
 
@@ -109,7 +109,7 @@ def _function(target: str, wanted: "DeriveOptions") -> "Function":
     return of_python(target, wanted.shapes) if is_python(target) else Expression(target)
 
 
-def _given(ask: TargetRequest, shapes: tuple[str, ...], wanted: "DeriveOptions") -> "Given":
+def _given(ask: TargetRequest, shapes: tuple[str, ...], wanted: "DeriveOptions") -> "FunctionAtPoint":
     """Return the target at the point given by --at or NAME=VALUE."""
     from gradcli.checks.probe import LocateOptions, locate
     from gradcli.derivation.study import given_at

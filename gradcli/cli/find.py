@@ -14,7 +14,7 @@ from gradcli.request.options import CLAIM_KINDS, Options
 from gradcli.words import Exit
 
 if TYPE_CHECKING:
-    from gradcli.project.discovery.project import Declared, Found
+    from gradcli.project.discovery.project import Declared, HandGradient
     from gradcli.project.suite.config import Suite
     from gradcli.report.find import FindReport
 
@@ -80,7 +80,7 @@ def found(paths: Sequence[str], suite: "Suite | None", least: float | None = Non
     )  # fmt: skip
 
 
-def _next(gradients: "Sequence[Found]", suite: "Suite | None") -> str | None:
+def _next(gradients: "Sequence[HandGradient]", suite: "Suite | None") -> str | None:
     """Return what to do next: check, fill in what stands as a comment, or let init write the checks that lack, if it can."""
     from gradcli.project.discovery.project import is_read_from
     from gradcli.project.discovery.proposal import commented_ids, ids

@@ -17,7 +17,7 @@ from gradcli.request.options import Options
 from gradcli.words import Verdict
 
 if TYPE_CHECKING:
-    from gradcli.project.discovery.project import Found
+    from gradcli.project.discovery.project import HandGradient
     from gradcli.project.discovery.proposal import Keys
     from gradcli.project.discovery.trial import Trial
     from gradcli.project.suite.config import Suite
@@ -102,7 +102,7 @@ def suite_file(folder: Path) -> tuple[Path, bool]:
     return project, "gradcli" in tool
 
 
-def write_suite(place: Path, gradients: Sequence["Found"], trials: Mapping[int, "Trial"]) -> list[str]:
+def write_suite(place: Path, gradients: Sequence["HandGradient"], trials: Mapping[int, "Trial"]) -> list[str]:
     """Write a suite, and return the lines that say so: added to pyproject.toml, or to a new gradcli.toml."""
     from gradcli.project.discovery.proposal import suite
 
@@ -119,7 +119,7 @@ def write_suite(place: Path, gradients: Sequence["Found"], trials: Mapping[int, 
 def add_checks(
     place: Path,
     suite: "Suite | None",
-    gradients: Sequence["Found"],
+    gradients: Sequence["HandGradient"],
     trials: Mapping[int, "Trial"],
     names: Sequence[str],
 ) -> list[str]:
@@ -160,7 +160,7 @@ def _parts(trials: Mapping[int, "Trial"]) -> "tuple[dict[int, Keys], dict[int, s
     return dict(run), {k: trial.reason for k, trial in trials.items() if trial.keys is None and trial.reason}
 
 
-def _count(gradients: Sequence["Found"], run: Collection[int]) -> str:
+def _count(gradients: Sequence["HandGradient"], run: Collection[int]) -> str:
     from gradcli.project.discovery.proposal import is_live
 
     live = sum(is_live(gradient) or k in run for k, gradient in enumerate(gradients))
@@ -169,7 +169,7 @@ def _count(gradients: Sequence["Found"], run: Collection[int]) -> str:
     )
 
 
-def _said_of(gradients: Sequence["Found"], trials: Mapping[int, "Trial"], width: int) -> list[str]:
+def _said_of(gradients: Sequence["HandGradient"], trials: Mapping[int, "Trial"], width: int) -> list[str]:
     """Return what trying showed: how many ran, which failed, and each that did not run, with why."""
     run, reasons = _parts(trials)
     verdicts = [trial.verdict for trial in trials.values() if trial.verdict is not None]
@@ -244,7 +244,7 @@ def _write(path: Path, content: bytes, mode: str) -> None:
 
 
 def _next(
-    gradients: Sequence["Found"], trials: Mapping[int, "Trial"], place: Path, found: int, waiting: bool
+    gradients: Sequence["HandGradient"], trials: Mapping[int, "Trial"], place: Path, found: int, waiting: bool
 ) -> list[str]:
     """Return what to do next; checks from before may be `waiting` to be filled in."""
     from gradcli.project.discovery.proposal import is_live

@@ -15,7 +15,7 @@ from gradcli.words import OUTLINE
 _exit = os._exit
 
 
-class Link:
+class SupervisorLink:
     """The connection of a child process to its supervisor; `line` is the command, as JSON, and `earlier` the state
     that earlier children left."""
 
@@ -78,7 +78,7 @@ class Link:
 class Documents(io.TextIOBase):
     """Standard output: text between two flushes is one document, which the supervisor writes as a whole."""
 
-    def __init__(self, link: Link, stream: IO[str] | None) -> None:
+    def __init__(self, link: SupervisorLink, stream: IO[str] | None) -> None:
         self._link = link
         self._texts: list[str] = []
         self._encoding = getattr(stream, "encoding", None) or "utf-8"
@@ -107,7 +107,7 @@ class Documents(io.TextIOBase):
             self._link.write(whole.replace("\n", os.linesep).encode(self._encoding, "replace"))
 
 
-class Lines:
+class InputLines:
     """Standard input by lines, each as soon as it is there."""
 
     def isatty(self) -> bool:

@@ -21,9 +21,9 @@ from gradcli.derivation.right_answer import right_answer
 from gradcli.errors import BadOption, BadTarget, GradcliError, nearest
 from gradcli.project.discovery import proposal
 from gradcli.project.discovery.gather import gathered
-from gradcli.project.discovery.project import Found, Project
+from gradcli.project.discovery.project import HandGradient, Project
 from gradcli.project.discovery.source import collected
-from gradcli.project.suite.config import Names
+from gradcli.project.suite.config import CheckNames
 from gradcli.repair.full_check import full_check
 from gradcli.report.check import CheckReport
 from gradcli.report.common import Printed, detail_of, error_report
@@ -170,7 +170,7 @@ def _run(shell: Any, cell: str) -> tuple[str, str]:
     return code, name
 
 
-def _found(code: str, name: str) -> list[Found]:
+def _found(code: str, name: str) -> list[HandGradient]:
     """Return the gradients that a cell defines, with their functions. Raises BadTarget where there is none."""
     project = Project()
     project.add(collected(ast.parse(code), name))
@@ -182,7 +182,7 @@ def _found(code: str, name: str) -> list[Found]:
 
 
 def _all_checked(
-    found: Sequence[Found], words: Sequence[str], options: Options, names: Mapping[str, Any], line: str
+    found: Sequence[HandGradient], words: Sequence[str], options: Options, names: Mapping[str, Any], line: str
 ) -> CheckReport | SuiteReport:
     """Return the report on the one gradient of a cell, or on all of them."""
     if several(["", *words]):
@@ -190,7 +190,7 @@ def _all_checked(
     asked = [_ask(gradient, words, options) for gradient in found]
     if len(asked) == 1:
         return _checked(*asked[0], names)
-    started, taken = time.perf_counter(), Names()
+    started, taken = time.perf_counter(), CheckNames()
     rows = tuple(_row(taken.of(gradient.name), *each, names) for gradient, each in zip(found, asked, strict=True))
     return SuiteReport(
         ("%%gradcheck", *shlex.split(line)), options.seed, None, None, None, tuple(row.id for row in rows), "",
@@ -198,7 +198,7 @@ def _all_checked(
     )  # fmt: skip
 
 
-def _ask(gradient: Found, words: Sequence[str], options: Options) -> tuple[TargetRequest, Options]:
+def _ask(gradient: HandGradient, words: Sequence[str], options: Options) -> tuple[TargetRequest, Options]:
     """Return the request to check a gradient of the cell, and its options: `words` are values of what it has for inputs."""
     values = {
         key: x.removeprefix(f"{NOTEBOOK}:") if isinstance(x, str) else x for key, x in proposal.values(gradient).items()

@@ -20,7 +20,7 @@ _AS_DRAWN = Page()
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ReportOutput:
     """Where and how a report is written, as the options say."""
 
     form: str
@@ -36,7 +36,7 @@ class Output:
         return "html" in (self.form, *(form for form, _ in self.files))
 
 
-def output(forms: Sequence[str], options: "Options", world: World, *, pictures: bool = False) -> Output:
+def output(forms: Sequence[str], options: "Options", world: World, *, pictures: bool = False) -> ReportOutput:
     """Return the output that the options request, checked before any work is done.
 
     `pictures` says that the command can draw its report into files, including those of --plot.
@@ -71,10 +71,10 @@ def output(forms: Sequence[str], options: "Options", world: World, *, pictures: 
         workspace=world.environ.get("GITHUB_WORKSPACE", ""),
         down=options.direction == "down",
     )
-    return Output(wanted, files, options.quiet, options.color, annotate, drawn_on)
+    return ReportOutput(wanted, files, options.quiet, options.color, annotate, drawn_on)
 
 
-def refuse_pictures(to: Output) -> None:
+def refuse_pictures(to: ReportOutput) -> None:
     """Raise BadOption if several targets are to be drawn."""
     if any(form in PICTURES for form, _ in to.files):
         raise BadOption("a picture shows one target", do="run gradcli once for each target")
@@ -110,7 +110,7 @@ def written(blocks: Sequence[Any], shown: Page, world: World, apart: bool = Fals
     world.stdout.flush()
 
 
-def emit(report: Any, to: Output, world: World, shown: bool = True, opened: int = 0) -> None:
+def emit(report: Any, to: ReportOutput, world: World, shown: bool = True, opened: int = 0) -> None:
     """Write a report to standard output and to the requested files.
 
     If not `shown`, the report goes only to files, because standard output has it already. `opened` is the number of its
@@ -147,7 +147,7 @@ def emit(report: Any, to: Output, world: World, shown: bool = True, opened: int 
             world.tell(sentence)
 
 
-def _content(form: str, report: Any, to: Output) -> bytes:
+def _content(form: str, report: Any, to: ReportOutput) -> bytes:
     """Return the content of a file. Raises BadOption for a picture of a size that cannot be drawn."""
     try:
         return as_file(form, report, to.page)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradcli.cli.output import Output, emit, output, print_error
+from gradcli.cli.output import ReportOutput, emit, output, print_error
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
 from gradcli.request.options import Options
 from gradcli.words import Exit
 
 if TYPE_CHECKING:
-    from gradcli.project.capture.program import Ended
+    from gradcli.project.capture.program import ProgramEnd
     from gradcli.project.capture.recorder import Recorder
     from gradcli.project.capture.session import Session
     from gradcli.report.run import RunReport
@@ -112,7 +112,7 @@ def _refuse_files(options: Options) -> None:
 class _Run:
     """One program: it is run, what it used is checked, and the report is written."""
 
-    def __init__(self, words: list[str], to: Output, options: Options, world: World) -> None:
+    def __init__(self, words: list[str], to: ReportOutput, options: Options, world: World) -> None:
         self._words, self._to, self._options, self._world = words, to, options, world
         self._session: Session | None = None
         self._folder = Path.cwd()  # the program may change it
@@ -120,12 +120,12 @@ class _Run:
     def status(self) -> int:
         """Run the program and check its gradients; return the exit status."""
         from gradcli.project.capture.program import run as run_program
-        from gradcli.project.capture.session import DEFAULT_BYTES, Session, Wanted
+        from gradcli.project.capture.session import DEFAULT_BYTES, RecordingRequest, Session
         from gradcli.project.suite.config import import_folders
 
         options = self._options
         room = options.keep_bytes or DEFAULT_BYTES
-        self._session = Session(Wanted(options.keep, room, options.source, options.seed))
+        self._session = Session(RecordingRequest(options.keep, room, options.source, options.seed))
         self._session.begin(at_exit=self._left)
         sys.path += [folder for folder in import_folders(self._folder) if folder not in sys.path]
         ended = run_program(self._words, self._session.layers.look_at_script)
@@ -140,11 +140,11 @@ class _Run:
 
     def _left(self, status: int) -> int:
         """Make the report before `os._exit` ends the process, and return the exit status."""
-        from gradcli.project.capture.program import Ended
+        from gradcli.project.capture.program import ProgramEnd
 
-        return self._finish(Ended(status))
+        return self._finish(ProgramEnd(status))
 
-    def _finish(self, ended: "Ended") -> int:
+    def _finish(self, ended: "ProgramEnd") -> int:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError):  # the program may have closed or replaced it
                 stream.flush()
@@ -159,7 +159,7 @@ class _Run:
         with undisturbed():
             return self._reported(recorder, ended)
 
-    def _reported(self, recorder: "Recorder", ended: "Ended") -> int:
+    def _reported(self, recorder: "Recorder", ended: "ProgramEnd") -> int:
         """Check what was recorded, write the report, and return the exit status."""
         from gradcli.project.capture.study import report_of
         from gradcli.report.run import Program

@@ -15,7 +15,7 @@ from gradcli.report.blocks import visible
 if TYPE_CHECKING:
     from threading import Event
 
-    from gradcli.cli.link import Link
+    from gradcli.cli.link import SupervisorLink
     from gradcli.process.earlier import Earlier
 
 _QUIET_SECONDS = 30.0
@@ -63,7 +63,7 @@ class World:
     stdout: TextIO = field(default_factory=lambda: sys.stdout or io.StringIO())
     stderr: TextIO = field(default_factory=lambda: sys.stderr or io.StringIO())
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    link: "Alone | Link" = field(default_factory=Alone)
+    link: "Alone | SupervisorLink" = field(default_factory=Alone)
     afterwards: Callable[[], int] | None = (
         None  # what is done when the command line has been read and left: `gradcli run`
     )

@@ -27,7 +27,7 @@ _ARGUMENTS = (int, float, str, bool, type(None), np.generic, np.ndarray, slice)
 
 
 @dataclass(frozen=True, slots=True)
-class Without:
+class DetachedFunction:
     """A function of numpy's whose result carries no derivative, as an operation of a program."""
 
     function: Callable[..., Any]
@@ -42,10 +42,10 @@ class Without:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class NumpyCall:
     """A call of a function of numpy's that has to see values, such as np.sort, as one operation of a program.
 
-    `args` and `kwargs` have an `Operand` in place of each abstract value. `output` is the number of the result, where there
+    `args` and `kwargs` have an `OperandPlace` in place of each abstract value. `output` is the number of the result, where there
     are several.
     """
 
@@ -80,15 +80,15 @@ class NamedConstant:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
-    """The place of an operand among the arguments of a `Call`."""
+class OperandPlace:
+    """The place of an operand among the arguments of a `NumpyCall`."""
 
     number: int
 
 
 def _filled(x: Any, operands: Sequence[Value]) -> Any:
     """Return arguments with the operands in their places."""
-    if isinstance(x, Operand):
+    if isinstance(x, OperandPlace):
         return operands[x.number]
     if isinstance(x, dict):
         return {name: _filled(part, operands) for name, part in x.items()}
@@ -102,7 +102,7 @@ def _emptied(x: Any, operands: list[Any]) -> Any:
     """
     if isinstance(x, AbstractValue):
         operands.append(x)
-        return Operand(len(operands) - 1)
+        return OperandPlace(len(operands) - 1)
     if isinstance(x, dict):
         return {name: _emptied(part, operands) for name, part in x.items()}
     if type(x) in (list, tuple):
@@ -157,7 +157,7 @@ class AbstractValue(OfNode):
 
     def detached(self) -> OfNode:
         """Return the value without its derivative."""
-        return self.program.operation(Without(_itself), [self], {})
+        return self.program.operation(DetachedFunction(_itself), [self], {})
 
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Any) -> Value:
         return self.program.operation(primitive, xs, params)
@@ -206,14 +206,14 @@ class AbstractValue(OfNode):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "__call__" and not kwargs and ufunc in _BITWISE:
-            return self.program.operation(Without(ufunc), inputs, {})
+            return self.program.operation(DetachedFunction(ufunc), inputs, {})
         return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function in _POSITIONS:
             raise _needs(f"a shape that depends on values (np.{function.__name__})", f"use {_SELECT}")
         if function in _TRUTHS and len(args) == 1 and args[0] is self and self.dtype == bool and not kwargs.get("out"):
-            return self.program.operation(Without(function), args, kwargs)
+            return self.program.operation(DetachedFunction(function), args, kwargs)
         before = TraceEnded.raised
         try:
             return super().__array_function__(function, types, args, kwargs)
@@ -234,7 +234,7 @@ class AbstractValue(OfNode):
     def _called(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Return a call of a function of numpy's as one operation, or one for each of its results."""
         operands: list[Any] = []
-        call = Call(function, _emptied(tuple(args), operands), _emptied(dict(kwargs), operands))
+        call = NumpyCall(function, _emptied(tuple(args), operands), _emptied(dict(kwargs), operands))
         found = call(*(x.node.value for x in operands))
         if not isinstance(found, tuple):
             return self.program.operation(replace(call, shape=np.shape(found)), operands, {})
@@ -273,7 +273,7 @@ class AbstractValue(OfNode):
         """Return the value as another type; float64 carries the derivative."""
         wanted = np.dtype(dtype)
         if self.dtype != np.float64 and wanted.kind in "biuf":
-            return self.program.operation(Without(np.ndarray.astype), [self], {"dtype": wanted})
+            return self.program.operation(DetachedFunction(np.ndarray.astype), [self], {"dtype": wanted})
         return super().astype(dtype, *args, **kwargs)  # type: ignore[misc]
 
 

@@ -28,14 +28,14 @@ _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class BallCode:
     """`value` takes all inputs, as `arb`, to f; `both` takes them to f and its gradient by some, 0 where nothing flows."""
 
     value: Callable[..., arb]
     both: Callable[..., tuple[arb, list[arb]]]
 
 
-def in_balls(f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value], wrt: Sequence[str]) -> Code:
+def in_balls(f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value], wrt: Sequence[str]) -> BallCode:
     """Return a function of named numbers, and its gradient by some of them, as code on balls.
 
     Raises  CannotCompile where that cannot be written, and what f raises on values that it cannot see.
@@ -56,7 +56,7 @@ def in_balls(f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value],
             WRITING.reset(token)
     numbers = [x.number for x in inputs.values()]
     slopes = [None if x is None else x.number for x in bars]
-    return Code(_code(program, numbers, y.number, None), _code(program, numbers, y.number, slopes))
+    return BallCode(_code(program, numbers, y.number, None), _code(program, numbers, y.number, slopes))
 
 
 def _code(

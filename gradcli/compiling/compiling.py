@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.compiling.abstract import AbstractValue, Call, Without
+from gradcli.compiling.abstract import AbstractValue, DetachedFunction, NumpyCall
 from gradcli.compiling.gradient import Times, differentiated, expanded
-from gradcli.compiling.straight_line import Node, OfNode, StraightLine
-from gradcli.compiling.written import Written, written
+from gradcli.compiling.straight_line import OfNode, ProgramNode, StraightLine
+from gradcli.compiling.written import FunctionText, written
 from gradcli.errors import BadPoint, BadShape, BadTarget, FunctionFailed, GradcliError, TraceDiffers
 from gradcli.targets.call import refuse_again, remember_refusal
 from gradcli.targets.python import PythonFunction, signature_of
-from gradcli.targets.structure import Branch, LabelledLeaf, Leaf, put_together, taken_apart
+from gradcli.targets.structure import ContainerNode, LabelledLeaf, Leaf, put_together, taken_apart
 from gradcli.targets.structure import Node as Structure
 from gradcli.tracing import primitive
 from gradcli.tracing.primitive import Primitive, Value
@@ -36,7 +36,7 @@ _ROUNDINGS = 1e-12  # of the largest value of the program: what its rounding may
 class _Recorded:
     """The program as it was traced: it runs on traced values, to be differentiated further."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[ProgramNode, ...]
     inputs: tuple[int, ...]
     results: tuple[int, ...]
 
@@ -56,7 +56,7 @@ class _Recorded:
 _NUMBERS = (float, np.float64)
 
 
-class Mismatch(BadShape):
+class ExampleMismatch(BadShape):
     """An argument is not like the example's."""
 
 
@@ -152,7 +152,7 @@ def argument(path: str, node: Structure, x: Any) -> Argument:
 
     Raises  BadPoint for arrays other than of float64, integers or booleans, and for iterators.
     """
-    if isinstance(node, Branch):
+    if isinstance(node, ContainerNode):
         keys = tuple(x) if isinstance(x, Mapping) else None
         parts = tuple(
             argument(_path(path, part), part, member) for part, member in zip(node.parts, _members(x), strict=True)
@@ -218,8 +218,8 @@ def _described(x: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _mismatch(path: str, given: str, example: str) -> Mismatch:
-    return Mismatch(
+def _mismatch(path: str, given: str, example: str) -> ExampleMismatch:
+    return ExampleMismatch(
         f"{path} is {given}; the function was compiled for {example}", do="compile it again for such an argument"
     )
 
@@ -237,7 +237,7 @@ class Compiled:
         name: str,
         arguments: Mapping[str, Argument],
         recorded: _Recorded,
-        codes: tuple[Written, Written | None],
+        codes: tuple[FunctionText, FunctionText | None],
         result: Any,
     ) -> None:
         self.__name__ = self.__qualname__ = name
@@ -455,7 +455,7 @@ def _with_places(y: Any, program: StraightLine, results: list[OfNode], name: str
     return put_together(structure, found)
 
 
-def _stripped(node: Node) -> Node:
+def _stripped(node: ProgramNode) -> ProgramNode:
     """Return a node without its sample; constants are kept."""
     return node if node.constant else replace(node, value=None)
 
@@ -466,7 +466,7 @@ def _loses_nan(program: StraightLine) -> bool:
     for k, node in enumerate(program.nodes):
         if not reached.isdisjoint(node.operands):
             constant = isinstance(node.operation, Primitive) and node.operation.constant
-            if constant or isinstance(node.operation, Without | Call):
+            if constant or isinstance(node.operation, DetachedFunction | NumpyCall):
                 return True
             reached.add(k)
         elif isinstance(node.operation, Times):
@@ -528,7 +528,7 @@ def _agree(a: Any, b: Any, size: float) -> bool:
     return bool(np.all(np.isclose(a, b, rtol=0.0, atol=room, equal_nan=True)))
 
 
-def _commented(name: str, inputs: Sequence[Argument], code: Written) -> str:
+def _commented(name: str, inputs: Sequence[Argument], code: FunctionText) -> str:
     """Return the text of the code, with comments that say what its inputs and constants are."""
     head = code.text.split("(", 1)[1].split(")", 1)[0]
     lines = [f"# {name}"]

@@ -12,10 +12,10 @@ import numpy as np
 
 from gradcli.arithmetic.program import vjp
 from gradcli.arithmetic.tape import CONSTANT, SPENT, Line, sweep_back, transpose
-from gradcli.compiling.abstract import Without
-from gradcli.compiling.straight_line import Node, OfNode, Operation, StraightLine
+from gradcli.compiling.abstract import DetachedFunction
+from gradcli.compiling.straight_line import OfNode, Operation, ProgramNode, StraightLine
 from gradcli.errors import BadShape, CannotCompile, GradcliError, TraceEnded
-from gradcli.rules.kinds import Differential, Factor, Partial
+from gradcli.rules.kinds import ConstantSlope, Differential, Partial
 from gradcli.rules.shaping import PUT, SELECT
 from gradcli.tracing import shapes
 from gradcli.tracing.domain import REAL
@@ -147,7 +147,7 @@ def _seed(program: StraightLine, y: OfNode, moving: set[int]) -> OfNode:
     return program.operation(SEED, [y], {})
 
 
-def _may_be_nan(node: Node) -> bool:
+def _may_be_nan(node: ProgramNode) -> bool:
     """Whether an operation has no value at some numbers, where its slope may have one all the same."""
     if not isinstance(node.operation, Primitive):
         return node.operation is not SAME and node.operation is not None
@@ -165,11 +165,11 @@ def _moving(program: StraightLine, wrt: set[int], among: range) -> set[int]:
     return found
 
 
-def _is_constant(node: Node) -> bool:
+def _is_constant(node: ProgramNode) -> bool:
     """Whether an operation's result carries no derivative."""
     if isinstance(node.operation, Primitive):
         return node.operation.constant or not node.is_float
-    return isinstance(node.operation, Without | Seed) or not node.is_float
+    return isinstance(node.operation, DetachedFunction | Seed) or not node.is_float
 
 
 def _line(program: StraightLine, k: int, first: int, moving: set[int]) -> Line:
@@ -211,7 +211,7 @@ def _pulled(program: StraightLine, k: int, i: int, ybar: Value) -> Value:
     if not isinstance(operation, Primitive):
         return program.operation(Through(operation, i), [ybar, *xs], params)
     rule = operation.rule(i)
-    if isinstance(rule, Factor):
+    if isinstance(rule, ConstantSlope):
         return shapes.unbroadcast(_times_number(program, rule.factor, ybar), xs[i])
     if isinstance(rule, Partial):
         slope = _slope(program, operation, i, y, xs, params)
@@ -317,10 +317,10 @@ def _as_node(program: StraightLine, x: Value) -> OfNode:
     return x if isinstance(x, OfNode) else program.constant(x)
 
 
-def _written_out(program: StraightLine, node: Node, xs: list[OfNode], careful: bool) -> Value:
+def _written_out(program: StraightLine, node: ProgramNode, xs: list[OfNode], careful: bool) -> Value:
     operation, params = node.operation, node.params
     assert operation is not None
-    if isinstance(operation, Same) or (isinstance(operation, Without) and operation.is_identity):
+    if isinstance(operation, Same) or (isinstance(operation, DetachedFunction) and operation.is_identity):
         return xs[0]
     if isinstance(operation, Seed) and not careful:
         return np.float64(1)

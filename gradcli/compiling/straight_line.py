@@ -25,7 +25,7 @@ Operation = Primitive | Callable[..., Value]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class ProgramNode:
     """An operation on earlier nodes; one without operands is an input, or the constant `value`.
 
     `value` is a sample: the value at the example. It shows the shape and the dtype.
@@ -66,7 +66,7 @@ class StraightLine:
     exact: bool = False
     differentiate: Callable[..., tuple[Value, list[Value]]] | None = None  # writes the gradient of a part
     most: int = field(default_factory=lambda: MOST_NODES)
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[ProgramNode] = field(default_factory=list)
     _known: dict[Any, int] = field(default_factory=dict)
     _arrays: dict[int, int] = field(default_factory=dict)
     _captured: list[Any] = field(default_factory=list)  # captured arrays, kept so that their ids stay theirs
@@ -74,7 +74,7 @@ class StraightLine:
 
     def input(self, x: Value) -> "OfNode":
         """Return a new input, of which `x` is a sample."""
-        return self._written(Node(None, (), {}, x))
+        return self._written(ProgramNode(None, (), {}, x))
 
     def operation(self, operation: Operation, xs: Sequence[Value], params: Params, again: bool = False) -> "OfNode":
         """Return the node of an operation on nodes and plain values, written if it is new, or in any case `again`."""
@@ -87,7 +87,9 @@ class StraightLine:
         if known is not None:
             return self.abstract(known)
         made = self._written(
-            Node(operation, operands, params, _sample(operation, [self.nodes[k].value for k in operands], params))
+            ProgramNode(
+                operation, operands, params, _sample(operation, [self.nodes[k].value for k in operands], params)
+            )
         )
         if key is not None:
             self._known[key] = made.number
@@ -146,7 +148,7 @@ class StraightLine:
             return self._array(x)
         key = ("constant", type(x), x if isinstance(x, int) else np.asarray(x).tobytes())
         if key not in self._known:
-            self._known[key] = self._written(Node(None, (), {}, x, constant=True)).number
+            self._known[key] = self._written(ProgramNode(None, (), {}, x, constant=True)).number
         return self._known[key]
 
     def _array(self, x: Any) -> int:
@@ -157,12 +159,12 @@ class StraightLine:
         if known is not None and self.nodes[known].value.tobytes() == x.tobytes():
             return known
         own = x.copy()
-        number = self._written(Node(None, (), {}, own, constant=True)).number
+        number = self._written(ProgramNode(None, (), {}, own, constant=True)).number
         self._arrays[id(x)] = self._arrays[id(own)] = number
         self._captured.append(x)
         return number
 
-    def _written(self, node: Node) -> "OfNode":
+    def _written(self, node: ProgramNode) -> "OfNode":
         if len(self.nodes) >= self.most:
             raise CannotCompile(
                 f"the program has over {self.most:,} operations", do="write loops over entries as array operations"
@@ -204,7 +206,7 @@ class OfNode(Tracer):
         return self.program.level
 
     @property
-    def node(self) -> Node:
+    def node(self) -> ProgramNode:
         """The node."""
         return self.program.nodes[self.number]
 
@@ -222,7 +224,7 @@ class OfNode(Tracer):
         return self.node.constant
 
 
-def _is_zero(node: Node) -> bool:
+def _is_zero(node: ProgramNode) -> bool:
     return node.shape == () and bool(node.value == 0)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.compiling.gradient import Expanded
-from gradcli.compiling.straight_line import Node, StraightLine, is_elementwise
+from gradcli.compiling.straight_line import ProgramNode, StraightLine, is_elementwise
 from gradcli.rules.elementwise import INTEGER_POWER, RELU
 from gradcli.rules.linalg import EINSUM, MATMUL
 from gradcli.rules.reductions import SUM
@@ -42,7 +42,7 @@ _SPACE: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class FunctionText:
     """The text of a function, and what its names stand for."""
 
     text: str
@@ -140,14 +140,14 @@ class Memory:
             for root in self.of[k]:
                 latest[root] = last if k in self.written else max(latest.get(root, 0), last)
 
-    def _lies_in(self, k: int, node: Node) -> frozenset[int]:
+    def _lies_in(self, k: int, node: ProgramNode) -> frozenset[int]:
         if k in self.written:
             return self.of[self.written[k]]
         if not node.operands or not self.shape(k) or (self.is_new(k) and k not in self.added):
             return frozenset((k,))
         return frozenset().union(*(self.of[j] for j in node.operands if j != self.added.get(k)))
 
-    def _add_into(self, k: int, node: Node) -> None:
+    def _add_into(self, k: int, node: ProgramNode) -> None:
         for scatter, other in (node.operands[::-1], node.operands):
             alone = all(self._uses[x] == [k] and x not in self.results for x in (scatter, other))
             whole = alone and self.is_simple_scatter(scatter) and self.is_whole(other)
@@ -160,7 +160,7 @@ class Memory:
         (operand,) = self.program.nodes[scatter].operands
         return any(scatter < put < k and not self.of[put].isdisjoint(self.of[operand]) for put in self.written)
 
-    def _may_write(self, k: int, node: Node, latest: dict[int, float]) -> bool:
+    def _may_write(self, k: int, node: ProgramNode, latest: dict[int, float]) -> bool:
         """Whether a put can write into its operand's memory: that is all its own, and not read any more."""
         base, v = node.operands
         if not self.is_whole(base) or not self.of[v].isdisjoint(self.of[base]):
@@ -247,7 +247,7 @@ class _Text:
         self.space[kind.__name__] = kind
         return f"{kind.__name__}({self.name(k)})"
 
-    def _statement(self, k: int, node: Node) -> None:
+    def _statement(self, k: int, node: ProgramNode) -> None:
         names = [self.name(j) for j in self.memory.operands(k)]
         primitive = node.operation
         if k in self.memory.added:
@@ -266,7 +266,7 @@ class _Text:
         else:
             self.lines.append(f"v{k} = {self._known(k, node, primitive, names) or self._called(k, node)}")
 
-    def _added(self, k: int, node: Node) -> None:
+    def _added(self, k: int, node: ProgramNode) -> None:
         """Add what a scatter would spread over zeros into the other operand's memory."""
         scatter = self.memory.added[k]
         (other,) = (j for j in node.operands if j != scatter)
@@ -281,7 +281,7 @@ class _Text:
         self.space[f"at{k}"] = index
         return f"at{k}"
 
-    def _put(self, k: int, node: Node, names: list[str]) -> None:
+    def _put(self, k: int, node: ProgramNode, names: list[str]) -> None:
         """Write into an array that nothing else reads, or into a copy."""
         at = self._at(k, node.params["index"])
         if k in self.memory.written:
@@ -291,7 +291,7 @@ class _Text:
             self.lines.append(f"v{k} = array({names[0]}, dtype{k})")
         self.lines.append(f"v{k}[{at}] = {names[1]}")
 
-    def _elementwise(self, k: int, node: Node, primitive: Primitive, names: list[str]) -> str:
+    def _elementwise(self, k: int, node: ProgramNode, primitive: Primitive, names: list[str]) -> str:
         memory = self.memory.taken(k) if self.memory.is_new(k) else None
         out = "" if memory is None else f", out=v{memory}"
         if primitive.name == "integer_power":
@@ -309,7 +309,7 @@ class _Text:
         self.space[f"np_{primitive.name}"] = primitive.fun
         return f"np_{primitive.name}"
 
-    def _called(self, k: int, node: Node) -> str:
+    def _called(self, k: int, node: ProgramNode) -> str:
         """Return the call of an operation's own function, which gets float64's numbers and not Python's."""
         names = [f"float64({self.name(j)})" if j in self.numbers else self.name(j) for j in node.operands]
         operation = node.operation
@@ -320,7 +320,7 @@ class _Text:
             self.space[f"given_{k}"] = node.params
         return f"{called}({', '.join(names)}{f', **given_{k}' if node.params else ''})"
 
-    def _number(self, k: int, node: Node, primitive: Primitive, names: list[str]) -> str:
+    def _number(self, k: int, node: ProgramNode, primitive: Primitive, names: list[str]) -> str:
         if primitive.name in _COMPARISONS:
             return f"{names[0]} {_COMPARISONS[primitive.name]} {names[1]}"
         python, nodes = self._is_of_numbers(node.operands), [self.program.nodes[j] for j in node.operands]
@@ -346,7 +346,7 @@ class _Text:
         others = [self.program.nodes[j] for j in operands if j not in self.numbers]
         return len(others) < len(operands) and all(type(node.value) is int and node.constant for node in others)
 
-    def _known(self, k: int, node: Node, primitive: Primitive, names: list[str]) -> str | None:
+    def _known(self, k: int, node: ProgramNode, primitive: Primitive, names: list[str]) -> str | None:
         """Return the text of an operation that numpy has in fewer steps than the rule's own function, or None."""
         x, params, of = names[0], node.params, self.program.nodes[node.operands[0]].shape
         if primitive.name == "sum" and of:
@@ -398,7 +398,7 @@ def _subscript(part: Any) -> str:
     return "..." if part is ... else repr(part)
 
 
-def written(expanded: Expanded) -> Written:
+def written(expanded: Expanded) -> FunctionText:
     """Return a program as a function from the inputs' values to the results and a number, which is nan if any of them is.
 
     Each result is in memory of its own; a scalar is numpy's. The number is 0 where the program is not checked.
@@ -425,7 +425,7 @@ def written(expanded: Expanded) -> Written:
     lines = [*text.lines, f"return ({''.join(f'{x}, ' for x in found)}), {total or 0.0}"]
     used = set(re.findall(r"\w+", "\n".join(lines)))
     space = {name: x for name, x in (_SPACE | text.space).items() if name in used}
-    return Written(defined(expanded.inputs, lines), space)
+    return FunctionText(defined(expanded.inputs, lines), space)
 
 
 def _squared(name: str, shape: tuple[int, ...]) -> str:

@@ -9,11 +9,11 @@ from math import isqrt
 
 from gradcli.derivation.index import (  # fmt: skip
     Atom,
-    Factor,
     Index,
+    IndexedFactor,
+    IndexedTerm,
     Number,
     Tensor,
-    Term,
     add,
     bracket,
     fresh,
@@ -35,7 +35,7 @@ HALF = Fraction(1, 2)
 
 POSITIVE = {"exp", "softmax", "expit", "cosh", "size", "pi", "number"}
 ONE = Fraction(1)
-Rule = Callable[[Term, tuple[Index, ...]], Term | None]
+Rule = Callable[[IndexedTerm, tuple[Index, ...]], IndexedTerm | None]
 COUNTING: set[Rule] = set()  # rules that account for the indices they remove
 RULES: list[Rule] = []  # in the order in which they are tried; `rules.py` fills it
 
@@ -49,7 +49,7 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
         if x.number is not None:
             return Tensor(free, scaled(y, x.number).terms)
     left, right = (unbound(one(x), x.free) for x in (a, b))
-    return Tensor(free, (tidied(Term(left.coef * right.coef, (*left.factors, *right.factors)), free),))
+    return Tensor(free, (tidied(IndexedTerm(left.coef * right.coef, (*left.factors, *right.factors)), free),))
 
 
 def product(parts: Sequence[Tensor]) -> Tensor:
@@ -60,7 +60,7 @@ def product(parts: Sequence[Tensor]) -> Tensor:
     return found
 
 
-def one(x: Tensor) -> Term:
+def one(x: Tensor) -> IndexedTerm:
     """Return a tensor as one term: a sum as a bracket."""
     return x.terms[0] if len(x.terms) == 1 else bracket(x)
 
@@ -72,7 +72,7 @@ def is_product(atom: Atom) -> bool:
     return bool(inner) and len(logs) == len(inner) and all(t.coef == 1 for t in inner) and set(logs) == {1}
 
 
-def positive(f: Factor) -> bool:
+def positive(f: IndexedFactor) -> bool:
     """Whether an atom is known to be positive, entry by entry."""
     atom = f.atom
     if is_product(atom):
@@ -104,7 +104,7 @@ def _is_product_of_truths(x: Tensor) -> bool:
     return all(is_truth_factor(f) for f in x.terms[0].factors)
 
 
-def is_truth_factor(f: Factor) -> bool:
+def is_truth_factor(f: IndexedFactor) -> bool:
     """Whether every entry of a factor is known to be 0 or 1."""
     if f.power < 1:
         return False
@@ -116,22 +116,22 @@ def is_truth_factor(f: Factor) -> bool:
 def power(x: Tensor, p: Fraction) -> Tensor:
     """Return x**p entry by entry; the power is distributed over a product if that is valid."""
     if p == 0:
-        return Tensor(x.free, (Term(ONE),))
+        return Tensor(x.free, (IndexedTerm(ONE),))
     if not x.terms:
-        return x if p > 0 else Tensor(x.free, (Term(float("inf")),))
+        return x if p > 0 else Tensor(x.free, (IndexedTerm(float("inf")),))
     term = unbound(one(x), x.free)
     summed = term.indices - set(x.free)
     whole = p.denominator == 1
     known = all(positive(f) or (f.power == 1 and f.atom.op == "group" and len(term.factors) == 1) for f in term.factors)
     if not summed and (whole or (term.coef > 0 and known)):
         inner = [f._replace(power=f.power * p) for f in term.factors]
-        return Tensor(x.free, (tidied(_times_root(Term(ONE, tuple(inner)), term.coef, p), x.free),))
+        return Tensor(x.free, (tidied(_times_root(IndexedTerm(ONE, tuple(inner)), term.coef, p), x.free),))
     share = magnitude(term.coef)
     group = _grouped(Tensor(x.free, (replace(term, coef=term.coef / share),)))
-    return Tensor(x.free, (tidied(_times_root(Term(ONE, (group._replace(power=p),)), share, p), x.free),))
+    return Tensor(x.free, (tidied(_times_root(IndexedTerm(ONE, (group._replace(power=p),)), share, p), x.free),))
 
 
-def _times_root(term: Term, c: Number, p: Fraction) -> Term:
+def _times_root(term: IndexedTerm, c: Number, p: Fraction) -> IndexedTerm:
     """Return a term times c**p, exactly: an irrational root is kept as a power of an integer."""
     if p.denominator == 1:
         return replace(term, coef=term.coef * c**p.numerator)
@@ -143,11 +143,11 @@ def _times_root(term: Term, c: Number, p: Fraction) -> Term:
         if root**p.denominator == n:
             coef = coef * Fraction(root) ** (p.numerator * sign)
         else:
-            roots.append(Factor(Atom("number", str(n)), (), p * sign))
-    return Term(coef, (*term.factors, *roots))
+            roots.append(IndexedFactor(Atom("number", str(n)), (), p * sign))
+    return IndexedTerm(coef, (*term.factors, *roots))
 
 
-def _grouped(x: Tensor) -> Factor:
+def _grouped(x: Tensor) -> IndexedFactor:
     """Return a single term as a bracket, which keeps sums over bound indices inside."""
     f = bracket(x)
     inner = f.factors[0]
@@ -169,7 +169,7 @@ def sum_over(x: Tensor, axes: Iterable[Index]) -> Tensor:
     return add(parts, free) if parts else Tensor(free, ())
 
 
-def tidied(term: Term, free: Sequence[Index]) -> Term:
+def tidied(term: IndexedTerm, free: Sequence[Index]) -> IndexedTerm:
     """Return a product with equal factors joined and the rules applied, until nothing changes.
 
     If no factor has a summed index any more, the term is multiplied by the index's size.
@@ -187,7 +187,7 @@ def tidied(term: Term, free: Sequence[Index]) -> Term:
     return term
 
 
-def summed_still(before: Term, after: Term, free: tuple[Index, ...]) -> Term:
+def summed_still(before: IndexedTerm, after: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm:
     """Return a rewritten term times the sizes of the bound indices that it lost, because it is still summed over them."""
     lost = [i for i in before.indices - after.indices if i not in free and i.id >= 0]
     if not lost or after.coef == 0:
@@ -196,26 +196,26 @@ def summed_still(before: Term, after: Term, free: tuple[Index, ...]) -> Term:
     coef = after.coef
     for size in sizes:
         coef = coef * size.coef
-    return Term(coef, (*after.factors, *(f for size in sizes for f in size.factors)))
+    return IndexedTerm(coef, (*after.factors, *(f for size in sizes for f in size.factors)))
 
 
-def _joined(term: Term) -> Term:
+def _joined(term: IndexedTerm) -> IndexedTerm:
     """Return a term with equal factors joined, and those of power 0 left out."""
     powers: dict[tuple[Atom, tuple[Index, ...]], Fraction] = {}
     coef = term.coef
     for atom, at, p in term.factors:
         place = tuple(sorted(at)) if atom.symmetric else at
         powers[atom, place] = powers.get((atom, place), Fraction(0)) + p
-    return Term(coef, tuple(Factor(atom, at, p) for (atom, at), p in powers.items() if p != 0))
+    return IndexedTerm(coef, tuple(IndexedFactor(atom, at, p) for (atom, at), p in powers.items() if p != 0))
 
 
-def times(term: Term, x: Tensor) -> Term:
+def times(term: IndexedTerm, x: Tensor) -> IndexedTerm:
     """Return a term times a tensor; a sum as a bracket."""
     whole = one(x)
-    return Term(term.coef * whole.coef, (*term.factors, *whole.factors))
+    return IndexedTerm(term.coef * whole.coef, (*term.factors, *whole.factors))
 
 
-def without(term: Term, *gone: Factor) -> tuple[Factor, ...]:
+def without(term: IndexedTerm, *gone: IndexedFactor) -> tuple[IndexedFactor, ...]:
     """Return the factors of a term except those given, which are compared by identity."""
     return tuple(f for f in term.factors if not any(f is g for g in gone))
 
@@ -315,7 +315,7 @@ def inverse(x: Tensor, i: Index, j: Index) -> Tensor:
             inner = f.atom.args[0].renamed({s: f.at[-1 - s.id] for s in f.atom.args[0].free})
             return Tensor((i, j), scaled(inner.renamed({i: j, j: i}) if f.at == (j, i) else inner, 1 / term.coef).terms)
         if term.coef != 1:
-            return scaled(inverse(Tensor(x.free, (Term(Fraction(1), term.factors),)), i, j), 1 / term.coef)
+            return scaled(inverse(Tensor(x.free, (IndexedTerm(Fraction(1), term.factors),)), i, j), 1 / term.coef)
     return function("inv", [x], (i, j))
 
 
@@ -350,7 +350,7 @@ FUNCTIONS = {
 _MOST = 4  # factors at most, in a sum of products that `over_itself` looks for
 
 
-def inverse_of_product(term: Term, free: tuple[Index, ...]) -> Term | None:
+def inverse_of_product(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Rewrite inv(A B) A as inv(B), and B inv(A B) as inv(A), for square A and B: both are invertible if A B is."""
     for f in term.factors:
         if f.atom.op != "inv" or f.power != 1 or len(set(f.at)) != 2:
@@ -364,7 +364,9 @@ def inverse_of_product(term: Term, free: tuple[Index, ...]) -> Term | None:
     return None
 
 
-def _peeled(term: Term, f: Factor, inner: Term, ends: tuple[Index, ...], free: tuple[Index, ...]) -> Term | None:
+def _peeled(
+    term: IndexedTerm, f: IndexedFactor, inner: IndexedTerm, ends: tuple[Index, ...], free: tuple[Index, ...]
+) -> IndexedTerm | None:
     """Cancel the first factor of X in inv(X) with an equal factor next to inv(X); return None if there is none.
 
     X is A[first, middle] R[middle, last]. An equal factor is next to inv(X) if it shares the index `last` of inv(X).
@@ -384,21 +386,21 @@ def _peeled(term: Term, f: Factor, inner: Term, ends: tuple[Index, ...], free: t
         for k in (near, 1 - near) if a.atom.symmetric else (near,):
             if other.at[k] == last:
                 u, v = fresh(first.dim), fresh(first.dim)
-                own = Term(inner.coef, rest).renamed({middle: u, last: v})
+                own = IndexedTerm(inner.coef, rest).renamed({middle: u, last: v})
                 smaller = inverse(Tensor((u, v), (own,)), u, v).renamed({u: first, v: other.at[1 - k]}).terms[0]
-                return Term(term.coef * smaller.coef, (*without(term, f, other), *smaller.factors))
+                return IndexedTerm(term.coef * smaller.coef, (*without(term, f, other), *smaller.factors))
     return None
 
 
-def _square(f: Factor) -> bool:
+def _square(f: IndexedFactor) -> bool:
     return f.power == 1 and len(set(f.at)) == 2 and f.at[0].dim == f.at[1].dim
 
 
-def _uses(factors: tuple[Factor, ...], i: Index) -> int:
+def _uses(factors: tuple[IndexedFactor, ...], i: Index) -> int:
     return sum(f.at.count(i) for f in factors)
 
 
-def over_itself(term: Term, free: tuple[Index, ...]) -> Term | None:
+def over_itself(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Cancel a sum of products with a bracket of negative power that holds the same sum."""
     for f in term.factors:
         if f.atom.op != "group" or f.power >= 0 or len(f.atom.args[0].terms) != 1:
@@ -414,13 +416,13 @@ def over_itself(term: Term, free: tuple[Index, ...]) -> Term | None:
                 left = (f._replace(power=f.power + 1),) if f.power != -1 else ()
                 lost = [i for i in f.at if i not in free and not any(i in g.at for g in (*rest, *left))]
                 if not lost:
-                    return Term(term.coef / inner.coef, (*rest, *left))
+                    return IndexedTerm(term.coef / inner.coef, (*rest, *left))
     return None
 
 
 def _matches(
-    wanted: tuple[Factor, ...], given: tuple[Factor, ...], names: dict[Index, Index]
-) -> Iterator[list[Factor]]:
+    wanted: tuple[IndexedFactor, ...], given: tuple[IndexedFactor, ...], names: dict[Index, Index]
+) -> Iterator[list[IndexedFactor]]:
     """Yield lists of factors that are equal to the wanted ones, up to a one-to-one renaming of indices."""
     if not wanted:
         yield []
@@ -437,7 +439,7 @@ def _matches(
                     yield [g, *rest]
 
 
-def _but(given: tuple[Factor, ...], gone: Factor) -> tuple[Factor, ...]:
+def _but(given: tuple[IndexedFactor, ...], gone: IndexedFactor) -> tuple[IndexedFactor, ...]:
     return tuple(g for g in given if g is not gone)
 
 
@@ -447,7 +449,7 @@ DENSITY = "normal_density"
 _MOST_EXPONENTIALS = 60  # terms of an exponent that has been multiplied out
 
 
-def density(term: Term, free: tuple[Index, ...]) -> Term | None:
+def density(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write exp(-u**2/2)/sqrt(2*pi) as the density of the normal distribution at u."""
     root = next(
         (f for f in term.factors if f.atom.op == "number" and f.atom.name == "2" and abs(f.power) == _HALF), None
@@ -458,7 +460,7 @@ def density(term: Term, free: tuple[Index, ...]) -> Term | None:
     for f in term.factors:
         u = _root(scaled(outside(f), 2)) if f.atom.op == "exp" and f.power == -1 else None
         if u is not None:
-            rest = Term(term.coef * (1 if root.power < 0 else 2), without(term, root, pi, f))
+            rest = IndexedTerm(term.coef * (1 if root.power < 0 else 2), without(term, root, pi, f))
             return times(rest, function(DENSITY, [u], f.at))
     return None
 
@@ -474,7 +476,7 @@ def _root(x: Tensor) -> Tensor | None:
     coef = _root_of_number(term.coef)
     if coef is None:
         return None
-    found = [Tensor(x.free, (Term(coef),))]
+    found = [Tensor(x.free, (IndexedTerm(coef),))]
     linked = _linked(term, x.free)
     for key in dict.fromkeys(part.key for part in linked):
         alike = [part for part in linked if part.key == key]
@@ -483,7 +485,7 @@ def _root(x: Tensor) -> Tensor | None:
             half = factor.power * len(alike) / 2
             if half.denominator != 1 and not positive(factor):
                 return None
-            found.append(power(Tensor(x.free, (Term(ONE, (factor._replace(power=ONE),)),)), half))
+            found.append(power(Tensor(x.free, (IndexedTerm(ONE, (factor._replace(power=ONE),)),)), half))
         elif len(alike) % 2:
             return None
         else:
@@ -499,15 +501,15 @@ def _root_of_number(x: Number) -> Number | None:
     return root if root * root == x else None
 
 
-def _linked(term: Term, free: Sequence[Index]) -> list[Tensor]:
+def _linked(term: IndexedTerm, free: Sequence[Index]) -> list[Tensor]:
     """Return the factors of a term in groups that share summed indices, each group as a tensor."""
-    groups: list[list[Factor]] = []
+    groups: list[list[IndexedFactor]] = []
     for f in term.factors:
         bound = set(f.at) - set(free)
         near = [g for g in groups if any(bound & set(h.at) for h in g)]
         groups = [g for g in groups if g not in near] + [[f, *(h for g in near for h in g)]]
     kept = tuple(free)
-    return [Tensor(tuple(i for i in kept if any(i in f.at for f in g)), (Term(ONE, tuple(g)),)) for g in groups]
+    return [Tensor(tuple(i for i in kept if any(i in f.at for f in g)), (IndexedTerm(ONE, tuple(g)),)) for g in groups]
 
 
 def one_exponential(x: Tensor) -> Iterator[Tensor]:
@@ -522,17 +524,17 @@ def one_exponential(x: Tensor) -> Iterator[Tensor]:
             ratio = _ratio(one, other)
             if ratio is None:
                 continue
-            rest = Tensor(x.free, (Term(other.coef, tuple(f for f in other.factors if not _is_exponential(f))),))
-            shared = Tensor(x.free, (Term(ONE, tuple(f for f in one.factors if _is_exponential(f))),))
+            rest = Tensor(x.free, (IndexedTerm(other.coef, tuple(f for f in other.factors if not _is_exponential(f))),))
+            shared = Tensor(x.free, (IndexedTerm(ONE, tuple(f for f in one.factors if _is_exponential(f))),))
             whole = product([rest, ratio, shared])
             yield add([*(Tensor(x.free, (t,)) for t in terms if t is not other), Tensor(x.free, whole.terms)], x.free)
 
 
-def _is_exponential(f: Factor) -> bool:
+def _is_exponential(f: IndexedFactor) -> bool:
     return f.atom.op in ("exp", DENSITY) and f.power.denominator == 1
 
 
-def _ratio(one: Term, other: Term) -> Tensor | None:
+def _ratio(one: IndexedTerm, other: IndexedTerm) -> Tensor | None:
     """Return the exponentials of a term over those of another; None where they are equal, or the quotient has exponentials."""
     exponents = [[f for f in t.factors if _is_exponential(f)] for t in (one, other)]
     counts = [sum(f.power for f in fs if f.atom.op == DENSITY) for fs in exponents]
@@ -544,7 +546,7 @@ def _ratio(one: Term, other: Term) -> Tensor | None:
     apart = _multiplied_out(add(parts))
     if apart is None:
         return None
-    ratio = Tensor((), (Term(ONE),))
+    ratio = Tensor((), (IndexedTerm(ONE),))
     for term in apart.terms:
         (f,) = term.factors if len(term.factors) == 1 else (None,)
         if f is None or f.atom.op != "log" or f.power != 1 or not isinstance(term.coef, Fraction):
@@ -553,7 +555,7 @@ def _ratio(one: Term, other: Term) -> Tensor | None:
     return ratio
 
 
-def _exponent_of_exponential(f: Factor) -> Tensor:
+def _exponent_of_exponential(f: IndexedFactor) -> Tensor:
     if f.atom.op == "exp":
         return scaled(outside(f), f.power)
     return scaled(power(outside(f), Fraction(2)), -f.power / 2)
@@ -574,5 +576,5 @@ def _multiplied_out(x: Tensor, deep: int = 99) -> Tensor | None:
         rest = (*without(term, f), *((f._replace(power=f.power - 1),) if f.power > 1 else ()))
         for part in outside(f).terms:
             own = unbound(part, f.at)
-            pending.append((tidied(Term(term.coef * own.coef, (*rest, *own.factors)), x.free), depth + 1))
+            pending.append((tidied(IndexedTerm(term.coef * own.coef, (*rest, *own.factors)), x.free), depth + 1))
     return add(done, x.free)

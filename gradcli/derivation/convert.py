@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.graph import Graph
+from gradcli.arithmetic.graph import GraphNode
 from gradcli.derivation.algebra import (
     ALGEBRA,
     COUNTING,
@@ -35,11 +35,11 @@ from gradcli.derivation.algebra import (
 )
 from gradcli.derivation.index import (  # fmt: skip
     Atom,
-    Factor,
     Index,
+    IndexedFactor,
+    IndexedTerm,
     Number,
     Tensor,
-    Term,
     add,
     bracket,
     fresh,
@@ -63,15 +63,15 @@ from gradcli.tracing.primitive import by_name
 # Simplification rules for products: identities join indices, inverses cancel, sums that are one vanish; one rule each.
 
 
-def _delta(term: Term, free: tuple[Index, ...]) -> Term | None:
+def _delta(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Remove an identity by joining its indices."""
     for f in term.factors:
         if f.atom.op != "delta":
             continue
         i, j = f.at
-        rest = Term(term.coef, without(term, f))
+        rest = IndexedTerm(term.coef, without(term, f))
         if f.power != 1:
-            return Term(term.coef, (*rest.factors, f._replace(power=ONE)))
+            return IndexedTerm(term.coef, (*rest.factors, f._replace(power=ONE)))
         if i == j:
             if i in free or i in rest.indices:
                 return rest
@@ -85,7 +85,7 @@ def _delta(term: Term, free: tuple[Index, ...]) -> Term | None:
     return None
 
 
-def _inverse(term: Term, free: tuple[Index, ...]) -> Term | None:
+def _inverse(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Replace X inv(X), or an orthogonal matrix times its transpose, by the identity."""
     for f in term.factors:
         if f.atom.op == "inv" and f.power == 1:
@@ -99,8 +99,8 @@ def _inverse(term: Term, free: tuple[Index, ...]) -> Term | None:
                     continue
                 found = _meets(f, other, g, inside.free, free, term)
                 if found is not None:
-                    return Term(
-                        term.coef / base.coef, (*without(term, f, other), Factor(identity(found[0].dim), found))
+                    return IndexedTerm(
+                        term.coef / base.coef, (*without(term, f, other), IndexedFactor(identity(found[0].dim), found))
                     )
         if "orthogonal" in f.atom.facts and f.power == 1:
             for other in term.factors:
@@ -108,16 +108,23 @@ def _inverse(term: Term, free: tuple[Index, ...]) -> Term | None:
                     same = other is not f and other.atom == f.atom and other.power == 1 and other.at[k] == f.at[k]
                     if same and f.at[k] not in free and _uses(term, f.at[k]) == 2:
                         ends = (f.at[1 - k], other.at[1 - k])
-                        return Term(term.coef, (*without(term, f, other), Factor(identity(ends[0].dim), ends)))
+                        return IndexedTerm(
+                            term.coef, (*without(term, f, other), IndexedFactor(identity(ends[0].dim), ends))
+                        )
     return None
 
 
-def _uses(term: Term, i: Index) -> int:
+def _uses(term: IndexedTerm, i: Index) -> int:
     return sum(f.at.count(i) for f in term.factors)
 
 
 def _meets(
-    f: Factor, other: Factor, inner: Factor, order: tuple[Index, ...], free: tuple[Index, ...], term: Term
+    f: IndexedFactor,
+    other: IndexedFactor,
+    inner: IndexedFactor,
+    order: tuple[Index, ...],
+    free: tuple[Index, ...],
+    term: IndexedTerm,
 ) -> tuple[Index, Index] | None:
     """Return the outer indices of inv(X)[a,b] X[b,c] or X[a,b] inv(X)[b,c], whatever the order of X's own indices."""
     rows = f.at if inner.at == f.at else f.at[::-1]
@@ -133,7 +140,7 @@ def _meets(
     return None
 
 
-def _sums_to_one(term: Term, free: tuple[Index, ...]) -> Term | None:
+def _sums_to_one(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Remove a factor that sums to one over an index that no other factor has."""
     for f in term.factors:
         over = [f.at[k] for k in f.atom.axes] if f.atom.op == "softmax" else []
@@ -144,13 +151,13 @@ def _sums_to_one(term: Term, free: tuple[Index, ...]) -> Term | None:
         over = over or picks_one(f)
         alone = over and all(i not in free and _uses(term, i) == 1 for i in over)
         if alone and (f.power == 1 or f.atom.facts & {"onehot", "onehot rows"}):
-            rest = Term(term.coef, without(term, f))
+            rest = IndexedTerm(term.coef, without(term, f))
             lost = [i for i in f.at if i not in over and i not in free and i not in rest.indices]
             return times(rest, product([size_of(i.dim) for i in lost])) if lost else rest
     return None
 
 
-def _picked(term: Term, free: tuple[Index, ...]) -> Term | None:
+def _picked(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Cancel the entry that an indicator picks with a sum that picks it: e[i] x[i] / sum(e x) is e[i]."""
     for total in (f for f in term.factors if f.atom.op == "group" and f.power < 0 and len(f.atom.args[0].terms) == 1):
         inner = unbound(outside(total).terms[0], total.at)
@@ -166,28 +173,28 @@ def _picked(term: Term, free: tuple[Index, ...]) -> Term | None:
                     continue
                 left = [g._replace(power=g.power - f.power) for f, g in pairs]
                 kept = [f for f in (*left, total._replace(power=total.power + 1)) if f.power != 0]
-                return Term(term.coef / inner.coef, (*without(term, total, *(g for _, g in pairs)), *kept))
+                return IndexedTerm(term.coef / inner.coef, (*without(term, total, *(g for _, g in pairs)), *kept))
     return None
 
 
-def _picks(f: Factor) -> list[Index]:
+def _picks(f: IndexedFactor) -> list[Index]:
     """Return the index over which a one-hot input picks an entry; none for other factors."""
     words = f.atom.facts if f.atom.op == "input" and f.power == 1 else frozenset()
     return [f.at[0]] if "onehot" in words else [f.at[-1]] if "onehot rows" in words else []
 
 
-def _numbers(term: Term, free: tuple[Index, ...]) -> Term | None:
+def _numbers(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Compute whole powers of numbers."""
     for f in term.factors:
         if f.atom.op == "number" and abs(f.power) >= 1:
             whole = int(f.power)
             left = f.power - whole
             kept = (f._replace(power=left),) if left else ()
-            return Term(term.coef * Fraction(int(f.atom.name)) ** whole, (*without(term, f), *kept))
+            return IndexedTerm(term.coef * Fraction(int(f.atom.name)) ** whole, (*without(term, f), *kept))
     return None
 
 
-def _centred(term: Term, free: tuple[Index, ...]) -> Term | None:
+def _centred(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Sum a bracket over a bound index that no other factor has, if one term or none is left, as for centred values."""
     for f in term.factors:
         if f.atom.op != "group" or f.power != 1:
@@ -195,15 +202,15 @@ def _centred(term: Term, free: tuple[Index, ...]) -> Term | None:
         for i in f.at:
             if i not in free and _uses(term, i) == 1:
                 inner = sum_over(outside(f), [i])
-                rest = Term(term.coef, without(term, f))
+                rest = IndexedTerm(term.coef, without(term, f))
                 if not inner.terms:
-                    return Term(Fraction(0))
+                    return IndexedTerm(Fraction(0))
                 if len(inner.terms) == 1:
                     return times(rest, inner)
     return None
 
 
-def _logistic(term: Term, free: tuple[Index, ...]) -> Term | None:
+def _logistic(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write sigmoid(t) / exp(t) and 1 - sigmoid(t) as sigmoid(-t); beside sigmoid(t), as 1 - sigmoid(t)."""
     for f in term.factors:
         if f.atom.op == "expit" and f.power >= 1 and f.power.denominator == 1:
@@ -212,20 +219,20 @@ def _logistic(term: Term, free: tuple[Index, ...]) -> Term | None:
             for e in term.factors:
                 opposite = e.atom.op == "exp" and abs(e.power) == 1 and set(e.at) == set(f.at)
                 if opposite and scaled(t, -e.power).key == _ordered_like(outside(e), t).key:
-                    rest = Term(term.coef, (*without(term, f, e), *left))
+                    rest = IndexedTerm(term.coef, (*without(term, f, e), *left))
                     return times(rest, function("expit", [scaled(t, -ONE)], f.at))
                 turned = e.atom.op == "expit" and e.power == 1 and e is not f and set(e.at) == set(f.at)
                 if turned and scaled(t, -ONE).key == _ordered_like(outside(e), t).key and _leads(t):
                     rest_of_one = add(
-                        [scalar(ONE), scaled(Tensor(f.at, (Term(ONE, (f._replace(power=ONE),)),)), -1)], f.at
+                        [scalar(ONE), scaled(Tensor(f.at, (IndexedTerm(ONE, (f._replace(power=ONE),)),)), -1)], f.at
                     )
                     whole = bracket(rest_of_one)
-                    return Term(term.coef * whole.coef, (*without(term, e), *whole.factors))
+                    return IndexedTerm(term.coef * whole.coef, (*without(term, e), *whole.factors))
             for g in term.factors:  # sigmoid(t) (1 + exp(-t)) is 1
                 if g.atom.op == "group" and g.power >= 1 and set(g.at) == set(f.at) and _is_reciprocal(g, t):
                     k = min(f.power, g.power)
                     rest_of_both = [h._replace(power=h.power - k) for h in (f, g) if h.power != k]
-                    return Term(term.coef, (*without(term, f, g), *rest_of_both))
+                    return IndexedTerm(term.coef, (*without(term, f, g), *rest_of_both))
         if f.atom.op == "group" and f.power == 1 and len(f.atom.args[0].terms) == 2:
             parts = outside(f).terms
             unit = next((t for t in parts if not t.factors and abs(t.coef) == 1), None)
@@ -238,16 +245,17 @@ def _logistic(term: Term, free: tuple[Index, ...]) -> Term | None:
                 opposite = e.atom.op == "exp" and e.power == 1 and set(e.at) == set(f.at)
                 if opposite and _ordered_like(outside(e), inner).key == inner.key:
                     return times(
-                        Term(term.coef * unit.coef, without(term, f, e)), Tensor(f.at, (Term(ONE, s.factors),))
+                        IndexedTerm(term.coef * unit.coef, without(term, f, e)),
+                        Tensor(f.at, (IndexedTerm(ONE, s.factors),)),
                     )
             if not beside:
                 inner = outside(s.factors[0])
-                rest = Term(term.coef * unit.coef, without(term, f))
+                rest = IndexedTerm(term.coef * unit.coef, without(term, f))
                 return times(rest, function("expit", [scaled(inner, -ONE)], f.at))
     return None
 
 
-def _is_reciprocal(f: Factor, t: Tensor) -> bool:
+def _is_reciprocal(f: IndexedFactor, t: Tensor) -> bool:
     """Whether a bracket is 1 + exp(-t), which is 1/sigmoid(t)."""
     parts = outside(f).terms
     e = next(
@@ -259,7 +267,7 @@ def _is_reciprocal(f: Factor, t: Tensor) -> bool:
     return scaled(_ordered_like(outside(e), t), -e.power).key == t.key
 
 
-def _contradiction(term: Term, free: tuple[Index, ...]) -> Term | None:
+def _contradiction(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Remove a product with u a > clip(u) a where its other factors say that clip(u) is u."""
     strict = [f for f in term.factors if f.atom.op in ("greater", "less")]
     if len(strict) < 2:
@@ -268,7 +276,7 @@ def _contradiction(term: Term, free: tuple[Index, ...]) -> Term | None:
     for large, small in ends:
         known = [pair for pair in ends if pair != (large, small)]
         if not add([_taken(large, known), scaled(_taken(small, known), -1)]).terms:
-            return Term(Fraction(0))
+            return IndexedTerm(Fraction(0))
     return None
 
 
@@ -276,15 +284,15 @@ def _taken(x: Tensor, known: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
     """Return a tensor with its maxima and minima of operands that are known to be larger and smaller as one of these."""
     parts = []
     for term in x.terms:
-        whole = Tensor((), (Term(term.coef),))
+        whole = Tensor((), (IndexedTerm(term.coef),))
         for f in term.factors:
             whole = multiply(whole, power(_operand_taken(f, known), f.power))
         parts.append(Tensor(x.free, whole.terms))
     return add(parts, x.free)
 
 
-def _operand_taken(f: Factor, known: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    alone = Tensor(tuple(dict.fromkeys(f.at)), (Term(ONE, (f._replace(power=ONE),)),))
+def _operand_taken(f: IndexedFactor, known: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    alone = Tensor(tuple(dict.fromkeys(f.at)), (IndexedTerm(ONE, (f._replace(power=ONE),)),))
     if f.atom.op == "group":
         return _taken(outside(f), known)
     if f.atom.op in ("maximum", "minimum"):
@@ -309,7 +317,7 @@ def _leads(t: Tensor) -> bool:
     return bracket(t).coef > 0 if t.terms else True
 
 
-def _diagonal(term: Term, free: tuple[Index, ...]) -> Term | None:
+def _diagonal(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Join the two indices of a diagonal matrix."""
     for f in term.factors:
         if f.atom.op == "input" and "diagonal" in f.atom.facts and f.at[0] != f.at[1] and len(f.at) == 2:
@@ -319,29 +327,29 @@ def _diagonal(term: Term, free: tuple[Index, ...]) -> Term | None:
     return None
 
 
-def _facts(term: Term, free: tuple[Index, ...]) -> Term | None:
+def _facts(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Reduce powers of signs, whose squares are one, and of indicators, which are their own squares; open simple brackets."""
     for f in term.factors:
         if "signs" in f.atom.facts and f.power not in (0, 1):
             rest = (f._replace(power=ONE),) if f.power % 2 else ()
-            return summed_still(term, Term(term.coef, (*without(term, f), *rest)), free)
+            return summed_still(term, IndexedTerm(term.coef, (*without(term, f), *rest)), free)
         if f.power > 1 and (f.atom.facts & {"onehot", "onehot rows"} or f.atom.op == "tri" or is_truth_factor(f)):
-            return Term(term.coef, (*without(term, f), f._replace(power=ONE)))
+            return IndexedTerm(term.coef, (*without(term, f), f._replace(power=ONE)))
         if f.atom.op == "group" and len(f.atom.args[0].terms) == 1 and f.power.denominator == 1 and f.power > 0:
             inner = unbound(outside(f).terms[0], f.at)
             summed = inner.indices - set(f.at)
             if f.power == 1 or not summed:
                 opened = tuple(g._replace(power=g.power * f.power) for g in inner.factors)
-                return Term(term.coef * inner.coef**f.power.numerator, (*without(term, f), *opened))
+                return IndexedTerm(term.coef * inner.coef**f.power.numerator, (*without(term, f), *opened))
     return None
 
 
-def _signs(term: Term, free: tuple[Index, ...]) -> Term | None:
+def _signs(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write |u|^2k as u^2k, sign(u) |u|^p for odd p as u^p, and sign(u)^2 as 1, which it is off the kink."""
     for f in term.factors:
         if f.atom.op == "sign" and f.power not in (0, 1):
             kept = (f._replace(power=ONE),) if f.power % 2 else ()
-            return summed_still(term, Term(term.coef, (*without(term, f), *kept)), free)
+            return summed_still(term, IndexedTerm(term.coef, (*without(term, f), *kept)), free)
         if f.atom.op != "absolute":
             continue
         sign = next(
@@ -351,11 +359,11 @@ def _signs(term: Term, free: tuple[Index, ...]) -> Term | None:
         if (f.power.denominator == 1 and f.power % 2 == 0) or (odd and sign is not None):
             base = power(outside(f), f.power)
             gone = (f,) if sign is None or not odd else (f, sign)
-            return summed_still(term, times(Term(term.coef, without(term, *gone)), base), free)
+            return summed_still(term, times(IndexedTerm(term.coef, without(term, *gone)), base), free)
     return None
 
 
-def _softmax(term: Term, free: tuple[Index, ...]) -> Term | None:
+def _softmax(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write exp(z) / sum(exp(z)) as softmax(z)."""
     for total in term.factors:
         inner = _sum_of_exp(total)
@@ -373,25 +381,25 @@ def _softmax(term: Term, free: tuple[Index, ...]) -> Term | None:
             p = function("softmax", [z], e.at, axes=ours).terms[0].factors[0]._replace(power=step)
             left = {e: e.power - u.power * step, total: total.power + step}
             rest = [f._replace(power=left[f]) if f is e or f is total else f for f in term.factors]
-            return Term(term.coef * coef ** int(step), (*(f for f in rest if f.power != 0), p))
+            return IndexedTerm(term.coef * coef ** int(step), (*(f for f in rest if f.power != 0), p))
     return None
 
 
-def _masked(term: Term, free: tuple[Index, ...]) -> Term | None:
+def _masked(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Leave out an indicator of what a softmax does not mask by -inf beside it; what it masks is 0."""
     for p in (f for f in term.factors if f.atom.op == "softmax" and f.power >= 1):
         for t in outside(p).terms:
             if t.coef >= 0 or not any(f.atom.op == "inf" for f in t.factors):
                 continue
             gone = [f for f in t.factors if f.atom.op != "inf"]
-            hidden = Tensor(tuple(dict.fromkeys(i for f in gone for i in f.at)), (Term(ONE, tuple(gone)),))
+            hidden = Tensor(tuple(dict.fromkeys(i for f in gone for i in f.at)), (IndexedTerm(ONE, tuple(gone)),))
             shown = complement(hidden) or add([scalar(ONE), scaled(hidden, -1)])
             for f in (f for f in term.factors if f.power == 1 and is_truth_factor(f)):
-                alone = Tensor(tuple(dict.fromkeys(f.at)), (Term(ONE, (f,)),))
+                alone = Tensor(tuple(dict.fromkeys(f.at)), (IndexedTerm(ONE, (f,)),))
                 if len(gone) == 1 and f == gone[0]:
-                    return Term(Fraction(0))
+                    return IndexedTerm(Fraction(0))
                 if not add([alone, scaled(shown, -1)]).terms:
-                    return Term(term.coef, without(term, f))
+                    return IndexedTerm(term.coef, without(term, f))
     return None
 
 
@@ -404,7 +412,7 @@ def _unshifted(z: Tensor, over: Sequence[Index]) -> Tensor:
     return Tensor(z.free, kept) if kept and set(z.free) <= {i for t in kept for i in t.indices} else z
 
 
-def _sum_of_exp(f: Factor) -> tuple[Factor, set[Index], Number] | None:
+def _sum_of_exp(f: IndexedFactor) -> tuple[IndexedFactor, set[Index], Number] | None:
     """Return the exponential that a bracket sums, the indices it is summed over, and the reciprocal of its coefficient."""
     if f.atom.op != "group" or len(f.atom.args[0].terms) != 1 or f.power.denominator != 1:
         return None
@@ -415,7 +423,7 @@ def _sum_of_exp(f: Factor) -> tuple[Factor, set[Index], Number] | None:
     return term.factors[0], over, 1 / term.coef if term.coef != 1 else ONE
 
 
-def _sigmoid(term: Term, free: tuple[Index, ...]) -> Term | None:
+def _sigmoid(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write 1/(1 + exp(t)) as sigmoid(-t), and exp(t)/(1 + exp(t)) as sigmoid(t)."""
     for f in term.factors:
         if f.atom.op != "group" or f.power >= 0 or f.power.denominator != 1:
@@ -426,12 +434,12 @@ def _sigmoid(term: Term, free: tuple[Index, ...]) -> Term | None:
         if len(parts) != 2 or unit is None or e is None or abs(e.factors[0].power) != 1 or e.indices - set(f.at):
             continue
         t = scaled(outside(e.factors[0]), Fraction(e.factors[0].power))
-        rest = Term(term.coef, (*without(term, f), *((f._replace(power=f.power + 1),) if f.power != -1 else ())))
+        rest = IndexedTerm(term.coef, (*without(term, f), *((f._replace(power=f.power + 1),) if f.power != -1 else ())))
         other = next((g for g in rest.factors if g.atom == e.factors[0].atom and g.at == e.factors[0].at), None)
         if other is not None and other.power * e.factors[0].power > 0:
             left = other.power - e.factors[0].power
             kept = (other._replace(power=left),) if left else ()
-            return times(Term(rest.coef, (*without(rest, other), *kept)), function("expit", [t], f.at))
+            return times(IndexedTerm(rest.coef, (*without(rest, other), *kept)), function("expit", [t], f.at))
         return times(rest, function("expit", [scaled(t, -ONE)], f.at))
     return None
 
@@ -500,15 +508,15 @@ class Reader:
 
     def read(self, graphs: Sequence[Any]) -> Value:
         """Return one value, given as a graph at every size, as a tensor. Raises NotSupported, naming the operation."""
-        graphs = tuple(g.fixed() if isinstance(g, Graph) else g for g in graphs)
+        graphs = tuple(g.fixed() if isinstance(g, GraphNode) else g for g in graphs)
         pending = [graphs]
         while pending:
             here = pending[-1]
-            if id(here[0]) in self.seen or not isinstance(here[0], Graph):
+            if id(here[0]) in self.seen or not isinstance(here[0], GraphNode):
                 pending.pop()
                 continue
             first = here[0]
-            if any(not isinstance(g, Graph) or g.op != first.op or len(g.args) != len(first.args) for g in here):
+            if any(not isinstance(g, GraphNode) or g.op != first.op or len(g.args) != len(first.args) for g in here):
                 if not self.sizes:
                     raise NotSupported("f is computed in another way at other values", do="derive each way by itself")
                 raise NotSupported(
@@ -517,7 +525,7 @@ class Reader:
             waiting = [
                 operand
                 for k in range(len(first.args))
-                if isinstance(first.args[k], Graph) and id(first.args[k]) not in self.seen
+                if isinstance(first.args[k], GraphNode) and id(first.args[k]) not in self.seen
                 for operand in [tuple(g.args[k] for g in here)]
             ]
             if waiting:
@@ -529,7 +537,7 @@ class Reader:
         return self._operand(graphs)
 
     def _operand(self, operand: Sequence[Any]) -> Value:
-        if isinstance(operand[0], Graph):
+        if isinstance(operand[0], GraphNode):
             return self.seen[id(operand[0])]
         return self.constant([np.asarray(x) for x in operand])
 
@@ -615,7 +623,7 @@ class Reader:
                         return scaled(product(parts), exact(_simple(ratio[0])))
         raise NotSupported("a constant depends on the sizes in a way that is not recognised", do="make it an input")
 
-    def _node(self, graphs: Sequence[Graph]) -> Value:
+    def _node(self, graphs: Sequence[GraphNode]) -> Value:
         first = graphs[0]
         if first.op.startswith("input "):
             name = first.op.removeprefix("input ")
@@ -660,11 +668,11 @@ class Reader:
             raise NotSupported(f"{first.op} has no closed form here", do="gradcli check verifies its gradient")
         return Value(axes, Tensor(free, y.terms))
 
-    def _indicator(self, graphs: Sequence[Graph]) -> Value | None:
+    def _indicator(self, graphs: Sequence[GraphNode]) -> Value | None:
         """Return where an input that is an index has its value, as k == 0, 1, ..., n - 1; None for other comparisons."""
         for k in (0, 1):
             positions = [np.asarray(getattr(g.args[1 - k], "value", g.args[1 - k])) for g in graphs]
-            given = isinstance(graphs[0].args[1 - k], Graph) and graphs[0].args[1 - k].op != "constant"
+            given = isinstance(graphs[0].args[1 - k], GraphNode) and graphs[0].args[1 - k].op != "constant"
             if given or any(x.ndim != 1 or not np.array_equal(x, np.arange(len(x))) for x in positions):
                 continue
             place = self._operand(tuple(g.args[k] for g in graphs))

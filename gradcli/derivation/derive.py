@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx
 
-from gradcli.arithmetic.graph import Graph
-from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.graph import GraphNode
+from gradcli.arithmetic.program import RecordedProgram, record
 from gradcli.arithmetic.tape import Recorded
 from gradcli.derivation import expression as ex
 from gradcli.derivation.algebra import FUNCTIONS, identity, multiply, tidied
@@ -23,8 +23,8 @@ from gradcli.derivation.ending import (
     ERROR,
     OPEN,
     Begun,
-    Found,
-    Named,
+    NamedParts,
+    Simplification,
     directed,
     in_cases,
     measure,
@@ -38,13 +38,13 @@ from gradcli.derivation.ending import (
     with_known_names,
 )
 from gradcli.derivation.expression import E, Op, text, transpose
-from gradcli.derivation.index import SINGLE, Index, Tensor, Term, add, of_atom, scaled
+from gradcli.derivation.index import SINGLE, Index, IndexedTerm, Tensor, add, of_atom, scaled
 from gradcli.derivation.layer_errors import chain_of, errors_of, numbered
-from gradcli.derivation.mathematics import Lines, Writing, entry_of, indexed
+from gradcli.derivation.mathematics import LineWriter, Writing, entry_of, indexed
 from gradcli.derivation.matrices import Printer, Shapes, factors_in, with_single_axes
 from gradcli.derivation.notation import NOTATIONS, Latex, M, Mathml, Notation
 from gradcli.derivation.notes import first_refused
-from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, TooLong, point_of
+from gradcli.derivation.problem import MOVED, RECORDINGS, DerivationProblem, TooLong, point_of
 from gradcli.derivation.record import SEED, Sweep, gradient_of, one_sided, sizes_of, swept
 from gradcli.derivation.scalar_forms import shorter_forms
 from gradcli.derivation.simplify import simplified
@@ -72,7 +72,7 @@ from gradcli.tracing.shapes import shape
 
 
 @dataclass(frozen=True)
-class Names:
+class PartNames:
     """The names of parts: those the user gave, letters of the steps, the steps' lines, and parts that are written turned."""
 
     known: dict[E, str]
@@ -99,10 +99,10 @@ class Closed:
     printer: Printer
     e: E
     known: dict[E, str]
-    named: Named
-    whole: Named
+    named: NamedParts
+    whole: NamedParts
     made: Statements
-    names: Names
+    names: PartNames
 
 
 # A closed form as it is printed: in gradcli's language, in Unicode, in LaTeX and in MathML, each with its left sides.
@@ -501,7 +501,7 @@ class Derivation:
     """
 
     def __init__(
-        self, problem: Problem, sizes: Mapping[str, tuple[int, ...]] | None = None, points: Sequence[Any] = ()
+        self, problem: DerivationProblem, sizes: Mapping[str, tuple[int, ...]] | None = None, points: Sequence[Any] = ()
     ) -> None:
         if not problem.dims:
             raise BadOption("f has no input to differentiate by", do="name one: x**2")
@@ -602,7 +602,7 @@ class Derivation:
         small = self.in_order_of_f(small, wrt)
         with np.errstate(all="ignore"):  # the lines and their rules are run, at points where f may have no value
             lines = lines_of(self, wrt, sweeps, printer, letters)
-        names = Names({**known, **own}, letters, lines, turned)
+        names = PartNames({**known, **own}, letters, lines, turned)
         return self._written(wrt, kind, sweeps, axes, tensor, moves, small, printer, names)
 
     def in_order_of_f(self, x: Tensor, wrt: str) -> Tensor:
@@ -611,7 +611,7 @@ class Derivation:
         named = [*dict.fromkeys(word for word in words if word in self.problem.dims), *self.problem.dims]
         place = {name: k for k, name in reversed(list(enumerate(named)))}
 
-        def first(term: Term) -> int:
+        def first(term: IndexedTerm) -> int:
             inputs = Tensor((), (term,)).inputs - {wrt}
             return min((place.get(name, len(named)) for name in inputs), default=len(named))
 
@@ -619,7 +619,7 @@ class Derivation:
 
     def _written(
         self, wrt: str, kind: DerivedKind, sweeps: Sequence[Sweep], axes: tuple[Index | None, ...], tensor: Tensor,
-        moves: Sequence[tuple[str, Tensor]], small: Tensor, printer: Printer, names: Names,
+        moves: Sequence[tuple[str, Tensor]], small: Tensor, printer: Printer, names: PartNames,
     ) -> Closed:  # fmt: skip
         """Return a closed form with its program: `small` with its parts named."""
         e = printer.write(small, axes)
@@ -629,7 +629,7 @@ class Derivation:
             if not (fits or self.squeezed):
                 return self._squeezed().closed(wrt)
         taken = [*self.taken, *names.known.values(), *names.called.values()]
-        apart = Named(e) if self.squeezed is not None else named(small, axes, printer, taken)
+        apart = NamedParts(e) if self.squeezed is not None else named(small, axes, printer, taken)
         if kind == "gradient" and self.squeezed is None and not apart.parts:
             apart = self._in_errors(wrt, sweeps, axes, printer, taken) or apart
         apart = with_known_names(apart, names.known)
@@ -646,7 +646,7 @@ class Derivation:
 
     def _in_errors(
         self, wrt: str, sweeps: Sequence[Sweep], axes: tuple[Index | None, ...], printer: Printer, taken: Sequence[str]
-    ) -> Named | None:
+    ) -> NamedParts | None:
         """Return the derivative in terms of the errors of a network's layers; None where f is no network, or it needs none."""
         chain = chain_of(sweeps[0].y.primal) if isinstance(sweeps[0].y, Recorded) else ()
         stacks = any(len(own) > 2 for own in self.problem.dims.values())
@@ -727,7 +727,7 @@ class Derivation:
                 self,
                 wrt,
                 found.sweeps,
-                Found(found.tensor, found.moves),
+                Simplification(found.tensor, found.moves),
                 found.printer,
                 found.axes,
                 found.named,
@@ -738,7 +738,9 @@ class Derivation:
         index = indexed(found.small, found.axes, self.letter, self.problem.dims)
         if (shorter := self._shorter(found, verifier, wanted, test)) is not None:
             rule, e, made, check = shorter
-            step = Lines(self.problem.dims).step(rule, text(found.e), self.letter, e, Value(found.axes, found.small))
+            step = LineWriter(self.problem.dims).step(
+                rule, text(found.e), self.letter, e, Value(found.axes, found.small)
+            )
             steps = (*steps, step)
             found, wanted = replace(found, e=e, made=made), replace(wanted, made=made)
             index = index if found.axes else (step.after.replace("**", "^"), step.latex, step.mathml)
@@ -825,7 +827,9 @@ class Derivation:
         for k in range(RECORDINGS):
             point = self.points[k] | {n: v[k] for n, v in self.sizes.items()}
             with np.errstate(all="ignore"):
-                graphs.append(f({n: Graph.variable(n, x) if n in self.problem.dims else x for n, x in point.items()}))
+                graphs.append(
+                    f({n: GraphNode.variable(n, x) if n in self.problem.dims else x for n, x in point.items()})
+                )
         return self.reader().read(graphs)
 
     def _formula(self, wrt: str, found: Closed) -> Formula:
@@ -880,13 +884,13 @@ class Derivation:
         known = {e: n for e, n in found.items() if e.size and n not in self.taken}
         return known, {e: n for e, n in letters.items() if e not in known}, turned
 
-    def _recorded(self, k: int) -> Program:
+    def _recorded(self, k: int) -> RecordedProgram:
         """Return f in the k-th recording, with the lines that depend on any input."""
         f = self.problem.f
         values = self.points[k] | {n: int(v[k]) for n, v in self.sizes.items()}
         inputs = [n for n in f.inputs if n in self.problem.dims]
         with np.errstate(all="ignore"):
-            graphs = [Graph.variable(n, np.asarray(values[n])) for n in inputs]
+            graphs = [GraphNode.variable(n, np.asarray(values[n])) for n in inputs]
             rest = {n: values[n] for n in f.inputs if n not in inputs}
             return record(lambda *xs: f({**rest, **dict(zip(inputs, xs, strict=True))}), graphs)
 

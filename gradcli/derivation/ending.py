@@ -26,11 +26,11 @@ from gradcli.derivation.expression import (
     text,
     without_minus,
 )
-from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, fresh, of_atom, scaled
+from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, fresh, of_atom, scaled
 from gradcli.derivation.index import add as add_tensors
-from gradcli.derivation.mathematics import Lines
+from gradcli.derivation.mathematics import LineWriter
 from gradcli.derivation.matrices import Printer
-from gradcli.derivation.problem import Problem, first_free
+from gradcli.derivation.problem import DerivationProblem, first_free
 from gradcli.derivation.simplify import SAYS, bulk, expanded, simplified
 from gradcli.derivation.statements import Statements, replaced
 from gradcli.derivation.statements import axes as axes_of
@@ -43,7 +43,7 @@ from gradcli.targets.expression import Expression
 
 
 @dataclass(frozen=True)
-class Found:
+class Simplification:
     """A derivative as it was found and the moves that simplify it: rules, each with what is found after it."""
 
     first: Tensor
@@ -125,7 +125,7 @@ Parts = tuple[tuple[str, E], ...]
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedParts:
     """A derivative in terms of its named parts, in order; some are values that are `standardised`.
 
     `tensor` is the derivative in terms of the errors of layers, None where no part is one.
@@ -143,9 +143,9 @@ class Named:
         return e
 
 
-def named(x: Tensor, axes: Sequence[Index | None], printer: Printer, taken: Collection[str]) -> Named:
+def named(x: Tensor, axes: Sequence[Index | None], printer: Printer, taken: Collection[str]) -> NamedParts:
     """Return a derivative with its parts named as a textbook does; no part has a name that is `taken`."""
-    return _standardised(x, axes, printer, taken) or Named(printer.oriented(printer.write(x, axes)))
+    return _standardised(x, axes, printer, taken) or NamedParts(printer.oriented(printer.write(x, axes)))
 
 
 _WORTH = 3  # operations of the error of a single layer that has a name, a product with the slope of its function
@@ -154,7 +154,7 @@ ERROR = "delta"
 
 def with_errors(
     whole: Tensor, errors: Mapping[str, Value], axes: Sequence[Index | None], printer: Printer, *, chained: bool
-) -> Named | None:
+) -> NamedParts | None:
     """Return a derivative in terms of the errors of layers; None where the error of a single layer needs no name."""
 
     def smallest(x: Tensor, own: Sequence[Index | None]) -> tuple[Tensor, E]:
@@ -166,7 +166,7 @@ def with_errors(
         return None
     parts = [(word, without_minus(_number_first(e))) for word, e in found.items()]
     small, e = smallest(whole, axes)
-    return Named(e, tuple(parts), tensor=small)
+    return NamedParts(e, tuple(parts), tensor=small)
 
 
 def _number_first(e: E) -> E:
@@ -190,7 +190,9 @@ def unlike(stems: Sequence[str], stem: str, taken: Collection[str]) -> str:
 # --- values less their mean, over their standard deviation --------------------------------------------------------------
 
 
-def _standardised(x: Tensor, axes: Sequence[Index | None], printer: Printer, taken: Collection[str]) -> Named | None:
+def _standardised(
+    x: Tensor, axes: Sequence[Index | None], printer: Printer, taken: Collection[str]
+) -> NamedParts | None:
     """Return a derivative in terms of x-hat, where its terms have one power of the deviation then; else None."""
     for f in (f for t in x.terms for f in t.factors if f.power < 0 and f.power.denominator == 2):
         for c in _squares_in_mean(f):
@@ -202,19 +204,19 @@ def _standardised(x: Tensor, axes: Sequence[Index | None], printer: Printer, tak
                 continue
             inside = add_tensors([Tensor(x.free, (tidied(t, x.free),)) for t, _, _ in terms], x.free)
             small = simplified(inside, lambda t: measure(printer, t, axes))
-            deviation = Tensor(f.at, (Term(ONE, (f._replace(power=Fraction(-1, 2)),)),))
+            deviation = Tensor(f.at, (IndexedTerm(ONE, (f._replace(power=Fraction(-1, 2)),)),))
             own = dict(zip(_places(f, c), f.at, strict=True))
             at = tuple(own.get(k, i) for k, i in enumerate(c.at))
             value = multiply(of_atom(c.atom, at), deviation)
             definition = printer.write(value, at)
-            return Named(printer.write(small, axes), ((word, definition),), standardised=True)
+            return NamedParts(printer.write(small, axes), ((word, definition),), standardised=True)
     return None
 
 
 _SQUARED = 2  # times at least that a term has the values: once as they are, once in the mean with the cotangent
 
 
-def _squares_in_mean(f: Factor) -> Iterator[Factor]:
+def _squares_in_mean(f: IndexedFactor) -> Iterator[IndexedFactor]:
     """Yield the values whose mean square is a term of a bracket, with the slots of the bracket among their indices."""
     if f.atom.op != "group":
         return
@@ -231,15 +233,15 @@ def _squares_in_mean(f: Factor) -> Iterator[Factor]:
             yield c._replace(power=ONE)
 
 
-def _places(f: Factor, c: Factor) -> list[int]:
+def _places(f: IndexedFactor, c: IndexedFactor) -> list[int]:
     """Return where the values have each index of the bracket, in the order of the bracket's indices."""
     slots = {-1 - i.id: k for k, i in enumerate(c.at) if i in f.atom.args[0].free}
     return [slots[k] for k in range(len(f.at))]
 
 
-def _with_hats(term: Term, f: Factor, c: Factor, hat: Atom) -> tuple[Term, Fraction, int]:
+def _with_hats(term: IndexedTerm, f: IndexedFactor, c: IndexedFactor, hat: Atom) -> tuple[IndexedTerm, Fraction, int]:
     """Return a term with x-hat, the power of the mean square that is left, and how often it has x-hat."""
-    factors: list[Factor] = []
+    factors: list[IndexedFactor] = []
     count = 0
     left: dict[tuple[Index, ...], Fraction] = {}
     for g in term.factors:
@@ -249,14 +251,14 @@ def _with_hats(term: Term, f: Factor, c: Factor, hat: Atom) -> tuple[Term, Fract
             at = tuple(g.at[k] for k in _places(f, c))
             left[at] = left.get(at, Fraction(0)) + g.power / 2
             count += int(g.power)
-            factors.append(Factor(hat, g.at, g.power))
+            factors.append(IndexedFactor(hat, g.at, g.power))
         else:
             factors.append(g)
-    factors += [Factor(f.atom, at, p) for at, p in left.items() if p]
-    return Term(term.coef, tuple(factors)), sum(left.values(), Fraction(0)), count
+    factors += [IndexedFactor(f.atom, at, p) for at, p in left.items() if p]
+    return IndexedTerm(term.coef, tuple(factors)), sum(left.values(), Fraction(0)), count
 
 
-def with_known_names(made: Named, known: Mapping[E, str]) -> Named:
+def with_known_names(made: NamedParts, known: Mapping[E, str]) -> NamedParts:
     """Return a derivative without names for parts that are `known` by another one, which they get where it is printed."""
     e, parts = made.e, []
     for word, part in made.parts:
@@ -270,7 +272,7 @@ def with_known_names(made: Named, known: Mapping[E, str]) -> Named:
 # --- the normal distribution --------------------------------------------------------------------------------------------
 
 
-def with_densities(made: Named, taken: Collection[str]) -> Named:
+def with_densities(made: NamedParts, taken: Collection[str]) -> NamedParts:
     """Return a derivative with the densities as parts with names."""
     e, parts = made.e, list(made.parts)
     while (
@@ -293,7 +295,7 @@ def _is_density(e: E) -> bool:
     return e.op == "call" and e.text == DENSITY and not any(_is_density(a) for b in e.args for a in b.walk())
 
 
-def with_complements(made: Named, known: Mapping[E, str]) -> tuple[Named, dict[E, str]]:
+def with_complements(made: NamedParts, known: Mapping[E, str]) -> tuple[NamedParts, dict[E, str]]:
     """Return a derivative with 1 - sigmoid(u) for sigmoid(-u), where sigmoid(u) is beside it or among the `known` values.
 
     The second result is `known`, written so. Not in a logarithm, which is finite where sigmoid(-u) is smaller than the
@@ -329,7 +331,7 @@ _UNBOUNDED = {
 }  # fmt: skip
 
 
-def with_choices(made: Named) -> Named:
+def with_choices(made: NamedParts) -> NamedParts:
     """Return a derivative with where(c, u, 0) for the product of an indicator and a value that may not be finite elsewhere."""
     return replace(made, e=_chosen(made.e), parts=tuple((n, _chosen(p)) for n, p in made.parts))
 
@@ -454,7 +456,7 @@ def unseeded(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor:
     for term in _linear(x, seed).terms:
         f = next(f for f in term.factors if _is_seed(f.atom, seed))
         own = tuple(dict.fromkeys((*x.free, *f.at)))
-        rest = Tensor(own, (Term(term.coef, tuple(g for g in term.factors if g is not f)),))
+        rest = Tensor(own, (IndexedTerm(term.coef, tuple(g for g in term.factors if g is not f)),))
         whole = multiply(rest, product(_coefficient(f, output)))
         parts.append(sum_over(whole, [i for i in own if i not in x.free]))
     return Tensor(free, tuple(tidied(t, free) for t in add_tensors(parts, free).terms))
@@ -467,12 +469,12 @@ def with_deltas(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor | Non
         f = next(f for f in term.factors if _is_seed(f.atom, seed))
         if f.atom.op == "slice":
             return None
-        deltas = (Factor(identity(i.dim), (i, o), ONE) for i, o in zip(f.at, output, strict=True))
-        terms.append(Term(term.coef, (*(g for g in term.factors if g is not f), *deltas)))
+        deltas = (IndexedFactor(identity(i.dim), (i, o), ONE) for i, o in zip(f.at, output, strict=True))
+        terms.append(IndexedTerm(term.coef, (*(g for g in term.factors if g is not f), *deltas)))
     return Tensor((*output, *x.free), tuple(terms))
 
 
-def _coefficient(f: Factor, output: tuple[Index, ...]) -> list[Tensor]:
+def _coefficient(f: IndexedFactor, output: tuple[Index, ...]) -> list[Tensor]:
     """Return the derivative of the seed, or of a part of it, by the output: identities, cut in the same way."""
     if f.atom.op != "slice":
         return [of_atom(identity(i.dim), (o, i)) for i, o in zip(f.at, output, strict=True)]
@@ -500,7 +502,7 @@ def _linear(x: Tensor, seed: str) -> Tensor:
         elif f is not None and f.atom.op == "cross":
             (i,) = f.at
             kept = tuple(dict.fromkeys((*x.free, i)))
-            rest = Tensor(kept, (Term(term.coef, tuple(g for g in term.factors if g is not f)),))
+            rest = Tensor(kept, (IndexedTerm(term.coef, tuple(g for g in term.factors if g is not f)),))
             parts = [multiply(rest, Tensor(f.at, (part,))) for part in uncrossed(f).terms]
             pending += [t for part in parts for t in (part if i in x.free else sum_over(part, [i])).terms]
         else:
@@ -508,14 +510,14 @@ def _linear(x: Tensor, seed: str) -> Tensor:
     return add_tensors([Tensor(x.free, (t,)) for t in done], x.free)
 
 
-def _unpadded(term: Term, f: Factor, free: tuple[Index, ...]) -> Tensor:
+def _unpadded(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> Tensor:
     """Return a term with a padded vector as the product of rows of the identity and the vector."""
     (inside,) = f.atom.args
     (i,), (old,) = f.at, inside.free
     new = fresh(old.dim)
     whole = sum_over(multiply(inside.renamed({old: new}), rows(f.atom.name, new, i)), [new])
     kept = tuple(dict.fromkeys((*free, i)))
-    rest = Tensor(kept, (Term(term.coef, tuple(g for g in term.factors if g is not f)),))
+    rest = Tensor(kept, (IndexedTerm(term.coef, tuple(g for g in term.factors if g is not f)),))
     parts = [multiply(rest, Tensor((i,), (t,))) for t in whole.terms]
     return add_tensors([sum_over(p, [i]) if i not in free else p for p in parts], free)
 
@@ -550,7 +552,7 @@ class Begun:
         return "; ".join([*(f"{n} = {text(e)}" for n, e in self.made.parts), f"{letter} = {text(self.made.result)}"])
 
 
-def directed(problem: Problem, wrt: str) -> Problem:
+def directed(problem: DerivationProblem, wrt: str) -> DerivationProblem:
     """Return the problem with a direction as an extra input, if the second derivative has four indices or more."""
     dims = problem.dims[wrt]
     if len(dims) < 2:
@@ -575,8 +577,8 @@ class Ending:
     printer: Printer
     axes: tuple[Index | None, ...]
     own: tuple[Index, ...]
-    lines: Lines
-    named: Named
+    lines: LineWriter
+    named: NamedParts
     ordered: Callable[[Tensor], Tensor]
     indexed: bool = False
     row: bool = False
@@ -605,7 +607,7 @@ class Ending:
             slope = result
         moves: list[tuple[str, Tensor]] = []
         simplified(slope, lambda t: measure(self.printer, t, self.axes), moves)
-        yield from self.read_off(Found(slope, moves), result)
+        yield from self.read_off(Simplification(slope, moves), result)
 
     def in_indices(
         self, graphs: Sequence[Any], reader: Reader, before: Sequence[Step], result: Tensor
@@ -620,7 +622,7 @@ class Ending:
         moves: list[tuple[str, Tensor]] = []
         simplified(slope, lambda t: measure(self.printer, t, self.axes), moves)
         deltas = with_deltas(whole, f"d{self.wrt}", self.own) if self.own else None
-        yield from self.read_off(Found(slope, moves), result, deltas)
+        yield from self.read_off(Simplification(slope, moves), result, deltas)
 
     def _slope(self, graphs: Sequence[Any], reader: Reader) -> tuple[tuple[Index, ...], Tensor, Tensor]:
         """Return the axes of f, its differential, and the derivative that is read off it."""
@@ -677,7 +679,7 @@ class Ending:
     def _out_of_trace(self, result: Tensor) -> Iterator[Step]:
         """Yield what stands beside dX under the trace, which is the transpose of the derivative, and the derivative."""
         if self.axes != self.own or self.indexed or self.named.standardised:  # or numerator layout
-            yield from self.read_off(Found(result, ()), result)
+            yield from self.read_off(Simplification(result, ()), result)
             return
         turned = self.printer.write(result, self.own[::-1])
         straight = self.printer.write(result, self.own)
@@ -690,7 +692,7 @@ class Ending:
         condition = "; ".join(mirrored) if rule == "symmetry" and mirrored else None
         yield self.lines.step(rule, off.after, self.letter, e, Value(self.axes, result), condition=condition)
 
-    def read_off(self, found: Found, result: Tensor, deltas: Tensor | None = None) -> Iterator[Step]:
+    def read_off(self, found: Simplification, result: Tensor, deltas: Tensor | None = None) -> Iterator[Step]:
         """Yield the derivative as it is read off, each kind of move that simplifies it, and the result in another form.
 
         With `deltas`, the derivative with an identity for each index of the input, it is read off as that.

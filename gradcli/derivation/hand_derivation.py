@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT
 from gradcli.checks.gradient_slips import FACTORS, SLIPS
 from gradcli.checks.on_tape import Edge, block_slips, changed, edges_of
@@ -25,7 +25,7 @@ from gradcli.derivation.ending import OPEN
 from gradcli.derivation.expression import text as written
 from gradcli.derivation.index import add, scaled
 from gradcli.derivation.matrices import Printer
-from gradcli.derivation.problem import RECORDINGS, Problem, in_sizes, named_shape
+from gradcli.derivation.problem import RECORDINGS, DerivationProblem, in_sizes, named_shape
 from gradcli.derivation.record import inputs_of, order_comparisons
 from gradcli.derivation.simplify import simplified
 from gradcli.derivation.structure import matched
@@ -155,7 +155,7 @@ def _with_names(made: Derivation, result: Result, text: str) -> tuple[dict[str, 
     return used, Expression("; ".join([*used.values(), text]), inputs)
 
 
-def _with_lengths_of_onehots(problem: Problem, wrt: str, text: str) -> str:
+def _with_lengths_of_onehots(problem: DerivationProblem, wrt: str, text: str) -> str:
     """Return an answer with e_c and onehot(c), as it is written on paper, as onehot(c, n): n is the input's last size."""
     if not problem.dims[wrt]:
         return text
@@ -386,7 +386,7 @@ class _Hand:
     # Slips in the rules of calculus, tried on the recorded program.
 
     @cached_property
-    def _programs(self) -> list[Program]:
+    def _programs(self) -> list[RecordedProgram]:
         """The function recorded at each point as a function of the input; none where it cannot be."""
         f, wrt, found = self.made.problem.f, self.result.wrt, []
         if self.result.kind == "hessian":
@@ -429,7 +429,7 @@ class _Hand:
         trials = (trial for first in self._programs[:1] for trial in _trials(first, self.result.wrt))
         return [(says, self._made(makes)) for says, makes in itertools.islice(trials, _MOST_TRIALS)]
 
-    def _trial(self, program: Program, number: int) -> Any:
+    def _trial(self, program: RecordedProgram, number: int) -> Any:
         """Return the derivative at another point that has the slip with this number; None where there is none."""
         _, makes = next(itertools.islice(_trials(program, self.result.wrt), number, None), ("", None))
         return None if makes is None else self._made(makes)
@@ -489,14 +489,14 @@ class _Hand:
     def by_edit(self) -> Iterator[str]:
         """Yield the edit of the answer that makes it right: a transpose, an axis, a sum, a name."""
         from gradcli.repair.repair import slip_of
-        from gradcli.repair.search import Search
+        from gradcli.repair.search import RepairSearch
 
         claim = self._claim
         if claim is None:
             return
         for sign, also in ((1.0, ""), (-1.0, ", up to the sign, which is flipped")):
             points = [replace(p, gradient={name: sign * g for name, g in p.gradient.items()}) for p in claim.points]
-            for repair in Search(points, budget=CauseBudget(MOST)).repairs(claim):
+            for repair in RepairSearch(points, budget=CauseBudget(MOST)).repairs(claim):
                 yield f"{slip_of(repair)}, and it is right then{also}"
 
     def by_transpose(self) -> Iterator[str]:
@@ -544,7 +544,7 @@ _OF_VALUES: tuple[Callable[[_Hand], Iterator[str]], ...] = (
 _OF_TEXT = (_Hand.by_edit, _Hand.by_transpose)  # where the answer cannot be computed
 
 
-def _slope(program: Program, slot: int) -> Any:
+def _slope(program: RecordedProgram, slot: int) -> Any:
     """Return the derivative of a function entry by entry at each of its entries; nan for anything else."""
     primitive, slots, xs, y, params, _ = program.lines[slot]
     if primitive is None or len(slots) != 1 or primitive.kind != "elementwise":
@@ -552,7 +552,7 @@ def _slope(program: Program, slot: int) -> Any:
     return primitive.rule(0).push(primitive, 0, y, xs, np.ones(shape(y))[()], params or {})
 
 
-def _trials(program: Program, wrt: str) -> Iterator[tuple[str, Callable[[], Any]]]:
+def _trials(program: RecordedProgram, wrt: str) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield each slip in a rule of calculus in words, with the function that returns the derivative that has it."""
     edges = list(edges_of(program))
     for edge in edges:
@@ -568,12 +568,12 @@ def _trials(program: Program, wrt: str) -> Iterator[tuple[str, Callable[[], Any]
         yield f"{says}, in `{code_at(position)}`", partial(_pulled, made)
 
 
-def _pulled(program: Program) -> Any:
+def _pulled(program: RecordedProgram) -> Any:
     value = program.tape.value(program.y.slot)
     return stacked([program.pull(seed) for seed in directions(value)], value, 0, program.inputs[0].primal)
 
 
-def _of_rule(program: Program, edge: Edge, wrt: str) -> Iterator[tuple[str, Callable[[Rule], Rule]]]:
+def _of_rule(program: RecordedProgram, edge: Edge, wrt: str) -> Iterator[tuple[str, Callable[[Rule], Rule]]]:
     """Yield the slips in the product rule, the quotient rule, the chain rule and the sum rule at one operand."""
     k = edge.lines[-1]
     slots, code = program.tape.operands(k), code_at(edge.position)
@@ -601,7 +601,7 @@ def _rule_of(primitive: Primitive, code: str) -> str:
     return {"multiply": "product", "divide": "quotient"}.get(primitive.name, "") if is_operation(code) else ""
 
 
-def _of_products(program: Program) -> Iterator[tuple[str, Callable[[], Any]]]:
+def _of_products(program: RecordedProgram) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield the product, or quotient, of derivatives in place of the product rule at each product of f."""
     for k, (primitive, slots, xs, _, _, position) in enumerate(program.lines):
         rule = "" if primitive is None else _rule_of(primitive, code_at(position))
@@ -610,7 +610,7 @@ def _of_products(program: Program) -> Iterator[tuple[str, Callable[[], Any]]]:
             yield f"{says}; the {rule} rule is {_RULES[rule]}", partial(_of_derivatives, program, k)
 
 
-def _of_derivatives(program: Program, k: int) -> Any:
+def _of_derivatives(program: RecordedProgram, k: int) -> Any:
     """Return the gradient in which line k, an operation of two operands, is that operation of their derivatives."""
     y, (x,), tape = program
     primitive, slots, xs, _, params, _ = program.lines[k]

@@ -88,7 +88,7 @@ class Atom:
         return bool(self.args) and all(arg.renamed(swap).key == arg.key for arg in self.args)
 
 
-class Factor(NamedTuple):
+class IndexedFactor(NamedTuple):
     """An atom with indices, raised to a power entry by entry."""
 
     atom: Atom
@@ -97,18 +97,18 @@ class Factor(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Term:
+class IndexedTerm:
     """A number times factors; an index that is not free is summed over."""
 
     coef: Number
-    factors: tuple[Factor, ...] = ()
+    factors: tuple[IndexedFactor, ...] = ()
 
     @property
     def indices(self) -> Set[Index]:
         """All indices of the factors, in order of occurrence; the order of a plain set differs from run to run."""
         return {i: None for f in self.factors for i in f.at}.keys()
 
-    def renamed(self, names: Mapping[Index, Index]) -> "Term":
+    def renamed(self, names: Mapping[Index, Index]) -> "IndexedTerm":
         """Return the term with its indices renamed."""
         return replace(self, factors=tuple(f._replace(at=tuple(names.get(i, i) for i in f.at)) for f in self.factors))
 
@@ -118,14 +118,14 @@ class Tensor:
     """A sum of terms; `free` are its indices, in the order of its axes."""
 
     free: tuple[Index, ...]
-    terms: tuple[Term, ...]
+    terms: tuple[IndexedTerm, ...]
 
     @cached_property
     def key(self) -> str:
         """A string that is equal for equal tensors, whatever the names of their bound indices."""
         return " + ".join(f"{t.coef}*{k}" for k, t in sorted(self._named().items())) or "0"
 
-    def _named(self) -> dict[str, Term]:
+    def _named(self) -> dict[str, IndexedTerm]:
         names = {i: f"_{n}" for n, i in enumerate(self.free)} | {i: f"s{-i.id}" for i in _slots(self)}
         return {key_of(t, names): t for t in self.terms}
 
@@ -143,7 +143,7 @@ class Tensor:
         return self.terms[0].coef if len(self.terms) == 1 and not self.terms[0].factors else None
 
     @property
-    def factor(self) -> Factor | None:
+    def factor(self) -> IndexedFactor | None:
         """The factor it is, if it is a single one without a number before it; its power may be any."""
         alone = len(self.terms) == 1 and len(self.terms[0].factors) == 1 and self.terms[0].coef == 1
         return self.terms[0].factors[0] if alone else None
@@ -165,18 +165,18 @@ def _slots(tensor: Tensor) -> set[Index]:
     return {i for i in tensor.indices if i.id < 0}
 
 
-def unbound(term: Term, free: Iterable[Index]) -> Term:
+def unbound(term: IndexedTerm, free: Iterable[Index]) -> IndexedTerm:
     """Return a term with fresh bound indices."""
     kept = set(free)
     return term.renamed({i: fresh(i.dim) for i in term.indices if i not in kept and i.id >= 0})
 
 
-def key_of(term: Term, names: Mapping[Index, str]) -> str:
+def key_of(term: IndexedTerm, names: Mapping[Index, str]) -> str:
     """Return a string that is equal for terms that differ only in the names of bound indices and the order of factors."""
     return "*".join(text for text, _ in _ordered(term, dict(names)))
 
 
-def _ordered(term: Term, names: dict[Index, str]) -> list[tuple[str, Factor]]:
+def _ordered(term: IndexedTerm, names: dict[Index, str]) -> list[tuple[str, IndexedFactor]]:
     """Return the factors in canonical order, with their strings; bound indices are named by the factors they connect."""
     spend_work(len(term.factors))
     bound = [i for i in dict.fromkeys(i for f in term.factors for i in f.at) if i not in names]
@@ -197,8 +197,8 @@ def _ordered(term: Term, names: dict[Index, str]) -> list[tuple[str, Factor]]:
 
 
 def _walked(
-    factors: Sequence[Factor], names: Mapping[Index, str], marks: Mapping[Index, str]
-) -> list[tuple[str, Factor]]:
+    factors: Sequence[IndexedFactor], names: Mapping[Index, str], marks: Mapping[Index, str]
+) -> list[tuple[str, IndexedFactor]]:
     """Return the factors with their strings, in order; bound indices are named in the order in which they are met."""
     named = dict(names)
     for f in factors:
@@ -209,8 +209,8 @@ def _walked(
 
 
 def _along(
-    start: Factor, factors: Sequence[Factor], names: Mapping[Index, str], marks: Mapping[Index, str]
-) -> list[Factor]:
+    start: IndexedFactor, factors: Sequence[IndexedFactor], names: Mapping[Index, str], marks: Mapping[Index, str]
+) -> list[IndexedFactor]:
     """Return the factors ordered from one on along shared indices, because a cycle of equal factors has no first one."""
     named = dict(names)
     way, left = [start], [f for f in factors if f is not start]
@@ -224,7 +224,7 @@ def _along(
 
 
 def _mark(
-    i: Index, holders: Sequence[tuple[str, Factor]], names: Mapping[Index, str], marks: Mapping[Index, str]
+    i: Index, holders: Sequence[tuple[str, IndexedFactor]], names: Mapping[Index, str], marks: Mapping[Index, str]
 ) -> str:
     found = []
     for head, f in holders:
@@ -239,13 +239,13 @@ def _short(texts: list[str]) -> list[str]:
     return [order[text] for text in texts]
 
 
-def _positions(f: Factor, names: Mapping[Index, str], marks: Mapping[Index, str]) -> Sequence[Index]:
+def _positions(f: IndexedFactor, names: Mapping[Index, str], marks: Mapping[Index, str]) -> Sequence[Index]:
     if f.atom.symmetric:
         return sorted(f.at, key=lambda i: names.get(i, "~" + marks.get(i, "")))
     return f.at
 
 
-def _text(f: Factor, names: Mapping[Index, str], marks: Mapping[Index, str]) -> str:
+def _text(f: IndexedFactor, names: Mapping[Index, str], marks: Mapping[Index, str]) -> str:
     at = [names.get(i, "~" + marks.get(i, "")) for i in f.at]
     return f"{f.atom.key}[{','.join(sorted(at) if f.atom.symmetric else at)}]^{f.power}"
 
@@ -257,18 +257,20 @@ def magnitude(x: Number) -> Number:
 
 def scalar(x: Number) -> Tensor:
     """Return a number as a tensor."""
-    return Tensor((), (Term(x),) if x != 0 else ())
+    return Tensor((), (IndexedTerm(x),) if x != 0 else ())
 
 
 def of_atom(atom: Atom, at: Sequence[Index]) -> Tensor:
     """Return an atom as a tensor; an index that occurs twice is one free index."""
-    return Tensor(tuple(dict.fromkeys(at)), (Term(Fraction(1), (Factor(atom, tuple(at)),)),))
+    return Tensor(tuple(dict.fromkeys(at)), (IndexedTerm(Fraction(1), (IndexedFactor(atom, tuple(at)),)),))
 
 
 def size_of(dim: str) -> Tensor:
     """Return a size, such as n, n - 1 or n*m, as a number."""
     if "*" in dim:
-        return Tensor((), (Term(Fraction(1), tuple(Factor(Atom("size", name), ()) for name in dim.split("*"))),))
+        return Tensor(
+            (), (IndexedTerm(Fraction(1), tuple(IndexedFactor(Atom("size", name), ()) for name in dim.split("*"))),)
+        )
     parts = [scalar(Fraction(w)) if w.isdecimal() else of_atom(Atom("size", w), ()) for w in dim.split()[::2]]
     signs = [1, *(-1 if w == "-" else 1 for w in dim.split()[1::2])]
     return parts[0] if len(parts) == 1 else add([scaled(x, sign) for x, sign in zip(parts, signs, strict=True)])
@@ -277,7 +279,7 @@ def size_of(dim: str) -> Tensor:
 def add(parts: Sequence[Tensor], free: tuple[Index, ...] | None = None) -> Tensor:
     """Return a sum of tensors, with like terms combined; a bracket that is a whole term is opened."""
     free = tuple(dict.fromkeys(i for part in parts for i in part.free)) if free is None else free
-    found: dict[str, Term] = {}
+    found: dict[str, IndexedTerm] = {}
     names = {i: f"_{n}" for n, i in enumerate(free)}
     for term in (t for part in parts for whole in part.terms for t in opened(whole, free)):
         key = key_of(term, names | {i: f"s{-i.id}" for i in term.indices if i.id < 0 and i not in names})
@@ -286,7 +288,7 @@ def add(parts: Sequence[Tensor], free: tuple[Index, ...] | None = None) -> Tenso
     return Tensor(free, tuple(t for t in found.values() if t.coef != 0))
 
 
-def opened(term: Term, free: tuple[Index, ...]) -> Iterator[Term]:
+def opened(term: IndexedTerm, free: tuple[Index, ...]) -> Iterator[IndexedTerm]:
     """Yield the terms of a bracket that is the only factor of a term; else the term itself.
 
     A term that lacks a summed index of the bracket is multiplied by the index's size.
@@ -299,7 +301,7 @@ def opened(term: Term, free: tuple[Index, ...]) -> Iterator[Term]:
             sizes = [x.terms[0] if len(x.terms) == 1 else bracket(x) for x in (size_of(i.dim) for i in lost)]
             whole = replace(part, coef=term.coef * part.coef)
             for size in sizes:
-                whole = Term(whole.coef * size.coef, (*whole.factors, *size.factors))
+                whole = IndexedTerm(whole.coef * size.coef, (*whole.factors, *size.factors))
             yield whole
     else:
         yield term
@@ -333,7 +335,7 @@ def function(
     inside = tuple(_inside(arg, slots) for arg in args)
     over = tuple(sorted(at.index(i) for i in axes if i in at))
     atom = Atom(op, args=inside, dims=tuple(i.dim for i in at), axes=over, **own)  # type: ignore[arg-type]
-    return Tensor(tuple(free), (Term(Fraction(1), (Factor(atom, at),)),))
+    return Tensor(tuple(free), (IndexedTerm(Fraction(1), (IndexedFactor(atom, at),)),))
 
 
 def of_matrix(op: str, x: Tensor, i: Index, j: Index) -> Tensor:
@@ -349,13 +351,13 @@ def _inside(arg: Tensor, slots: Mapping[Index, Index]) -> Tensor:
     return Tensor(tuple(used), renamed.terms)
 
 
-def outside(factor: Factor, k: int = 0) -> Tensor:
+def outside(factor: IndexedFactor, k: int = 0) -> Tensor:
     """Return an argument of a factor's atom, with its slots replaced by the factor's indices."""
     arg = factor.atom.args[k]
     return arg.renamed({i: factor.at[-1 - i.id] for i in arg.free})
 
 
-def bracket(x: Tensor) -> Term:
+def bracket(x: Tensor) -> IndexedTerm:
     """Return a sum as a term with one bracket: a number common to all terms is taken out, and the first term is positive."""
     sizes = {magnitude(t.coef) for t in x.terms}
     share: Number = sizes.pop() if len(sizes) == 1 else Fraction(1)
@@ -370,4 +372,4 @@ def bracket(x: Tensor) -> Term:
         args=(_inside(Tensor(at, inner.terms), {i: slot(k, i.dim) for k, i in enumerate(at)}),),
         dims=tuple(i.dim for i in at),
     )
-    return Term(share, (Factor(atom, at),))
+    return IndexedTerm(share, (IndexedFactor(atom, at),))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.graph import Graph
+from gradcli.arithmetic.graph import GraphNode
 from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, sweep_back
 from gradcli.derivation.record import Sweep, rule_of
 from gradcli.report.derive import parts_of
@@ -23,35 +23,35 @@ _MOVING = {"reshape", "transpose", "broadcast_to", "positive"}  # operations tha
 
 
 @dataclass(frozen=True)
-class Layer:
+class NetworkLayer:
     """A layer of a network: the node of what it passes on, and the name of its weights."""
 
-    node: Graph
+    node: GraphNode
     weights: str
 
 
 @dataclass(frozen=True)
-class Errors:
+class LayerErrors:
     """The errors of layers by their names, the last layer's first, and the derivative in terms of them, in every recording."""
 
     by_name: Mapping[str, list[Any]]
     derivative: list[Any]
 
 
-def chain_of(y: Graph) -> tuple[Layer, ...]:
+def chain_of(y: GraphNode) -> tuple[NetworkLayer, ...]:
     """Return the layers of which a value is a function, the first one first; none where they are no chain."""
-    users: dict[int, list[Graph]] = {}
+    users: dict[int, list[GraphNode]] = {}
     order = list(_in_order(y.fixed()))
     for node in order:
         for x in node.args:
-            if isinstance(x, Graph):
+            if isinstance(x, GraphNode):
                 users.setdefault(id(x), []).append(node)
-    found: dict[int, Layer] = {}
+    found: dict[int, NetworkLayer] = {}
     for node in order:
         if node.op in _PRODUCTS and (weights := _weights(node)) is not None:
             end = _with_bias(node, users)
-            found.setdefault(id(end), Layer(end, weights))
-    chain: list[Layer] = []
+            found.setdefault(id(end), NetworkLayer(end, weights))
+    chain: list[NetworkLayer] = []
     for layer in (own for node in order if (own := found.get(id(node))) is not None and node is not y.fixed()):
         if chain and not _follows(layer.node, chain[-1].node):
             return ()
@@ -59,17 +59,17 @@ def chain_of(y: Graph) -> tuple[Layer, ...]:
     return tuple(chain)
 
 
-def numbered(chain: Sequence[Layer]) -> tuple[str, ...]:
+def numbered(chain: Sequence[NetworkLayer]) -> tuple[str, ...]:
     """Return the number of each layer: that of its weights, where all have one and they rise by one, else its place."""
     own = [parts_of(layer.weights)[1] for layer in chain]
     counted = own and own[0] and own == [str(int(own[0]) + k) for k in range(len(own))]
     return tuple(own) if counted else tuple(str(k) for k in range(1, len(chain) + 1))
 
 
-def _in_order(y: Graph) -> Iterator[Graph]:
+def _in_order(y: GraphNode) -> Iterator[GraphNode]:
     """Yield the nodes of a graph, each after its operands."""
     done: set[int] = set()
-    pending: list[tuple[Graph, bool]] = [(y, False)]
+    pending: list[tuple[GraphNode, bool]] = [(y, False)]
     while pending:
         node, ready = pending.pop()
         if ready:
@@ -77,21 +77,21 @@ def _in_order(y: Graph) -> Iterator[Graph]:
         elif id(node) not in done:
             done.add(id(node))
             pending.append((node, True))
-            pending += [(x, False) for x in reversed(node.args) if isinstance(x, Graph)]
+            pending += [(x, False) for x in reversed(node.args) if isinstance(x, GraphNode)]
 
 
 def _moved(x: Any) -> Any:
     """Return what a node moves the entries of; any other node as it is."""
-    while isinstance(x, Graph) and x.op in _MOVING:
+    while isinstance(x, GraphNode) and x.op in _MOVING:
         x = x.args[0]
     return x
 
 
 def _is_input(x: Any) -> bool:
-    return isinstance(x, Graph) and x.op.startswith("input ")
+    return isinstance(x, GraphNode) and x.op.startswith("input ")
 
 
-def _weights(product: Graph) -> str | None:
+def _weights(product: GraphNode) -> str | None:
     """Return the name of the weights in a product: the input, or of two inputs the one that is a matrix, the last of two."""
     inputs = [x for x in map(_moved, product.args) if _is_input(x)]
     if not inputs or len(product.args) != 2:
@@ -99,25 +99,27 @@ def _weights(product: Graph) -> str | None:
     return str(max(reversed(inputs), key=lambda x: len(x.shape)).op.removeprefix("input "))
 
 
-def _with_bias(product: Graph, users: Mapping[int, list[Graph]]) -> Graph:
+def _with_bias(product: GraphNode, users: Mapping[int, list[GraphNode]]) -> GraphNode:
     """Return what a layer passes on: its product, other products and inputs added."""
     node = product
     while len(own := users.get(id(node), [])) == 1:
         (user,) = own
         others = [_moved(x) for x in user.args if x is not node]
-        added = user.op == "add" and all(_is_input(x) or (isinstance(x, Graph) and x.op in _PRODUCTS) for x in others)
+        added = user.op == "add" and all(
+            _is_input(x) or (isinstance(x, GraphNode) and x.op in _PRODUCTS) for x in others
+        )
         if not (added or (user.op == "reshape" and user.shape == tuple(n for n in node.shape if n != 1))):
             break
         node = user
     return node
 
 
-def _follows(z: Graph, before: Graph) -> bool:
+def _follows(z: GraphNode, before: GraphNode) -> bool:
     """Whether a layer's product is with a function, entry by entry, of what the layer before gave."""
     pending: list[Any] = [z]
     while pending:
         node = pending.pop()
-        if not isinstance(node, Graph):
+        if not isinstance(node, GraphNode):
             continue
         if node.op in _PRODUCTS:
             return any(_is_function(_moved(x), before) for x in node.args)
@@ -125,16 +127,16 @@ def _follows(z: Graph, before: Graph) -> bool:
     return False
 
 
-def _is_function(x: Any, z: Graph) -> bool:
+def _is_function(x: Any, z: GraphNode) -> bool:
     """Whether a value is a function of z entry by entry, and not z itself: all between them have the shape of z."""
-    if x is z or not isinstance(x, Graph) or x.shape != z.shape:
+    if x is z or not isinstance(x, GraphNode) or x.shape != z.shape:
         return False
     met = False
     pending = [x]
     seen: set[int] = set()
     while pending:
         node = pending.pop()
-        for a in (a for a in node.args if isinstance(a, Graph) and a is not z and id(a) not in seen):
+        for a in (a for a in node.args if isinstance(a, GraphNode) and a is not z and id(a) not in seen):
             seen.add(id(a))
             if (a.shape != z.shape or a.op in _PRODUCTS) and any(n is z for n in _in_order(a)):
                 return False
@@ -157,14 +159,14 @@ class _Naming:
     def pull(self, ybar: Any, i: int, y: Any, xs: Sequence[Any], params: Params, transpose: Transposer) -> Any:
         if self.name:
             self.store[:] = [ybar]
-            ybar = Graph.variable(self.name, np.asarray(getattr(ybar, "value", ybar)) + 0 * y.value)
+            ybar = GraphNode.variable(self.name, np.asarray(getattr(ybar, "value", ybar)) + 0 * y.value)
         return self.rule.pull(ybar, i, y, xs, params, transpose)
 
     def push(self, primitive: Primitive, i: int, y: Any, xs: Sequence[Any], xdot: Any, params: Params) -> Any:
         return self.rule.push(primitive, i, y, xs, xdot, params)
 
 
-def errors_of(sweeps: Sequence[Sweep], names: Sequence[str]) -> Errors | None:
+def errors_of(sweeps: Sequence[Sweep], names: Sequence[str]) -> LayerErrors | None:
     """Return the errors of the layers that depend on the one input, with these names; None where there are none.
 
     `names` has one for each layer, the first layer's first.
@@ -180,13 +182,13 @@ def errors_of(sweeps: Sequence[Sweep], names: Sequence[str]) -> Errors | None:
         own: dict[str, list[Any]] = {}
         lines = [_line(line, by_node, own) for line in sweep.tape.lines[: sweep.y.slot + 1]]
         bars: list[Any] = [None] * len(lines)
-        bars[-1] = Graph.lift(1.0)
+        bars[-1] = GraphNode.lift(1.0)
         sweep_back(lines, bars, sweep.y.slot)
         derivative.append(bars[sweep.inputs[0].slot])
         for name, (bar,) in own.items():
             found.setdefault(name, []).append(bar)
     in_order = {name: found[name] for name in reversed(names) if name in found}
-    return Errors(in_order, derivative) if in_order else None
+    return LayerErrors(in_order, derivative) if in_order else None
 
 
 def _line(line: Line, names: Mapping[int, str], store: dict[str, list[Any]]) -> Line:
@@ -194,7 +196,7 @@ def _line(line: Line, names: Mapping[int, str], store: dict[str, list[Any]]) -> 
     primitive, slots, xs, y, params, position = line
     if primitive is None:
         return line
-    name = names.get(id(y.fixed()), "") if isinstance(y, Graph) else ""
+    name = names.get(id(y.fixed()), "") if isinstance(y, GraphNode) else ""
     kept = store.setdefault(name, []) if name else []
     rules = tuple(_Naming(rule_of(primitive, i), name, kept) for i in range(len(slots)))
     return replace(primitive, rules=rules), slots, xs, y, params, position

@@ -11,7 +11,7 @@ from fractions import Fraction
 from gradcli.derivation.algebra import DENSITY, is_product
 from gradcli.derivation.expression import ONE as UNIT
 from gradcli.derivation.expression import E, Op, add, complement, mul, name, neg, number, power, text, transpose
-from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, slot
+from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, slot
 from gradcli.derivation.matrices import (
     NAMES,
     ONE_ENTRY,
@@ -48,7 +48,7 @@ from gradcli.derivation.notation import (  # fmt: skip
 )
 from gradcli.derivation.statements import Statements, axes, replaced, with_transposes
 from gradcli.derivation.structure import Value
-from gradcli.derivation.units import Place, place_of
+from gradcli.derivation.units import Position, place_of
 from gradcli.derivation.whole import EXTREMES, OPAQUE
 from gradcli.errors import NotSupported
 from gradcli.report.derive import Step, index_letters, printed
@@ -452,7 +452,7 @@ def _sum(x: Tensor, scope: _Scope) -> M:
     return terms[0] if len(terms) == 1 else M(Sign.SUM, tuple(terms))
 
 
-def _term(term: Term, scope: _Scope) -> M:
+def _term(term: IndexedTerm, scope: _Scope) -> M:
     every = [i for i in dict.fromkeys(i for f in term.factors for i in f.at) if i not in scope.names]
     picks = [f for f in term.factors if f.atom.op == "unit" and f.at[0] in every]
     scope = scope.at({**scope.names, **{f.at[0]: _place(f.atom) for f in picks}})
@@ -472,10 +472,10 @@ def _place(atom: Atom) -> str:
     if not atom.name.startswith("-"):
         return atom.name
     end = place_of(atom.dims[0])
-    return Place(end.names, end.number + int(atom.name)).text().replace(" ", "")
+    return Position(end.names, end.number + int(atom.name)).text().replace(" ", "")
 
 
-def _factor(f: Factor, scope: _Scope) -> M:
+def _factor(f: IndexedFactor, scope: _Scope) -> M:
     base = _atom(f.atom, tuple(scope.names[i] for i in f.at), scope)
     if f.atom.op == "exp" and f.power == -1 and base.sign is Sign.FUNCTION:
         (inner,) = base.args
@@ -555,7 +555,7 @@ def _logits(x: Tensor, scope: _Scope) -> M:
 # The steps of a derivation in every notation: a line of gradcli's language, of Unicode and of LaTeX for each.
 
 
-class Lines:
+class LineWriter:
     """Writes the lines of a derivation; it learns the shape of each name, and what is a differential or an adjoint."""
 
     def __init__(

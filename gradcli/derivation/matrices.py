@@ -26,10 +26,10 @@ from gradcli.derivation.expression import E, Op, call, indexed, matmul, mul, nam
 from gradcli.derivation.index import (
     SINGLE,
     Atom,
-    Factor,
     Index,
+    IndexedFactor,
+    IndexedTerm,
     Tensor,
-    Term,
     add,
     fresh,
     magnitude,
@@ -52,7 +52,7 @@ SIGNS = {"greater": ">", "greater_equal": ">=", "less": "<", "less_equal": "<=",
 
 
 @dataclass(frozen=True)
-class Piece:
+class MatrixPiece:
     """An expression that can be written with its axes in either order."""
 
     at: tuple[Index, ...]
@@ -64,18 +64,18 @@ class Piece:
         return self.write(at)
 
 
-def piece(e: E, at: tuple[Index, ...]) -> Piece:
+def piece(e: E, at: tuple[Index, ...]) -> MatrixPiece:
     """Return an expression as a piece, which is transposed for the other order of its axes."""
-    return Piece(at, lambda wanted: e if wanted == at else transpose(e), at)
+    return MatrixPiece(at, lambda wanted: e if wanted == at else transpose(e), at)
 
 
 @dataclass(frozen=True)
-class Part:
+class Quotient:
     """A factor of a product: the quotient of two products of pieces with the same axes."""
 
     at: tuple[Index, ...]
-    top: tuple[Piece, ...]
-    low: tuple[Piece, ...] = ()
+    top: tuple[MatrixPiece, ...]
+    low: tuple[MatrixPiece, ...] = ()
 
     def e(self, at: tuple[Index, ...] | None = None) -> E:
         """Return the quotient with its axes in this order."""
@@ -86,7 +86,9 @@ class Part:
 Write = Callable[[Atom, tuple[int, ...]], E]  # an atom, its own indices in an order
 
 
-def entries(factors: Sequence[Factor], at: tuple[Index, ...], write: Write) -> tuple[list[Part], list[Factor]]:
+def entries(
+    factors: Sequence[IndexedFactor], at: tuple[Index, ...], write: Write
+) -> tuple[list[Quotient], list[IndexedFactor]]:
     """Return the factors whose entries unit vectors pick, written like `W[0, :]`, and the other factors."""
     picks: dict[int, dict[int, str]] = {}
     used: set[int] = set()
@@ -104,7 +106,7 @@ def entries(factors: Sequence[Factor], at: tuple[Index, ...], write: Write) -> t
         g = factors[k]
         left = tuple(i for n, i in enumerate(g.at) if n not in spans)
         e = _indexed(write(g.atom, tuple(range(len(g.at)))), [spans.get(n, ":") for n in range(len(g.at))])
-        parts.append(Part(left, (piece(e, left),)))
+        parts.append(Quotient(left, (piece(e, left),)))
     return parts, [f for k, f in enumerate(factors) if k not in picks and k not in used]
 
 
@@ -234,12 +236,12 @@ def _turned(v: E) -> E:
 ONE_ENTRY = call("ones", number(Fraction(1)))  # makes an array of a number
 
 
-def _blocks_along(x: Tensor, i: Index) -> tuple[dict[str, tuple[Index | None, list[Term]]], list[Term]]:
+def _blocks_along(x: Tensor, i: Index) -> tuple[dict[str, tuple[Index | None, list[IndexedTerm]]], list[IndexedTerm]]:
     """Return the terms that fill spans along an index, each span with an index of its own, and the other terms.
 
     A span of length 1 has no index.
     """
-    blocks: dict[str, tuple[Index | None, list[Term]]] = {}
+    blocks: dict[str, tuple[Index | None, list[IndexedTerm]]] = {}
     others = []
     for term in x.terms:
         mine = [f for f in term.factors if (is_rows(f) and f.at[1] == i) or (f.atom.op == "unit" and f.at == (i,))]
@@ -252,15 +254,15 @@ def _blocks_along(x: Tensor, i: Index) -> tuple[dict[str, tuple[Index | None, li
             place = int(f.atom.name)
             last = i.dim.isdecimal() and place + 1 == int(i.dim) and len(x.free) == 2
             span = f"{place or ''}:{'' if last else place + 1 or ''}"
-            blocks.setdefault(span, (None, []))[1].append(Term(term.coef, rest))
+            blocks.setdefault(span, (None, []))[1].append(IndexedTerm(term.coef, rest))
             continue
         old = f.at[0]
         new, terms = blocks.setdefault(f.atom.name, (fresh(old.dim), []))
         assert new is not None
         if old in x.free:  # rows of an identity, which are a block of their own
-            terms.append(Term(term.coef, (*rest, Factor(identity(new.dim), (new, old)))))
+            terms.append(IndexedTerm(term.coef, (*rest, IndexedFactor(identity(new.dim), (new, old)))))
         else:
-            terms.append(Term(term.coef, rest).renamed({old: new}))
+            terms.append(IndexedTerm(term.coef, rest).renamed({old: new}))
     return blocks, others
 
 
@@ -303,14 +305,14 @@ class Printer:
             written = []
             for span in spans:
                 new, terms = blocks.get(span) or (fresh(span_length(span, i.dim)), [])
-                signed = [Term(-t.coef, t.factors) if negative else t for t in terms]
+                signed = [IndexedTerm(-t.coef, t.factors) if negative else t for t in terms]
                 written.append(self._block(signed, [new if a == i else a for a in axes], k))
             whole = call("concatenate", *written, axis=str(k))
             whole = neg(whole) if negative else whole
             return ex.add([self.write(Tensor(x.free, tuple(others)), axes), whole]) if others else whole
         return None
 
-    def _block(self, terms: Sequence[Term], axes: Sequence[Index | None], k: int) -> E:
+    def _block(self, terms: Sequence[IndexedTerm], axes: Sequence[Index | None], k: int) -> E:
         """Return one of several arrays along the k-th axis, with its axes of length 1."""
         at = tuple(a for a in axes if a is not None)
         e = self.write(Tensor(at, tuple(terms)), axes) if terms else call("zeros", *(ex.name(a.dim) for a in at))
@@ -348,7 +350,7 @@ class Printer:
     def _spread(self, e: E, at: tuple[Index, ...]) -> E:
         return mul([e, self.filled(at, ex.ONE)])
 
-    def _written(self, term: Term, at: tuple[Index, ...]) -> tuple[E, bool]:
+    def _written(self, term: IndexedTerm, at: tuple[Index, ...]) -> tuple[E, bool]:
         """Return a term as products of matrices or, if these cannot express it, as one broadcast array or one einsum."""
         with contextlib.suppress(NotSupported):
             return self._term(term, at)
@@ -356,7 +358,7 @@ class Printer:
             return self._with_new_axes(term, at), {*at} <= term.indices
         return self._einsum(term, at), {*at} <= term.indices
 
-    def _with_new_axes(self, term: Term, at: tuple[Index, ...]) -> E:
+    def _with_new_axes(self, term: IndexedTerm, at: tuple[Index, ...]) -> E:
         """Return arrays with new axes where they have none: one, or its sum over an index; a product that lacks an index.
 
         Raises  NotSupported for other products, which an einsum forms and sums.
@@ -381,7 +383,7 @@ class Printer:
         whole = mul([number(magnitude(term.coef)), *top, *above], [*below, *low])
         return ex.neg(whole) if term.coef < 0 else whole
 
-    def _einsum(self, term: Term, at: tuple[Index, ...]) -> E:
+    def _einsum(self, term: IndexedTerm, at: tuple[Index, ...]) -> E:
         letters = dict(zip([*at, *(i for i in term.indices if i not in at)], "ijklmnpqrstuvwabc", strict=False))
         factors = [f for f in term.factors if f.at]
         kept = [i for i in at if i in term.indices]
@@ -397,7 +399,7 @@ class Printer:
         whole = mul([number(magnitude(term.coef)), *top, product], low)
         return ex.neg(whole) if term.coef < 0 else whole
 
-    def _term(self, term: Term, at: tuple[Index, ...]) -> tuple[E, bool]:
+    def _term(self, term: IndexedTerm, at: tuple[Index, ...]) -> tuple[E, bool]:
         """Return a term, and whether it has all the axes that it should have."""
         scalars = [f for f in term.factors if not f.at]
         top, low = self._scalars(scalars)
@@ -430,7 +432,7 @@ class Printer:
             whole = mul([*top, *([e] if e is not None else [])], low)
         return (ex.neg(whole) if sign < 0 else whole), covers
 
-    def _scalars(self, factors: Sequence[Factor]) -> tuple[list[E], list[E]]:
+    def _scalars(self, factors: Sequence[IndexedFactor]) -> tuple[list[E], list[E]]:
         top: list[E] = []
         low: list[E] = []
         for f in factors:
@@ -438,7 +440,7 @@ class Printer:
             (top if above else low).append(e)
         return _of_two_pi(top), _of_two_pi(low)
 
-    def _raised(self, f: Factor, write: Callable[[], E]) -> tuple[E, bool]:
+    def _raised(self, f: IndexedFactor, write: Callable[[], E]) -> tuple[E, bool]:
         """Return a factor with its power, and whether it belongs in the numerator; exp(u)**-1 is exp(-u)."""
         e = write()
         straight = e.args[0] if e.op == Op.TRANSPOSE else e
@@ -449,7 +451,7 @@ class Printer:
             return (whole if straight is e else transpose(whole)), True
         return ex.power(e, abs(f.power)), f.power > 0
 
-    def _traces(self, factors: list[Factor], at: tuple[Index, ...]) -> tuple[list[E], list[Factor]]:
+    def _traces(self, factors: list[IndexedFactor], at: tuple[Index, ...]) -> tuple[list[E], list[IndexedFactor]]:
         """Return the traces of products A[i,j] B[j,i], and the factors that are left."""
         found: list[E] = []
         rest = list(factors)
@@ -470,7 +472,7 @@ class Printer:
                 rest = [h for h in rest if h is not f and h is not g]
         return found, rest
 
-    def _product(self, parts: list[Part], at: tuple[Index, ...]) -> tuple[E | None, bool]:
+    def _product(self, parts: list[Quotient], at: tuple[Index, ...]) -> tuple[E | None, bool]:
         """Return the product of the parts that have the free indices, and whether it has all of these."""
         if not at:
             return None, True
@@ -504,23 +506,23 @@ class Printer:
         ]
         return mul(top, [x.e(at) for x in matrix.low]), True
 
-    def _part(self, f: Factor) -> Part:
+    def _part(self, f: IndexedFactor) -> Quotient:
         at = f.at
         if len(set(at)) < len(at):
             if len(at) != 2:
                 raise NotSupported("a diagonal of more than two axes has no matrix form")
             e, above = self._raised(f, lambda: call("diag", self.atom(f.atom, (0, 1))))
             one = piece(e, at[:1])
-            return Part(at[:1], (one,)) if above else Part(at[:1], (), (one,))
+            return Quotient(at[:1], (one,)) if above else Quotient(at[:1], (), (one,))
 
         def write(order: tuple[Index, ...]) -> E:
             return self._raised(f, lambda: self.atom(f.atom, tuple(at.index(i) for i in order)))[0]
 
-        one = Piece(at, write, at)
+        one = MatrixPiece(at, write, at)
         above = f.power > 0 or (f.atom.op == "exp" and not is_product(f.atom))
-        return Part(at, (one,)) if above else Part(at, (), (one,))
+        return Quotient(at, (one,)) if above else Quotient(at, (), (one,))
 
-    def _summed(self, parts: list[Part], i: Index) -> Part | E:
+    def _summed(self, parts: list[Quotient], i: Index) -> Quotient | E:
         """Return the product of all parts that have an index, summed over it; a number is returned as an expression."""
         vector = next((p for p in parts if p.at == (i,)), None)
         others = [p for p in parts if p.at != (i,)]
@@ -534,8 +536,8 @@ class Printer:
             (k,) = (a for a in m.at if a != i)
             if vector is None:
                 order = min(((k, i), (i, k)), key=lambda order: m.e(order).size)
-                return Part((k,), (piece(call("sum", m.e(order), axis=str(order.index(i))), (k,)),))
-            return Part((k,), (piece(times(m.e((k, i)), vector.e()), (k,)),))
+                return Quotient((k,), (piece(call("sum", m.e(order), axis=str(order.index(i))), (k,)),))
+            return Quotient((k,), (piece(times(m.e((k, i)), vector.e()), (k,)),))
         a, b = others
         (k,) = (x for x in a.at if x != i)
         (l,) = (x for x in b.at if x != i)
@@ -547,7 +549,7 @@ class Printer:
                 left = mul([left, vector.e()])
             return matmul(left, last.e((i, order[1])))
 
-        return Part((k, l), (Piece((k, l), write, (k, l)),))
+        return Quotient((k, l), (MatrixPiece((k, l), write, (k, l)),))
 
     def atom(self, atom: Atom, order: tuple[int, ...]) -> E:
         """Return an atom with its indices in an order, directly or as a transpose, whichever is shorter."""
@@ -657,7 +659,7 @@ class Printer:
         if truth is None:
             return None
         own = x.free if truth.at else ()  # a number decides for all entries
-        condition = self.write(Tensor(own, (Term(Fraction(1), (truth,)),)), axes if truth.at else ())
+        condition = self.write(Tensor(own, (IndexedTerm(Fraction(1), (truth,)),)), axes if truth.at else ())
         if condition.op != "compare":
             condition = E("compare", (condition, number(Fraction(0))), "!=")
         branches = [with_truth(x, truth, value) for value in (Fraction(1), Fraction(0))]
@@ -689,14 +691,14 @@ class Printer:
 _EVERYWHERE = {"input", "size", "group", "sign", "absolute", "tri", *ORDERS}  # what has a value everywhere
 
 
-def is_indicator(f: Factor, free: Sequence[Index], *, points: bool) -> bool:
+def is_indicator(f: IndexedFactor, free: Sequence[Index], *, points: bool) -> bool:
     """Whether a factor is an indicator entry by entry: of an order, of a triangle or, with `points`, of a number or a mask."""
     numbers = f.atom.op in ("equal", "not_equal") and any(x.number is not None for x in f.atom.args)
     known = f.atom.op in ("tri", *ORDERS) or (points and (numbers or "mask" in f.atom.facts))
     return known and f.power == 1 and set(f.at) <= set(free)
 
 
-def factors_in(x: Tensor) -> Iterator[Factor]:
+def factors_in(x: Tensor) -> Iterator[IndexedFactor]:
     """Yield the factors of all terms, and those in brackets after them."""
     own = [f for t in x.terms for f in t.factors]
     yield from own
@@ -708,9 +710,9 @@ def factors_in(x: Tensor) -> Iterator[Factor]:
 ENTRYWISE = {op: ALGEBRA.get(op) or partial(entry_by_entry, op) for op in (*FUNCTIONS, "exp", "log")}
 
 
-def with_truth(x: Tensor, truth: Factor, value: Fraction) -> Tensor:
+def with_truth(x: Tensor, truth: IndexedFactor, value: Fraction) -> Tensor:
     """Return a sum with a number in place of an indicator, in brackets too; its complement is 1 minus that."""
-    other = complement(Tensor(tuple(dict.fromkeys(truth.at)), (Term(Fraction(1), (truth,)),)))
+    other = complement(Tensor(tuple(dict.fromkeys(truth.at)), (IndexedTerm(Fraction(1), (truth,)),)))
     known = {truth: value} | ({} if other is None else {other.terms[0].factors[0]: 1 - value})
     parts = []
     for t in x.terms:
@@ -724,7 +726,7 @@ def with_truth(x: Tensor, truth: Factor, value: Fraction) -> Tensor:
                 inside = [with_truth(outside(f, k), truth, value) for k in range(len(f.atom.args))]
                 own = raised(ENTRYWISE[f.atom.op](*inside), f.power)
             else:
-                own = Tensor(tuple(dict.fromkeys(f.at)), (Term(Fraction(1), (f,)),))
+                own = Tensor(tuple(dict.fromkeys(f.at)), (IndexedTerm(Fraction(1), (f,)),))
             whole = multiply(whole, own)
         parts.append(Tensor(x.free, whole.terms))
     return add(parts, x.free)
@@ -740,7 +742,7 @@ def _of_two_pi(factors: list[E]) -> list[E]:
     return [call("sqrt", mul([number(Fraction(2)), pi.args[0]])) if e == pi else e for e in rest]
 
 
-def _of_matrix(parts: Sequence[Part]) -> bool:
+def _of_matrix(parts: Sequence[Quotient]) -> bool:
     """Whether there is one part only, a matrix summed along an axis, so that its sum is that of the whole matrix."""
     top = [x.e(p.at) for p in parts for x in p.top]
     return len(top) == 1 and top[0].op == "call" and top[0].text == "sum" and bool(top[0].options)
@@ -771,16 +773,16 @@ def _variance(e: E) -> E | None:
     return call("var", u) if m == ex.neg(call("mean", u)) else None
 
 
-def _merged(parts: Sequence[Part]) -> list[Part]:
+def _merged(parts: Sequence[Quotient]) -> list[Quotient]:
     """Return the parts, with those of equal indices multiplied entry by entry."""
-    found: dict[frozenset[Index], Part] = {}
+    found: dict[frozenset[Index], Quotient] = {}
     for p in parts:
         seen = found.get(frozenset(p.at))
-        found[frozenset(p.at)] = p if seen is None else Part(seen.at, (*seen.top, *p.top), (*seen.low, *p.low))
+        found[frozenset(p.at)] = p if seen is None else Quotient(seen.at, (*seen.top, *p.top), (*seen.low, *p.low))
     return list(found.values())
 
 
-def _cost(parts: Sequence[Part], i: Index) -> tuple[int, int, int, int]:
+def _cost(parts: Sequence[Quotient], i: Index) -> tuple[int, int, int, int]:
     """Return the size of the result of summing over an index, so that products stay vectors as long as possible."""
     mine = [p for p in parts if i in p.at]
     left = {j for p in mine for j in p.at if j != i}
@@ -788,7 +790,7 @@ def _cost(parts: Sequence[Part], i: Index) -> tuple[int, int, int, int]:
     return len(left), not vectors, sum(len(p.top) + len(p.low) for p in mine), sum(p.e().size for p in vectors)
 
 
-def _total(vector: Part) -> E:
+def _total(vector: Quotient) -> E:
     """Return the sum of a vector: of a product of two as a dot product, of a matrix's row sums as the matrix's sum."""
     top = [x.e(vector.at) for x in vector.top]
     if not vector.low and len(top) == 2:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.problem import Problem, shapes_line
+from gradcli.derivation.problem import DerivationProblem, shapes_line
 from gradcli.derivation.record import Sweep
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.report.common import Finding, finding
@@ -124,7 +124,7 @@ def _refuse_traces(step: Instruction, args: Sequence[Any], kwargs: Mapping[str, 
         raise ValueError("a trace is that of a square matrix")
 
 
-def refuse_numbers(problem: Problem, shapes: Mapping[str, Dims], point: Mapping[str, Value]) -> None:
+def refuse_numbers(problem: DerivationProblem, shapes: Mapping[str, Dims], point: Mapping[str, Value]) -> None:
     """Raise BadOption, with the sizes to add, if a function of arrays gets a number because no sizes were given."""
     silent = [name for name in problem.dims if name not in shapes]
     if not isinstance(problem.f, Expression) or not silent:
@@ -143,7 +143,7 @@ def refuse_numbers(problem: Problem, shapes: Mapping[str, Dims], point: Mapping[
         problem.f.watched(point, watch)
 
 
-def notes(problem: Problem, point: Mapping[str, Any]) -> list[Finding]:
+def notes(problem: DerivationProblem, point: Mapping[str, Any]) -> list[Finding]:
     """Return notices of what may be misread: names, and functions of square matrices that act entry by entry."""
     found = [finding(Kind.NOTICE, Severity.INFO, says) for says in _of_names(problem)]
     if isinstance(problem.f, Expression):
@@ -160,7 +160,7 @@ def notes(problem: Problem, point: Mapping[str, Any]) -> list[Finding]:
     return found
 
 
-def _of_names(problem: Problem) -> Iterator[str]:
+def _of_names(problem: DerivationProblem) -> Iterator[str]:
     for name in problem.f.inputs:
         owner = next((other for other, dims in problem.dims.items() if name in dims), None)
         if owner is not None:
@@ -169,7 +169,7 @@ def _of_names(problem: Problem) -> Iterator[str]:
             yield "I is an input here, not the identity matrix; write eye(n) for that"
 
 
-def sums_of_labels(problem: Problem, expressions: Iterable[str]) -> Iterator[str]:
+def sums_of_labels(problem: DerivationProblem, expressions: Iterable[str]) -> Iterator[str]:
     """Yield a sentence for each input whose sum stands beside a softmax: of labels it is 1, which nobody has said."""
     shown = [text for text in expressions if "softmax(" in text]
     for name, dims in problem.dims.items():

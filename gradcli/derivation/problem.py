@@ -51,7 +51,7 @@ RECORDINGS = 3  # sizes at which a function is recorded and checked
 
 
 @dataclass(frozen=True)
-class Problem:
+class DerivationProblem:
     """A function of inputs whose sizes have names, and the assumptions about them.
 
     `direction` is an extra input, which f does not have: a second derivative is taken along it. `compared` are the inputs
@@ -77,7 +77,7 @@ class Problem:
 
 
 def point_of(
-    problem: Problem, sizes: Mapping[str, int], rng: Any, moved: Callable[[Any], Any] | None = None
+    problem: DerivationProblem, sizes: Mapping[str, int], rng: Any, moved: Callable[[Any], Any] | None = None
 ) -> dict[str, Any]:
     """Return random values of all inputs, and the sizes as numbers if the function uses their names.
 
@@ -96,7 +96,7 @@ def point_of(
     return values | {n: np.float64(s) for n, s in sizes.items() if n in problem.f.inputs and n not in values}
 
 
-def continuous_in(problem: Problem, name: str) -> Problem:
+def continuous_in(problem: DerivationProblem, name: str) -> DerivationProblem:
     """Return the problem with the comparisons of one input taken as false, and with points at which they are."""
     compared = {n: met for n, met in problem.compared.items() if n != name}
     return replace(problem, compared=compared, continuous=name)

@@ -8,15 +8,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradcli.arithmetic.graph import Graph, NotStraight
-from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.graph import GraphNode, NotStraight
+from gradcli.arithmetic.program import RecordedProgram, record
 from gradcli.arithmetic.tape import Recorded, Tape
 from gradcli.derivation.algebra import ORDERS, identity, multiply, sum_over
 from gradcli.derivation.index import Atom, Index, Tensor, add, fresh, function, of_atom, scalar, scaled, slot
-from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, point_of
+from gradcli.derivation.problem import MOVED, RECORDINGS, DerivationProblem, point_of
 from gradcli.derivation.structure import Axis, Sized, alike, indices, matched, ordered, placed, renewed, single
 from gradcli.derivation.structure import Value as Indexed
-from gradcli.derivation.units import FIRST, Place, complement, cut, inverse_of, place_of, rows, triangle, turned, unit
+from gradcli.derivation.units import (
+    FIRST,
+    Position,
+    complement,
+    cut,
+    inverse_of,
+    place_of,
+    rows,
+    triangle,
+    turned,
+    unit,
+)
 from gradcli.derivation.whole import opaque
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.rules.elementwise import share
@@ -47,7 +58,7 @@ def swept(g: Callable[..., Value], values: Mapping[str, Any], wrt: Sequence[str]
 
     The cotangents are zero if the result does not depend on the inputs.
     """
-    graphs = {name: Graph.variable(name, x) if _numeric(x) else x for name, x in values.items()}
+    graphs = {name: GraphNode.variable(name, x) if _numeric(x) else x for name, x in values.items()}
 
     def of_wrt(*xs: Value) -> Value:
         return g(graphs | dict(zip(wrt, xs, strict=True)))
@@ -58,12 +69,12 @@ def swept(g: Callable[..., Value], values: Mapping[str, Any], wrt: Sequence[str]
         return Sweep(program.y, list(xbars), program.tape, program.inputs)
 
 
-def _cotangents(program: Program, seed: str) -> list[Value]:
+def _cotangents(program: RecordedProgram, seed: str) -> list[Value]:
     if not program.moves:
         return [np.zeros(np.shape(x.primal.value)) for x in program.inputs]
     shape = program.y.primal.shape
     rng = np.random.default_rng(0)
-    one = Graph.lift(1.0) if shape == () else Graph.variable(seed, rng.uniform(0.5, 1.5, shape))
+    one = GraphNode.lift(1.0) if shape == () else GraphNode.variable(seed, rng.uniform(0.5, 1.5, shape))
     return _swept_back(program, one)
 
 
@@ -77,7 +88,7 @@ def gradient_of(g: Callable[..., Value], wrt: Sequence[str]) -> Callable[[Mappin
         program = record(lambda *xs: g({**values, **dict(zip(wrt, xs, strict=True))}), [values[name] for name in wrt])
         if not program.moves:
             raise NotSupported("the gradient is zero, and so are all derivatives after it")
-        return _swept_back(program, Graph.lift(1.0))[0]
+        return _swept_back(program, GraphNode.lift(1.0))[0]
 
     return gradient
 
@@ -88,16 +99,16 @@ def gradient_of(g: Callable[..., Value], wrt: Sequence[str]) -> Callable[[Mappin
 # formulas have, such as the adjoint of a Cholesky factor, are nodes that `derivation/whole.py` reads.
 
 
-def node(op: str, value: Callable[..., Any], *xs: Value) -> Graph:
+def node(op: str, value: Callable[..., Any], *xs: Value) -> GraphNode:
     """Return a node of a function that only formulas have. Raises NotSupported within a second sweep."""
-    if not all(isinstance(x, Graph | np.ndarray | float) for x in xs):
+    if not all(isinstance(x, GraphNode | np.ndarray | float) for x in xs):
         raise NotSupported(f"the derivative of {op} has no closed form here", do="gradcli check verifies its gradient")
-    plain = [np.asarray(x.value if isinstance(x, Graph) else x) for x in xs]
+    plain = [np.asarray(x.value if isinstance(x, GraphNode) else x) for x in xs]
     try:
         found = value(*plain)
     except np.linalg.LinAlgError:  # values give shapes and branches only
         found = np.full(plain[-1].shape, np.nan)
-    return Graph(op, tuple(Graph.lift(x) for x in xs), {}, found)
+    return GraphNode(op, tuple(GraphNode.lift(x) for x in xs), {}, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +211,7 @@ class _SingularValuesRule:
         return (u * ybar) @ T(v)
 
 
-def _singular_vectors(x: Value) -> tuple[Graph, Graph]:
+def _singular_vectors(x: Value) -> tuple[GraphNode, GraphNode]:
     left = node("left_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[0], x)
     return left, node("right_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[2].T, x)
 
@@ -304,7 +315,7 @@ class _ExtremeRule:
 
 def _alike_in_places(a: Value, b: Value) -> bool:
     """Whether two values are equal if each of their piecewise functions takes one of its branches at all entries."""
-    graphs = [Graph.lift(_recorded(x)) for x in (a, b)]
+    graphs = [GraphNode.lift(_recorded(x)) for x in (a, b)]
     if not any(node.op in _PIECEWISE for x in graphs for node in _nodes(x)):
         return False
     with np.errstate(all="ignore"):
@@ -317,18 +328,18 @@ def _recorded(x: Value) -> Any:
     return _recorded(x.primal) if isinstance(x, Recorded) else x
 
 
-def _pieces(x: Graph) -> list[Any]:
+def _pieces(x: GraphNode) -> list[Any]:
     """Return the values that a graph has at its point if each piecewise function takes one branch, or the other."""
     found: dict[int, list[Any]] = {}
     pending = [x]
     while pending:
         node = pending[-1]
-        waiting = [a for a in node.args if isinstance(a, Graph) and id(a) not in found]
+        waiting = [a for a in node.args if isinstance(a, GraphNode) and id(a) not in found]
         if waiting:
             pending += waiting
             continue
         pending.pop()
-        args = [found[id(a)] if isinstance(a, Graph) else [a] for a in node.args]
+        args = [found[id(a)] if isinstance(a, GraphNode) else [a] for a in node.args]
         if node.op in _PIECEWISE:
             branches = _PIECEWISE[node.op](*args)[:_MOST_PIECES]
             found[id(node)] = [np.broadcast_to(v, np.shape(node.value)) for v in branches]
@@ -356,7 +367,7 @@ def rule_of(primitive: Primitive, i: int) -> Rule:
     return own if isinstance(own, ShiftRule) else RULES.get(primitive.name) or own
 
 
-def _swept_back(program: Program, one: Value) -> list[Value]:
+def _swept_back(program: RecordedProgram, one: Value) -> list[Value]:
     """Return the cotangents of the inputs, by the rules for formulas."""
     rules = {
         k: {i: rule_of(primitive, i) for i in range(len(slots))}
@@ -366,7 +377,9 @@ def _swept_back(program: Program, one: Value) -> list[Value]:
     return program.with_rules(rules).pull(one)
 
 
-def _without_shifts(program: Program, xbars: Sequence[Value], seed: str) -> tuple[Program, Sequence[Value]]:
+def _without_shifts(
+    program: RecordedProgram, xbars: Sequence[Value], seed: str
+) -> tuple[RecordedProgram, Sequence[Value]]:
     """Return a program and its cotangents, with those of its largest entries as shifts whose own cotangent is 0."""
     for k, (primitive, *_) in enumerate(program.lines if program.moves else ()):
         if primitive is not None and primitive.name == "max":
@@ -396,13 +409,13 @@ _INVERTING = {"inv", "solve", "det", "logdet"}
 Sizes = dict[str, tuple[int, ...]]
 
 
-def sizes_of(problem: Problem) -> Sizes:
+def sizes_of(problem: DerivationProblem) -> Sizes:
     """Return three sizes for each name, in an order of the names for which f is finite: tall matrices if it needs them."""
     tried = _all(problem)
     return next((sizes for sizes in tried if suits(problem, sizes)), next(_all(problem)))
 
 
-def _all(problem: Problem) -> Iterator[Sizes]:
+def _all(problem: DerivationProblem) -> Iterator[Sizes]:
     """Yield sizes for each name, in all orders, at which no axis is shorter than 2. Raises BadOption where there are none."""
     dims = {d for own in problem.dims.values() for d in own if not d.isdecimal()}
     tried = _every_order(problem.names)
@@ -429,10 +442,10 @@ def _lengths_of(least: int, rank: int) -> tuple[int, int, int]:
     return least + rank, least + 2 + 2 * rank, least + 4 + 2 * rank + rank * (rank + 1) // 2
 
 
-def suits(problem: Problem, sizes: Mapping[str, tuple[int, ...]]) -> bool:
+def suits(problem: DerivationProblem, sizes: Mapping[str, tuple[int, ...]]) -> bool:
     for k in range(RECORDINGS):
         point = point_of(problem, {n: v[k] for n, v in sizes.items()}, np.random.default_rng([0, k]))
-        held = {n: Graph.variable(n, x) if n in problem.dims else x for n, x in point.items()}
+        held = {n: GraphNode.variable(n, x) if n in problem.dims else x for n, x in point.items()}
         with np.errstate(all="ignore"):
             try:
                 y = problem.f(held)
@@ -455,7 +468,7 @@ def one_sided(tape: Tape) -> str | None:
     return next((name for name in names if name in _TRIANGULAR), None)
 
 
-def prepared(problem: Problem) -> Problem:
+def prepared(problem: DerivationProblem) -> DerivationProblem:
     """Return the problem with f as it is derived.
 
     A value of one entry is a number, whatever its shape. If f reads one triangle of a matrix, it is a function of the
@@ -475,7 +488,7 @@ def prepared(problem: Problem) -> Problem:
     return replace(problem, f=f, compared=_compared_inputs(problem, y))
 
 
-def _first_value(problem: Problem) -> Any:
+def _first_value(problem: DerivationProblem) -> Any:
     """Return the value of f as a graph, at the first sizes and the first random point at which f runs; None if there are none."""
     for sizes in _all(problem):
         first = {n: v[0] for n, v in sizes.items()}
@@ -483,7 +496,9 @@ def _first_value(problem: Problem) -> Any:
             point = point_of(problem, first, np.random.default_rng(0), moved)
             try:
                 with np.errstate(all="ignore"):
-                    return problem.f({n: Graph.variable(n, x) if n in problem.dims else x for n, x in point.items()})
+                    return problem.f(
+                        {n: GraphNode.variable(n, x) if n in problem.dims else x for n, x in point.items()}
+                    )
             except NotStraight:
                 raise
             except (np.linalg.LinAlgError, GradcliError):
@@ -499,7 +514,7 @@ _MOVING = {"getitem", "reshape", "transpose", "broadcast_to", "positive"}  # ope
 _FEW_INTEGERS = (0.0, 1.0, 2.0)
 
 
-def comparisons(y: Any) -> Iterator[Graph]:
+def comparisons(y: Any) -> Iterator[GraphNode]:
     """Yield the comparisons by == and != in a graph, those of numbers that are no truth values themselves."""
     for node in _nodes(y):
         compared = [x for x in node.args if inputs_of(x)] if node.op in ("equal", "not_equal") else []
@@ -507,14 +522,14 @@ def comparisons(y: Any) -> Iterator[Graph]:
             yield node
 
 
-def order_comparisons(y: Any) -> Iterator[Graph]:
+def order_comparisons(y: Any) -> Iterator[GraphNode]:
     """Yield the comparisons by <, <=, > and >= in a graph."""
     yield from (node for node in _nodes(y) if node.op in ORDERS)
 
 
 def has_infinity(y: Any) -> bool:
     """Whether a graph has infinity as a constant, as a mask of logits does."""
-    constants = (x for node in _nodes(y) for x in node.args if not isinstance(x, Graph) or x.op == "constant")
+    constants = (x for node in _nodes(y) for x in node.args if not isinstance(x, GraphNode) or x.op == "constant")
     return any(bool(np.any(np.isinf(np.asarray(getattr(x, "value", x), dtype=float)))) for x in constants)
 
 
@@ -525,14 +540,14 @@ def inputs_of(node: Any) -> set[str]:
 
 def _is_truth(x: Any) -> bool:
     """Whether a node is a comparison, or a product of comparisons."""
-    if not isinstance(x, Graph):
+    if not isinstance(x, GraphNode):
         return bool(np.all(np.asarray(x) == 1))
     if x.op == "constant":
         return bool(np.all(np.asarray(x.value) == 1))
     return x.op in _TRUTHS or (x.op in ("multiply", *_MOVING) and all(map(_is_truth, x.args)))
 
 
-def _compared_inputs(problem: Problem, y: Any) -> dict[str, tuple[float, ...]]:
+def _compared_inputs(problem: DerivationProblem, y: Any) -> dict[str, tuple[float, ...]]:
     """Return the inputs that f compares by == or !=, with numbers for the points of the proof; none where f compares several."""
     found: dict[str, set[float]] = {}
     for node in comparisons(y):
@@ -549,18 +564,18 @@ def _compared_inputs(problem: Problem, y: Any) -> dict[str, tuple[float, ...]]:
     return {name: tuple(sorted(met)) for name, met in found.items()}
 
 
-def _nodes(y: Any) -> Iterator[Graph]:
+def _nodes(y: Any) -> Iterator[GraphNode]:
     seen: set[int] = set()
     pending = [y]
     while pending:
         node = pending.pop()
-        if isinstance(node, Graph) and id(node) not in seen:
+        if isinstance(node, GraphNode) and id(node) not in seen:
             seen.add(id(node))
             pending += node.args
             yield node
 
 
-def _singular(node: Graph) -> bool:
+def _singular(node: GraphNode) -> bool:
     """Whether a node inverts a matrix that does not have full rank, or takes its determinant."""
     if node.op not in _INVERTING:
         return False
@@ -574,7 +589,7 @@ _NOWHERE = "an index that depends on the values, or on the sizes in this way, ha
 _WHOLE = "write sums and products of whole arrays, or give sizes as numbers: --shapes x:3"
 
 
-class Pick(NamedTuple):
+class AxisPick(NamedTuple):
     """What an index does with one axis: add a `new` one, keep `all`, take one `at` a position, a `span`, or a `diagonal`."""
 
     kind: str
@@ -583,7 +598,7 @@ class Pick(NamedTuple):
 
 def picks(
     indices: Sequence[Any], shapes: Sequence[tuple[int, ...]], dim: Callable[[Sequence[int]], str] | None = None
-) -> list[Pick]:
+) -> list[AxisPick]:
     """Return what an index does with each axis; `dim` names the size that a bound of a slice is.
 
     Raises  NotSupported unless it does the same at all sizes.
@@ -594,13 +609,13 @@ def picks(
     found, axis = [], 0
     for here in zip(*spelled, strict=True):
         if all(p is None for p in here):
-            found.append(Pick("new"))
+            found.append(AxisPick("new"))
             continue
         found.append(_pick(here, [shape[axis] for shape in shapes], dim))
         axis += 1
     kinds = [p.kind for p in found]
     if kinds.count("diagonal") == 1:
-        found = [Pick("all") if p.kind == "diagonal" else p for p in found]
+        found = [AxisPick("all") if p.kind == "diagonal" else p for p in found]
     several = sum(p.text.startswith("[") for p in found)
     first = kinds.index("diagonal") if "diagonal" in kinds else 0
     apart = kinds.count("diagonal") > 1 and kinds[first : first + 2] != ["diagonal", "diagonal"]
@@ -617,21 +632,21 @@ def _parts(index: Any, rank: int) -> list[Any]:
     return [*parts[:dots], *[slice(None)] * (rank - named), *parts[dots + 1 :]]
 
 
-def _pick(here: Sequence[Any], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None) -> Pick:
+def _pick(here: Sequence[Any], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None) -> AxisPick:
     if all(isinstance(p, slice) for p in here):
         return _span(here, lengths, dim)
     arrays = [np.asarray(p) for p in here]
     if any(a.dtype.kind not in "iu" or a.ndim > 1 for a in arrays):
         raise NotSupported(_NOWHERE, do=_WHOLE)
     if arrays[0].ndim == 0:
-        return Pick("at", edge([int(a) for a in arrays], lengths))
+        return AxisPick("at", edge([int(a) for a in arrays], lengths))
     if all(np.array_equal(a, np.arange(n)) for a, n in zip(arrays, lengths, strict=True)):
-        return Pick("diagonal")
+        return AxisPick("diagonal")
     if any(not np.array_equal(a, arrays[0]) for a in arrays):
         if (turn := _turn(arrays, lengths)) is None:
             raise NotSupported(_NOWHERE, do=_WHOLE)
-        return Pick("span", turned(turn))
-    return Pick("span", str([int(k) for k in arrays[0]]))
+        return AxisPick("span", turned(turn))
+    return AxisPick("span", str([int(k) for k in arrays[0]]))
 
 
 def _turn(arrays: Sequence[Any], lengths: Sequence[int]) -> int | None:
@@ -647,7 +662,7 @@ def _rolls(k: int, arrays: Sequence[Any], lengths: Sequence[int]) -> bool:
     return all(a[0] == -k % n for a, n in zip(arrays, lengths, strict=True))
 
 
-def _span(here: Sequence[slice], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None) -> Pick:
+def _span(here: Sequence[slice], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None) -> AxisPick:
     """Return what a slice does. Raises NotSupported if it is cut off at one size, and would be longer at a larger one."""
     exact = [s.indices(n) for s, n in zip(here, lengths, strict=True)]
     steps = {step for _, _, step in exact}
@@ -659,8 +674,8 @@ def _span(here: Sequence[slice], lengths: Sequence[int], dim: Callable[[Sequence
     start = _bound([a for a, _, _ in exact], firsts, lengths, dim)
     stop = _bound([b for _, b, _ in exact], lasts, lengths, dim)
     if (start, stop, step) == ("", "", 1):
-        return Pick("all")
-    return Pick("span", f"{start}:{stop}" + (f":{step}" if step != 1 else ""))
+        return AxisPick("all")
+    return AxisPick("span", f"{start}:{stop}" + (f":{step}" if step != 1 else ""))
 
 
 def _bound(
@@ -684,7 +699,7 @@ def edge(places: Sequence[int], lengths: Sequence[int], dim: Callable[[Sequence[
     return dim(places)
 
 
-def _getitem(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[Graph]) -> Indexed:
+def _getitem(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[GraphNode]) -> Indexed:
     if len(xs[0].axes) == 1 and all(sorts(p["index"], g.args[0]) for p, g in zip(params, graphs, strict=True)):
         return opaque("sort", xs, [reader.dim(lengths) for lengths in zip(*(g.shape for g in graphs), strict=True)])
     wanted = picks(
@@ -718,7 +733,7 @@ def _getitem(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequen
     return ordered(axes, tensor)
 
 
-def _in_order(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[Graph]) -> Indexed:
+def _in_order(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[GraphNode]) -> Indexed:
     """Return 1 where an entry of x is at a place of sort(x), summed with a vector over the places, or over the entries."""
     place, entry = (fresh(i.dim) for i in indices(*xs[0].axes) * 2)
     whole = opaque("sort", xs[:1], [place.dim])
@@ -752,7 +767,7 @@ def _single(span: str) -> int:
     return int(span.partition(":")[0] or ("-1" if span.endswith(":-1") else "0"))
 
 
-def _scatter(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[Graph]) -> Indexed:
+def _scatter(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[GraphNode]) -> Indexed:
     """Return the transpose of taking a part: the part in its place, and zeros around it."""
     wanted = picks([p["index"] for p in params], [p["into"] for p in params], reader.dim)
     into = reader.axes([p["into"] for p in params])
@@ -810,7 +825,7 @@ def _padded(x: Indexed, span: str, into: Axis) -> Indexed | None:
     return Indexed((new,), of_atom(atom, (new,)))
 
 
-def _concatenate(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[Graph]) -> Indexed:
+def _concatenate(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[GraphNode]) -> Indexed:
     """Return a concatenation as a sum of padded parts."""
     k = params[0]["axis"]
     if len(xs) == 1:
@@ -841,7 +856,7 @@ def _spans(reader: Sized, lengths: Sequence[Sequence[int]]) -> list[str]:
     found, start = [], FIRST
     for k, n in enumerate(lengths[:last], 1):
         own = place_of(reader.dim(n))
-        stop = Place((*start.names, *own.names), start.number + own.number)
+        stop = Position((*start.names, *own.names), start.number + own.number)
         found.append(f"{start.text() if start != FIRST else ''}:{stop.text() if k < len(lengths) else ''}")
         start = stop
     rest = [n[0] for n in lengths[last + 1 :]]
@@ -853,7 +868,7 @@ def _spans(reader: Sized, lengths: Sequence[Sequence[int]]) -> list[str]:
     return found
 
 
-def _cumsum(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[Graph]) -> Indexed:
+def _cumsum(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[GraphNode]) -> Indexed:
     """Return running sums, as the product with a triangle of ones."""
     k = params[0]["axis"]
     i = single(xs[0].axes[k])
@@ -864,7 +879,7 @@ def _cumsum(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequenc
     return ordered([new if n == k else a for n, a in enumerate(xs[0].axes)], whole)
 
 
-def _put(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[Graph]) -> Indexed:
+def _put(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[GraphNode]) -> Indexed:
     """Return an array after an assignment to all of it, or of a number at the places of a mask. Raises NotSupported."""
     axes = xs[0].axes
     if all(p["index"] is Ellipsis for p in params):
@@ -878,7 +893,7 @@ def _put(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[G
     return ordered(axes, add([multiply(rest, xs[0].tensor), multiply(there, xs[1].tensor)], indices(*axes)))
 
 
-INDEXING: dict[str, Callable[[Sized, list[Indexed], list[Any], Sequence[Graph]], Indexed]] = {
+INDEXING: dict[str, Callable[[Sized, list[Indexed], list[Any], Sequence[GraphNode]], Indexed]] = {
     "getitem": _getitem, "scatter": _scatter, "cumsum": _cumsum, "concatenate": _concatenate, "put": _put,
     "unsorted": _in_order, "sorted along": _in_order,
 }  # fmt: skip
@@ -939,7 +954,7 @@ def _rows(new: Index, old: Index, ones: Sequence[Any]) -> Iterator[Tensor]:
             yield rows(pick.text, new, old)
 
 
-def _cut_off(node: Graph) -> bool:
+def _cut_off(node: GraphNode) -> bool:
     """Whether a node takes a slice that ends beyond the array, and so would take more of a larger one."""
     if node.op != "getitem":
         return False

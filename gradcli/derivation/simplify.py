@@ -20,10 +20,10 @@ from gradcli.derivation.algebra import (
     without,
 )
 from gradcli.derivation.index import (
-    Factor,
     Index,
+    IndexedFactor,
+    IndexedTerm,
     Tensor,
-    Term,
     add,
     bracket,
     fresh,
@@ -36,7 +36,7 @@ from gradcli.derivation.problem import MOST_SIMPLIFYING, TooLong, limited_work, 
 
 SAYS = "sigmoid(-t) is 1 - sigmoid(t)"
 _FEW = 3  # terms at most, of a bracket that is opened beside a sigmoid: 1 - y, not a layer
-Expand = Callable[[Term, Factor, tuple[Index, ...]], Tensor]
+Expand = Callable[[IndexedTerm, IndexedFactor, tuple[Index, ...]], Tensor]
 
 
 def complemented(x: Tensor, expand: Expand) -> Iterator[Tensor]:
@@ -49,19 +49,23 @@ def complemented(x: Tensor, expand: Expand) -> Iterator[Tensor]:
             beside = [j for j, t in enumerate(x.terms) if j != k and any(g.atom == other.atom for g in t.factors)]
             if beside:
                 left = tuple(g for g in term.factors if g is not f)
-                parts = [Term(term.coef, left), Term(-term.coef, (*left, other)), *(x.terms[j] for j in beside)]
+                parts = [
+                    IndexedTerm(term.coef, left),
+                    IndexedTerm(-term.coef, (*left, other)),
+                    *(x.terms[j] for j in beside),
+                ]
                 rest = [Tensor(x.free, (t,)) for j, t in enumerate(x.terms) if j != k and j not in beside]
                 yield add([*rest, *(_opened(part, x, expand) for part in parts)], x.free)
 
 
-def _opened(term: Term, x: Tensor, expand: Expand) -> Tensor:
+def _opened(term: IndexedTerm, x: Tensor, expand: Expand) -> Tensor:
     f = next((f for f in term.factors if f.atom.op == "group" and f.power == 1 and _small(f)), None)
     if f is None:
         return Tensor(x.free, (term,))
     return add([_opened(part, x, expand) for part in expand(term, f, x.free).terms], x.free)
 
 
-def _small(f: Factor) -> bool:
+def _small(f: IndexedFactor) -> bool:
     return 1 < len(f.atom.args[0].terms) <= _FEW
 
 
@@ -75,7 +79,7 @@ def bulk(x: Tensor) -> int:
     return sum(2 + sum(_of_factor(f) for f in t.factors) for t in x.terms)
 
 
-def _of_factor(f: Factor) -> int:
+def _of_factor(f: IndexedFactor) -> int:
     own = 1 if f.atom.op in ("input", "size", "delta", "pi", "number") else 1 + sum(bulk(a) for a in f.atom.args)
     return own + (f.power not in (1, -1))
 
@@ -115,7 +119,7 @@ def _candidates(x: Tensor, cost: Measure) -> Iterator[Step]:
                         continue
                     whole = inside.terms[0] if len(inside.terms) == 1 else bracket(inside)
                     others = tuple(g for g in term.factors if g is not f)
-                    made = tidied(Term(term.coef * whole.coef, (*others, *unbound(whole, f.at).factors)), x.free)
+                    made = tidied(IndexedTerm(term.coef * whole.coef, (*others, *unbound(whole, f.at).factors)), x.free)
                     yield rule, add([*rest, Tensor(x.free, (made,))], x.free)
                 opened = expanded(term, f, x.free)
                 yield "distribute", add([*rest, opened], x.free)
@@ -129,19 +133,19 @@ def _candidates(x: Tensor, cost: Measure) -> Iterator[Step]:
         yield from ((rule, collected(other, cost)) for rule, other in _rewritten(x))
 
 
-def _of_bracket(term: Term, f: Factor, free: tuple[Index, ...], cost: Measure) -> Term | None:
+def _of_bracket(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...], cost: Measure) -> IndexedTerm | None:
     """Return a term with what all terms of its bracket have in common taken out of that; None where they have nothing."""
     inner = collected(outside(f), cost) if f.atom.op == "group" and f.power == 1 else None
     if inner is None or len(inner.terms) != 1:
         return None
     own = unbound(inner.terms[0], f.at)
-    return tidied(Term(term.coef * own.coef, (*without(term, f), *own.factors)), free)
+    return tidied(IndexedTerm(term.coef * own.coef, (*without(term, f), *own.factors)), free)
 
 
 # Identities of functions entry by entry: powers of one base, the normal distribution, the sign of what it multiplies.
 
 
-def one_base(term: Term, free: tuple[Index, ...]) -> Term | None:
+def one_base(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write u**p times a power of u as one power: x * x**(x - 1) is x**x."""
     for f in term.factors:
         if f.atom.op != "power" or f.power != 1 or (alone := outside(f).factor) is None:
@@ -152,21 +156,21 @@ def one_base(term: Term, free: tuple[Index, ...]) -> Term | None:
             same = g.atom == alone.atom and set(g.at) == set(alone.at) <= set(f.at)
             if not same or (g.power / alone.power).denominator != 1:
                 continue
-            more = add([p, Tensor((), (Term(g.power / alone.power),))], p.free)
+            more = add([p, Tensor((), (IndexedTerm(g.power / alone.power),))], p.free)
             whole = (
                 power(base, Fraction(more.number)) if more.number is not None else function("power", [base, more], f.at)
             )
-            return times(Term(term.coef, without(term, f, whole_factor)), whole)
+            return times(IndexedTerm(term.coef, without(term, f, whole_factor)), whole)
     return None
 
 
-def _as_written_alone(f: Factor) -> Factor:
+def _as_written_alone(f: IndexedFactor) -> IndexedFactor:
     """Return a factor as it is in no product: 1 - sigmoid(t), which stands beside sigmoid(t), is sigmoid(-t)."""
-    alone = tidied(Term(ONE, (f,)), f.at) if f.atom.op == "group" and f.power == 1 else Term(ONE, (f,))
+    alone = tidied(IndexedTerm(ONE, (f,)), f.at) if f.atom.op == "group" and f.power == 1 else IndexedTerm(ONE, (f,))
     return alone.factors[0] if len(alone.factors) == 1 and alone.coef == 1 else f
 
 
-def normal(term: Term, free: tuple[Index, ...]) -> Term | None:
+def normal(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write erfc(-u/sqrt(2)) and 1 + erf(u/sqrt(2)) as twice the normal distribution function, and 1 minus it at -u."""
     for f in (f for f in term.factors if f.power.denominator == 1):
         whole = None
@@ -175,7 +179,7 @@ def normal(term: Term, free: tuple[Index, ...]) -> Term | None:
         elif f.atom.op == "group":
             whole = _complement(outside(f), f.at)
         if whole is not None:
-            return times(Term(term.coef, without(term, f)), power(whole, f.power))
+            return times(IndexedTerm(term.coef, without(term, f)), power(whole, f.power))
     return None
 
 
@@ -188,7 +192,7 @@ def _over_root(x: Tensor) -> Tensor | None:
         )
         if root is None:
             return None
-        terms.append(Term(t.coef, without(t, root)))
+        terms.append(IndexedTerm(t.coef, without(t, root)))
     return Tensor(x.free, tuple(terms)) if terms else None
 
 
@@ -213,11 +217,11 @@ def completed(x: Tensor) -> Iterator[Tensor]:
     """Yield the sum with two of its terms, c and c erf(u/sqrt(2)) or -c ndtr(u), as one with the normal distribution."""
     for term in x.terms:
         for f in (f for f in term.factors if f.power == 1 and f.atom.op in ("erf", "ndtr")):
-            rest = Term(term.coef, without(term, f))
+            rest = IndexedTerm(term.coef, without(term, f))
             for other in x.terms:
                 if abs(other.coef) != abs(term.coef) or other is term or not _alike(other, rest):
                     continue
-                pair = Tensor(f.at, (Term(Fraction(1)), Term(Fraction(term.coef / other.coef), (f,))))
+                pair = Tensor(f.at, (IndexedTerm(Fraction(1)), IndexedTerm(Fraction(term.coef / other.coef), (f,))))
                 whole = _complement(pair, f.at)
                 if whole is not None:
                     kept = [Tensor(x.free, (t,)) for t in x.terms if t is not term and t is not other]
@@ -228,7 +232,7 @@ def with_exponentials(x: Tensor) -> Iterator[Tensor]:
     """Yield the sum with c + c expm1(u) as c exp(u)."""
     for term in x.terms:
         for f in (f for f in term.factors if f.power == 1 and f.atom.op == "expm1"):
-            rest = Term(term.coef, without(term, f))
+            rest = IndexedTerm(term.coef, without(term, f))
             left = _without_terms(x.terms, [term, rest], x.free)
             if left is not None:
                 yield add([*left, multiply(Tensor(x.free, (rest,)), exponential(outside(f)))], x.free)
@@ -238,19 +242,19 @@ def logistic_slope(x: Tensor) -> Iterator[Tensor]:
     """Yield the sum with c s - c s**2 as c s (1 - s), for a sigmoid s."""
     for term in x.terms:
         for f in (f for f in term.factors if f.power == 1 and f.atom.op == "expit"):
-            square = Term(-term.coef, (*without(term, f), f._replace(power=Fraction(2))))
+            square = IndexedTerm(-term.coef, (*without(term, f), f._replace(power=Fraction(2))))
             left = _without_terms(x.terms, [term, square], x.free)
             if left is not None:
-                rest = add([Tensor((), (Term(ONE),)), Tensor(f.at, (Term(-ONE, (f,)),))], f.at)
+                rest = add([Tensor((), (IndexedTerm(ONE),)), Tensor(f.at, (IndexedTerm(-ONE, (f,)),))], f.at)
                 yield add([*left, multiply(Tensor(x.free, (term,)), rest)], x.free)
 
 
-def _alike(a: Term, b: Term) -> bool:
+def _alike(a: IndexedTerm, b: IndexedTerm) -> bool:
     """Whether two terms have the same factors at the same places."""
     return len(a.factors) == len(b.factors) and all(f in b.factors for f in a.factors)
 
 
-def sign_times(term: Term, free: tuple[Index, ...]) -> Term | None:
+def sign_times(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write sign(u) u as |u|."""
     for f in term.factors:
         if f.atom.op != "sign" or f.power != 1 or (g := outside(f).factor) is None or g.power != 1:
@@ -258,11 +262,11 @@ def sign_times(term: Term, free: tuple[Index, ...]) -> Term | None:
         for h in term.factors:
             if h.atom == g.atom and h.at == g.at and h.power >= 1 and h.power % 2 == 1:
                 rest = (h._replace(power=h.power - 1),) if h.power > 1 else ()
-                return times(Term(term.coef, (*without(term, f, h), *rest)), absolute(outside(f)))
+                return times(IndexedTerm(term.coef, (*without(term, f, h), *rest)), absolute(outside(f)))
     return None
 
 
-def clipped(x: Tensor, expand: Callable[[Term, Factor, tuple[Index, ...]], Tensor]) -> Iterator[Tensor]:
+def clipped(x: Tensor, expand: Callable[[IndexedTerm, IndexedFactor, tuple[Index, ...]], Tensor]) -> Iterator[Tensor]:
     """Yield the sum with u where |u| <= d, and d sign(u) elsewhere, as max(-d, min(u, d))."""
     parts = [_within(term, x.free, expand) for term in x.terms]
     terms = [t for part in parts for t in part]
@@ -272,15 +276,17 @@ def clipped(x: Tensor, expand: Callable[[Term, Factor, tuple[Index, ...]], Tenso
             if ends is None:
                 continue
             u, d = ends
-            rest = Term(inside.coef, without(inside, f))
+            rest = IndexedTerm(inside.coef, without(inside, f))
             beyond = multiply(d, function("sign", [u], f.at))
             whole = one(u)
             for g in (g for g in rest.factors if len(whole.factors) == 1 and g == whole.factors[0]):
-                shared = Tensor(x.free, (Term(rest.coef / whole.coef, without(rest, g)),))
+                shared = Tensor(x.free, (IndexedTerm(rest.coef / whole.coef, without(rest, g)),))
                 outer = multiply(shared, beyond).terms
                 if len(outer) != 1:
                     continue
-                left = _without_terms(terms, [inside, outer[0], Term(-outer[0].coef, (*outer[0].factors, f))], x.free)
+                left = _without_terms(
+                    terms, [inside, outer[0], IndexedTerm(-outer[0].coef, (*outer[0].factors, f))], x.free
+                )
                 if left is not None:
                     bound = function("minimum", [u, d], f.at)
                     found = multiply(shared, function("maximum", [scaled(d, -1), bound], f.at))
@@ -288,8 +294,10 @@ def clipped(x: Tensor, expand: Callable[[Term, Factor, tuple[Index, ...]], Tenso
 
 
 def _within(
-    term: Term, free: tuple[Index, ...], expand: Callable[[Term, Factor, tuple[Index, ...]], Tensor]
-) -> list[Term]:
+    term: IndexedTerm,
+    free: tuple[Index, ...],
+    expand: Callable[[IndexedTerm, IndexedFactor, tuple[Index, ...]], Tensor],
+) -> list[IndexedTerm]:
     """Return a term, with brackets opened that hold an indicator of |u| <= d, or are beside one and are not u itself."""
     ends = [end for f in term.factors if (end := _bounds(f)) is not None]
     kept = [one(u).factors[0] for u, _ in ends]
@@ -301,7 +309,7 @@ def _within(
     return [term]
 
 
-def _bounds(f: Factor) -> tuple[Tensor, Tensor] | None:
+def _bounds(f: IndexedFactor) -> tuple[Tensor, Tensor] | None:
     """Return u and d of an indicator of |u| <= d, where d is positive; None for anything else."""
     if f.atom.op not in ("less", "less_equal") or f.power != 1:
         return None
@@ -312,7 +320,9 @@ def _bounds(f: Factor) -> tuple[Tensor, Tensor] | None:
     return (outside(end), d) if known else None
 
 
-def _without_terms(terms: Sequence[Term], gone: Sequence[Term], free: tuple[Index, ...]) -> list[Tensor] | None:
+def _without_terms(
+    terms: Sequence[IndexedTerm], gone: Sequence[IndexedTerm], free: tuple[Index, ...]
+) -> list[Tensor] | None:
     """Return the terms without some, which are compared up to the order of factors; None if one is not there."""
     left = list(terms)
     for term in gone:
@@ -337,11 +347,11 @@ def over_one(x: Tensor) -> Tensor | None:
         known = all((p - least).denominator <= 2 and p <= 0 for p in powers)
         if least >= 0 or not known or len(set(powers)) == 1 or set(f.at) - set(x.free):
             continue
-        base = Tensor(f.at, (Term(ONE, (f._replace(power=ONE),)),))
+        base = Tensor(f.at, (IndexedTerm(ONE, (f._replace(power=ONE),)),))
         parts = []
         for t, p in zip(x.terms, powers, strict=True):
             rest = Tensor(
-                x.free, (Term(t.coef, tuple(g for g in t.factors if not (g.atom == f.atom and g.at == f.at))),)
+                x.free, (IndexedTerm(t.coef, tuple(g for g in t.factors if not (g.atom == f.atom and g.at == f.at))),)
             )
             whole, half = divmod(p - least, 1)
             for _ in range(whole):
@@ -373,11 +383,11 @@ def over_shared(x: Tensor) -> Iterator[Tensor]:
         shared = max(powers)
         if shared >= 0 or len(set(powers)) == 1:
             continue
-        base = Tensor(f.at, (Term(ONE, (f._replace(power=shared),)),))
+        base = Tensor(f.at, (IndexedTerm(ONE, (f._replace(power=shared),)),))
         parts = []
         for t, g in zip(x.terms, same, strict=True):
             rest = (g._replace(power=g.power - shared),) if g is not None and g.power != shared else ()
-            parts.append(Tensor(x.free, (Term(t.coef, (*(h for h in t.factors if h is not g), *rest)),)))
+            parts.append(Tensor(x.free, (IndexedTerm(t.coef, (*(h for h in t.factors if h is not g), *rest)),)))
         inner = add(parts, x.free)
         if inner.terms:
             yield multiply(Tensor(x.free, (bracket(inner) if len(inner.terms) > 1 else inner.terms[0],)), base)
@@ -405,14 +415,14 @@ def _rewritten(x: Tensor) -> Iterator[Step]:
         yield "common denominator", over
 
 
-def expanded(term: Term, f: Factor, free: tuple[Index, ...]) -> Tensor:
+def expanded(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> Tensor:
     """Return a term with one bracket opened into a sum."""
     others = tuple(g for g in term.factors if g is not f)
     inner = outside(f)
     parts = []
     for part in inner.terms:
         own = unbound(part, f.at)
-        parts.append(Tensor(free, (tidied(Term(term.coef * own.coef, (*others, *own.factors)), free),)))
+        parts.append(Tensor(free, (tidied(IndexedTerm(term.coef * own.coef, (*others, *own.factors)), free),)))
     return add([_fresh(p) for p in parts], free)
 
 
@@ -431,7 +441,7 @@ def collected(x: Tensor, cost: Measure) -> Tensor:
     return best
 
 
-def _shared(x: Tensor) -> Iterator[tuple[int, Factor]]:
+def _shared(x: Tensor) -> Iterator[tuple[int, IndexedFactor]]:
     """Yield each factor that a later term has too, unless an earlier term has yielded it already."""
     factors = sum(len(t.factors) for t in x.terms)
     for k, term in enumerate(x.terms):
@@ -442,7 +452,7 @@ def _shared(x: Tensor) -> Iterator[tuple[int, Factor]]:
                 yield k, f
 
 
-def _match(f: Factor, g: Factor, free: tuple[Index, ...]) -> bool:
+def _match(f: IndexedFactor, g: IndexedFactor, free: tuple[Index, ...]) -> bool:
     """Whether two factors are the same up to the names of bound indices."""
     if f.atom != g.atom or f.power != g.power:
         return False
@@ -453,7 +463,7 @@ def _match(f: Factor, g: Factor, free: tuple[Index, ...]) -> bool:
     return same and len({*names.values()}) == len(names)  # P[i,j] is not P[k,k]
 
 
-def _taken_out(x: Tensor, f: Factor, k: int) -> Tensor:
+def _taken_out(x: Tensor, f: IndexedFactor, k: int) -> Tensor:
     """Return f times the sum of its cofactors, plus the terms without f."""
     inside: list[Tensor] = []
     outside_: list[Tensor] = []
@@ -466,11 +476,11 @@ def _taken_out(x: Tensor, f: Factor, k: int) -> Tensor:
             continue
         names = {b: a for a, b in zip(f.at, g.at, strict=True) if a != b}
         clash = {i: fresh(i.dim) for i in term.indices if i in f.at and i not in x.free and i not in names and j != k}
-        rest = Term(term.coef, tuple(h for h in term.factors if h is not g)).renamed(clash | names)
+        rest = IndexedTerm(term.coef, tuple(h for h in term.factors if h is not g)).renamed(clash | names)
         inside.append(Tensor(kept, (unbound(rest, kept),)))
     total = add(inside, kept)
     if not total.terms:
         return add(outside_, x.free) if outside_ else Tensor(x.free, ())
     one = total.terms[0] if len(total.terms) == 1 else bracket(total)
-    whole = tidied(Term(one.coef, (*one.factors, f)), x.free)
+    whole = tidied(IndexedTerm(one.coef, (*one.factors, f)), x.free)
     return add([*outside_, Tensor(x.free, (whole,))], x.free)

@@ -9,16 +9,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradcli.arithmetic.graph import Graph
-from gradcli.arithmetic.program import Program, names, products, where
+from gradcli.arithmetic.graph import GraphNode
+from gradcli.arithmetic.program import RecordedProgram, names, products, where
 from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, sweep_back
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.ending import MIRRORED, Begun, Ending, Found, Named
+from gradcli.derivation.ending import MIRRORED, Begun, Ending, NamedParts, Simplification
 from gradcli.derivation.expression import E, Op
 from gradcli.derivation.index import Index, Tensor
-from gradcli.derivation.mathematics import Lines
+from gradcli.derivation.mathematics import LineWriter
 from gradcli.derivation.matrices import NAMES, Printer
-from gradcli.derivation.problem import Problem
+from gradcli.derivation.problem import DerivationProblem
 from gradcli.derivation.record import Sweep, is_shift, rule_of
 from gradcli.derivation.structure import Value
 from gradcli.errors import GradcliError, NotSupported
@@ -65,7 +65,7 @@ class Explained(Protocol):
     begun: Begun | None
 
     @property
-    def problem(self) -> Problem: ...
+    def problem(self) -> DerivationProblem: ...
 
     @property
     def sizes(self) -> Mapping[str, tuple[int, ...]]: ...
@@ -135,10 +135,10 @@ def steps_of(
     made: Explained,
     wrt: str,
     sweeps: Sequence[Sweep],
-    found: Found,
+    found: Simplification,
     printer: Printer,
     axes: tuple[Index | None, ...],
-    named: Named,
+    named: NamedParts,
     statements: Mapping[E, str],
     turned: Mapping[E, E],
     shown: Sequence[NamedLine],
@@ -148,7 +148,7 @@ def steps_of(
     `turned` has the forms of transposes of what has a name, each with what it is the transpose of.
     """
     facts = made.problem.facts
-    lines = Lines(made.problem.dims, [n for n, words in facts.items() if words & MIRRORED], turned)
+    lines = LineWriter(made.problem.dims, [n for n, words in facts.items() if words & MIRRORED], turned)
     steps = [_begun(made, made.begun, lines)] if made.begun else []
     moving = {word for word in names(sweeps[0].tape.lines) if word}
     constants = [lines.part("name", n, e, e) for e, n in statements.items() if n not in moving and not made.begun]
@@ -159,7 +159,7 @@ def steps_of(
         if not lines_hold(
             [*constants, *moved], at, wrt, made.letter, made.problem.layout
         ):  # the result alone, which is verified
-            plain = Lines(made.problem.dims, lines.writing.symmetric)
+            plain = LineWriter(made.problem.dims, lines.writing.symmetric)
             moved = list(_assuming(facts, replace(ending, lines=plain).read_off(found, found.last)))
     steps += [step for step in moved if step.after not in {begun.after for begun in steps}]
     used = {word for step in steps for word in _WORD.findall(step.after)}
@@ -174,7 +174,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 
 def _from_f(
-    made: Explained, wrt: str, named: Sequence[NamedLine], found: Found, printer: Printer, ending: Ending
+    made: Explained, wrt: str, named: Sequence[NamedLine], found: Simplification, printer: Printer, ending: Ending
 ) -> Iterator[Step]:
     """Yield the steps from the lines of the function to the result."""
     if named:
@@ -199,7 +199,7 @@ def _assuming(facts: Mapping[str, frozenset[str]], steps: Iterable[Step]) -> Ite
 
 
 def _ending(
-    made: Explained, wrt: str, printer: Printer, axes: tuple[Index | None, ...], named: Named, lines: Lines
+    made: Explained, wrt: str, printer: Printer, axes: tuple[Index | None, ...], named: NamedParts, lines: LineWriter
 ) -> Ending:
     rank = sum(d != "1" for d in made.problem.dims[wrt])
     every = tuple(i for i in axes if i is not None)
@@ -225,7 +225,7 @@ def _ending(
     )
 
 
-def is_row(problem: Problem, wrt: str, of_number: bool) -> bool:
+def is_row(problem: DerivationProblem, wrt: str, of_number: bool) -> bool:
     """Whether a derivative of f, which may be a number, is a row: the gradient by a vector in numerator layout."""
     vector = sum(d != "1" for d in problem.dims[wrt]) == 1
     return problem.layout == "numerator" and problem.order == 1 and of_number and vector
@@ -252,13 +252,13 @@ def _pairing(made: Explained, wrt: str, of_number: bool) -> str:
     return f"d{made.function} = {left}{'@' if made.problem.dims[wrt] else '*'}d{wrt}"
 
 
-def _begun(made: Explained, begun: Begun, lines: Lines) -> Step:
+def _begun(made: Explained, begun: Begun, lines: LineWriter) -> Step:
     """Return the first step of a second derivative: the gradient."""
     return lines.program("gradient", made.problem.f.text, made.function, begun.made)
 
 
 def _differentials(
-    made: Explained, wrt: str, named: Sequence[NamedLine], printer: Printer, lines: Lines
+    made: Explained, wrt: str, named: Sequence[NamedLine], printer: Printer, lines: LineWriter
 ) -> tuple[list[Step], list[Any]]:
     """Return the named lines and their differentials or adjoints, and the last differential with all others substituted.
 
@@ -385,14 +385,14 @@ _ZERO = {"log", "sqrt", "power", "divide", "reciprocal", "absolute", "sign", "pr
 
 
 @dataclass(frozen=True)
-class Group:
+class FunctionGroup:
     """Lines that are one function together, such as a softmax: the rule that has its name, and the lines inside."""
 
     rule: str
     inside: frozenset[int]
 
 
-class Plan:
+class StepPlan:
     """The plan of a program's lines up to its result; `quiet` primitives only move entries, and are never named.
 
     `merged` says whether equal lines are one.
@@ -428,30 +428,30 @@ class Plan:
         return found[slots[0]] if after[len(after) - len(before) :] == before else k
 
     @cached_property
-    def groups(self) -> dict[int, Group]:
+    def groups(self) -> dict[int, FunctionGroup]:
         """The lines that end a group, with it; no line inside is used elsewhere, and the user has named none."""
         found = {k: group for k, j in enumerate(self.first) if j == k and (group := self._group(k)) is not None}
         return {
             k: g for k, g in found.items() if not any(self.given[s] for s in g.inside) and self._closed(k, g.inside)
         }
 
-    def _group(self, k: int) -> Group | None:
+    def _group(self, k: int) -> FunctionGroup | None:
         name, moving = self._name(k), [self._behind(s) for s in self._moving(k)]
         inner = moving[0] if moving else CONSTANT
         if name == "log" and self._name(inner) == "det":
-            return Group("log det", frozenset({inner}))
+            return FunctionGroup("log det", frozenset({inner}))
         if (
             name == "log"
             and self._name(inner) == "sum"
             and self._name(e := self._behind(self._moving(inner)[0])) == "exp"
         ):
-            return Group("logsumexp", frozenset({inner, e}))
+            return FunctionGroup("logsumexp", frozenset({inner, e}))
         _, _, _, _, params, _ = self.tape.lines[k]
         if name == "square" or (name == "integer_power" and (params or {}).get("n") == 2):
-            return Group("squared norm", frozenset({inner})) if self._name(inner) == "norm" else None
+            return FunctionGroup("squared norm", frozenset({inner})) if self._name(inner) == "norm" else None
         if name == "divide" and len(moving) == 2 and self._name(inner) == "exp" and self._name(moving[1]) == "sum":
             whole = self._behind(self._moving(moving[1])[0])
-            return Group("softmax", frozenset({inner, moving[1]})) if whole == inner else None
+            return FunctionGroup("softmax", frozenset({inner, moving[1]})) if whole == inner else None
         return None
 
     def _name(self, k: int) -> str:
@@ -601,7 +601,7 @@ def _shape(x: Any) -> tuple[int, ...]:
 
 def _constant(x: Any) -> Any:
     """Return what tells constant operands apart."""
-    if isinstance(x, Graph):
+    if isinstance(x, GraphNode):
         return id(x)
     return "constant", np.shape(x), np.asarray(x).tobytes() if np.asarray(x).dtype != object else id(x)
 
@@ -611,14 +611,14 @@ def _adds_nothing(line: Line) -> bool:
     primitive, slots, xs, _, _, _ = line
     if primitive is None or primitive.name not in ("add", "subtract"):
         return False
-    return slots[-1] == CONSTANT and not isinstance(xs[-1], Graph) and not np.any(xs[-1])
+    return slots[-1] == CONSTANT and not isinstance(xs[-1], GraphNode) and not np.any(xs[-1])
 
 
-def letters_of(program: Program, taken: Collection[str]) -> dict[int, str]:
+def letters_of(program: RecordedProgram, taken: Collection[str]) -> dict[int, str]:
     """Return the lines of a program that have a name with a letter of its own, as `s` of a sigmoid; none has a `taken` name."""
     if not program.moves or len(program.lines) > _MOST:
         return {}
-    plan = Plan(program.tape, program.y.slot, QUIET, merged=True)
+    plan = StepPlan(program.tape, program.y.slot, QUIET, merged=True)
     used, found = set(taken), {}
     for k in sorted(plan.named):
         if plan.given[k] is None and (letter := plan.letter(k)) != "t":
@@ -670,13 +670,13 @@ def _lines(
     whole: list[list[Any]] = [[None] * len(sweeps) for _ in range(count)]
     own = [[sweep.tape.value(k) for sweep in sweeps] for k in range(count)]  # the values without names
     result = _last(sweeps[0])
-    plan = Plan(sweeps[0].tape, result, QUIET, merged=not backward)
+    plan = StepPlan(sweeps[0].tape, result, QUIET, merged=not backward)
     for k in range(result + 1):
         primitive, position = sweeps[0].tape.primitive(k), sweeps[0].tape.position(k)
         if primitive is None:
             for r, sweep in enumerate(sweeps):
                 x = sweep.tape.value(k)
-                values[k][r], dots[k][r] = x, Graph.variable(f"d{wrt}", np.asarray(x.value) * 0 + 0.7)
+                values[k][r], dots[k][r] = x, GraphNode.variable(f"d{wrt}", np.asarray(x.value) * 0 + 0.7)
                 whole[k][r] = dots[k][r]
             continue
         if plan.first[k] != k:
@@ -699,13 +699,15 @@ def _lines(
             NamedLine(name, rules, conditions, [y for y, _ in pairs], [d for _, d in pairs], k, own[k], whole[k], here)
         )
         for r, (y, ydot) in enumerate(pairs):
-            values[k][r] = Graph.variable(name, y.value)
-            dots[k][r] = Graph.variable(f"d{name}", np.asarray(getattr(ydot, "value", ydot)))
+            values[k][r] = GraphNode.variable(name, y.value)
+            dots[k][r] = GraphNode.variable(f"d{name}", np.asarray(getattr(ydot, "value", ydot)))
     seed = made.problem.direction or _free("v", taken)
     return _adjoints(wrt, sweeps, named, values, result, seed) if backward and named else named
 
 
-def _condition(key: str, k: int, plan: Plan, sweeps: Sequence[Sweep], values: Sequence[list[Any]]) -> Condition | None:
+def _condition(
+    key: str, k: int, plan: StepPlan, sweeps: Sequence[Sweep], values: Sequence[list[Any]]
+) -> Condition | None:
     """Return what the rule of a line needs of its operands; None for what every value of an operand meets."""
     if key == _SHIFT:
         return Condition("the shift {} does not change f", (values[k],))
@@ -714,7 +716,7 @@ def _condition(key: str, k: int, plan: Plan, sweeps: Sequence[Sweep], values: Se
     if key in _ZERO and plan.is_positive(slots[places[0]]):
         return None
     plain = [xs for _, _, xs, *_ in (sweep.tape.lines[k] for sweep in sweeps)]
-    operands = [values[slots[i]] if slots[i] != CONSTANT else [Graph.lift(xs[i]) for xs in plain] for i in places]
+    operands = [values[slots[i]] if slots[i] != CONSTANT else [GraphNode.lift(xs[i]) for xs in plain] for i in places]
     if _is_in_a_case(sweeps[0].tape.lines, k):
         says, by_entry = (f"{words} in the case that has it" if words else words for words in (says, by_entry))
     return Condition(says, tuple(operands), by_entry)
@@ -750,7 +752,7 @@ def _adjoints(
     by_slot = {line.slot: line for line in named}
     for r, sweep in enumerate(sweeps):
         ones = np.ones(np.shape(values[result][r].value))
-        one = Graph.lift(ones) if np.shape(sweep.y.primal) == () else Graph.variable(seed, ones)
+        one = GraphNode.lift(ones) if np.shape(sweep.y.primal) == () else GraphNode.variable(seed, ones)
         lines = [
             _named_line(line, k, r, values, by_slot.get(k)) for k, line in enumerate(sweep.tape.lines[: result + 1])
         ]
@@ -784,7 +786,7 @@ class _Noting:
     def pull(self, ybar: Any, i: int, y: Any, xs: Sequence[Any], params: Params, transpose: Transposer) -> Any:
         if self.line is not None:
             self.line.moved[self.r] = ybar
-            ybar = Graph.variable(f"{self.line.name}_bar", np.asarray(getattr(ybar, "value", ybar)) + 0 * y.value)
+            ybar = GraphNode.variable(f"{self.line.name}_bar", np.asarray(getattr(ybar, "value", ybar)) + 0 * y.value)
         return self.rule.pull(ybar, i, y, xs, params, transpose)
 
     def push(self, primitive: Primitive, i: int, y: Any, xs: Sequence[Any], xdot: Any, params: Params) -> Any:

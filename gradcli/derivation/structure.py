@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
-from gradcli.arithmetic.graph import Graph
+from gradcli.arithmetic.graph import GraphNode
 from gradcli.derivation.algebra import (
     HALF,
     absolute,
@@ -19,7 +19,7 @@ from gradcli.derivation.algebra import (
     product,
     sum_over,
 )
-from gradcli.derivation.index import Factor, Index, Tensor, Term, add, fresh, of_matrix, scalar, scaled
+from gradcli.derivation.index import Index, IndexedFactor, IndexedTerm, Tensor, add, fresh, of_matrix, scalar, scaled
 from gradcli.derivation.units import complement
 from gradcli.errors import NotSupported
 from gradcli.rules.linalg import DET, EINSUM, INV, LOGDET, MATMUL, SOLVE
@@ -28,13 +28,13 @@ from gradcli.rules.shaping import BROADCAST, RESHAPE, SELECT, TRANSPOSE
 from gradcli.tracing.primitive import Primitive
 
 
-class Joined(NamedTuple):
+class JoinedAxis(NamedTuple):
     """An axis along which several indices run, the last one fastest, as in a flattened matrix or a Kronecker product."""
 
     parts: tuple[Index, ...]
 
 
-Axis = Index | Joined | None  # an axis of length 1 has no index
+Axis = Index | JoinedAxis | None  # an axis of length 1 has no index
 
 
 @dataclass(frozen=True)
@@ -69,21 +69,21 @@ def placed(x: Value, axes: Sequence[Axis]) -> Tensor:
 
 def indices(*axes: Axis) -> tuple[Index, ...]:
     """Return the indices that run along axes, in order."""
-    found = (() if a is None else a.parts if isinstance(a, Joined) else (a,) for a in axes)
+    found = (() if a is None else a.parts if isinstance(a, JoinedAxis) else (a,) for a in axes)
     return tuple(dict.fromkeys(i for parts in found for i in parts))
 
 
 def single(axis: Axis) -> Index | None:
     """Return the index of an axis that has at most one. Raises NotSupported."""
-    if isinstance(axis, Joined):
+    if isinstance(axis, JoinedAxis):
         raise NotSupported("this function of an array whose axes were joined has no formula")
     return axis
 
 
 def alike(axis: Axis) -> Axis:
     """Return an axis of the same sizes with fresh indices."""
-    if isinstance(axis, Joined):
-        return Joined(tuple(fresh(i.dim) for i in axis.parts))
+    if isinstance(axis, JoinedAxis):
+        return JoinedAxis(tuple(fresh(i.dim) for i in axis.parts))
     return None if axis is None else fresh(axis.dim)
 
 
@@ -106,7 +106,7 @@ def _constants_last(axis: Axis) -> bool:
     return any(map(_is_product, indices(axis)))
 
 
-def broadcast(reader: Sized, xs: Sequence[Value], graphs: Sequence[Graph]) -> tuple[Axis, ...]:
+def broadcast(reader: Sized, xs: Sequence[Value], graphs: Sequence[GraphNode]) -> tuple[Axis, ...]:
     """Return the axes, with fresh indices, of an operation entry by entry."""
     axes: list[Axis] = []
     rank = len(graphs[0].shape)
@@ -129,13 +129,13 @@ def ordered(axes: Sequence[Axis], tensor: Tensor) -> Value:
     return Value(tuple(axes), Tensor(indices(*axes), tensor.terms))
 
 
-def _sum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _sum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     gone = params[0]["axis"]
     axes = [a for k, a in enumerate(xs[0].axes) if k not in gone]
     return ordered(axes, sum_over(xs[0].tensor, indices(*(xs[0].axes[k] for k in gone))))
 
 
-def _reshape(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _reshape(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     """Return a reshape that adds or removes axes of length 1, joins axes, or parts joined ones. Raises NotSupported."""
     rest = list(indices(*xs[0].axes))
     if not set(rest) & set(xs[0].tensor.indices):  # a constant, whose axes are as they are wanted
@@ -154,7 +154,7 @@ def _reshape(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
             so_far = [n * own for n, own in zip(so_far, reader.lengths(parts[-1].dim), strict=True)]
         if so_far != list(lengths):
             raise NotSupported("a reshape that parts an axis has no formula", do="leave the axes as they are")
-        axes.append(None if not parts else parts[0] if len(parts) == 1 else Joined(tuple(parts)))
+        axes.append(None if not parts else parts[0] if len(parts) == 1 else JoinedAxis(tuple(parts)))
     return ordered(axes, tensor)
 
 
@@ -178,7 +178,7 @@ def _parted(x: Tensor, axes: Sequence[Index], dims: Sequence[str]) -> tuple[Tens
             raise NotSupported("a reshape that parts an axis has no formula", do="leave the axes as they are")
     terms = []
     for term in x.terms:
-        factors: list[Factor] = []
+        factors: list[IndexedFactor] = []
         for f in term.factors:
             if not any(map(_is_product, f.at)):
                 factors.append(f)
@@ -186,17 +186,17 @@ def _parted(x: Tensor, axes: Sequence[Index], dims: Sequence[str]) -> tuple[Tens
             if f.atom.op != "delta":
                 raise NotSupported("an array along a product of sizes has no formula here")
             pairs = zip(*(parts[i] for i in f.at), strict=True)
-            factors += [Factor(identity(one.dim), (one, other)) for one, other in pairs]
-        terms.append(Term(term.coef, tuple(factors)))
+            factors += [IndexedFactor(identity(one.dim), (one, other)) for one, other in pairs]
+        terms.append(IndexedTerm(term.coef, tuple(factors)))
     every = [p for i in axes for p in parts[i]]
     return Tensor(tuple(every), tuple(terms)), every
 
 
-def _transpose(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _transpose(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     return ordered([xs[0].axes[k] for k in params[0]["axes"]], xs[0].tensor)
 
 
-def _broadcast_to(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _broadcast_to(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     own = xs[0].axes
     count = len(graphs[0].shape) - len(own)
     axes = [
@@ -208,7 +208,7 @@ def _broadcast_to(reader: Sized, xs: list[Value], params: list[Any], graphs: Seq
     return ordered(axes, xs[0].tensor)
 
 
-def _matmul(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _matmul(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     a, b = renewed(xs[0]), renewed(xs[1])
     inner, other = a.axes[-1], b.axes[-2]
     stacks, others = a.axes[-3::-1], b.axes[-3::-1]  # the axes before those of the matrices, from the right
@@ -219,7 +219,7 @@ def _matmul(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[
     return ordered([*shared[::-1], a.axes[-2], b.axes[-1]], sum_over(whole, indices(inner)))
 
 
-def _einsum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _einsum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     inside, _, out = params[0]["subscripts"].partition("->")
     letters: dict[str, Axis] = {}
     parts = []
@@ -237,7 +237,7 @@ def _einsum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[
     return ordered([letters[letter] for letter in out], sum_over(product(parts), indices(*gone)))
 
 
-def _inv(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _inv(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     return Value(xs[0].axes, inverse(xs[0].tensor, *square(xs[0])))
 
 
@@ -249,14 +249,14 @@ def square(x: Value) -> tuple[Index, Index]:
     return found[0], found[1]
 
 
-def _det(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _det(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     i, j = square(xs[0])
     if graphs[0].op == "logdet":
         return Value((), logarithm(absolute(of_matrix("det", xs[0].tensor, i, j))))
     return Value((), of_matrix("det", xs[0].tensor, i, j))
 
 
-def _solve(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _solve(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     a, b = renewed(xs[0]), renewed(xs[1])
     i, j = square(a)
     found = inverse(a.tensor, i, j)
@@ -265,19 +265,19 @@ def _solve(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[G
     return ordered([i, *b.axes[1:]], sum_over(multiply(found, b.tensor.renamed(matched(b.axes[:1], [j]))), [j]))
 
 
-def _logsumexp(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _logsumexp(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     gone = params[0]["axis"]
     axes = [a for k, a in enumerate(xs[0].axes) if k not in gone]
     total = sum_over(exponential(xs[0].tensor), indices(*(xs[0].axes[k] for k in gone)))
     return ordered(axes, logarithm(total))
 
 
-def _norm(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _norm(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     squares = multiply(xs[0].tensor, xs[0].tensor)
     return Value((), power(sum_over(squares, indices(*xs[0].axes)), HALF))
 
 
-def _where(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _where(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     axes = broadcast(reader, xs, graphs)
     free = indices(*axes)
     condition, a, b = (placed(x, axes) for x in xs)
@@ -285,7 +285,7 @@ def _where(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[G
     return Value(axes, Tensor(free, add([multiply(condition, a), multiply(rest, b)], free).terms))
 
 
-STRUCTURE: dict[Primitive, Callable[[Sized, list[Value], list[Any], Sequence[Graph]], Value]] = {
+STRUCTURE: dict[Primitive, Callable[[Sized, list[Value], list[Any], Sequence[GraphNode]], Value]] = {
     SUM: _sum, RESHAPE: _reshape, TRANSPOSE: _transpose, BROADCAST: _broadcast_to,
     MATMUL: _matmul, EINSUM: _einsum, INV: _inv, DET: _det, LOGDET: _det, SOLVE: _solve,
     LOGSUMEXP: _logsumexp, NORM: _norm, SELECT: _where,

@@ -18,7 +18,7 @@ from gradcli.derivation.hand_derivation import answers_in, judged
 from gradcli.derivation.notes import fitting, notes, refuse_numbers, sums_of_labels
 from gradcli.derivation.problem import (
     RECORDINGS,
-    Problem,
+    DerivationProblem,
     continuous_in,
     first_free,
     in_sizes,
@@ -46,7 +46,7 @@ _LETTERS = "nmkdpqrst"
 
 
 @dataclass(frozen=True)
-class Given:
+class FunctionAtPoint:
     """A function at a point: the sizes of its inputs, those sizes that were named from the values, and the values.
 
     `drawn` are inputs with random values, because none were given.
@@ -58,7 +58,7 @@ class Given:
     values: Mapping[str, Any]
     drawn: tuple[str, ...] = ()
 
-    def stricter(self) -> Iterator["Given"]:
+    def stricter(self) -> Iterator["FunctionAtPoint"]:
         """Yield the same point with fewer named sizes: first without a name for 1, which may be broadcast, then without any."""
         for kept in ({d: k for d, k in self.named.items() if k != 1}, {}):
             gone = {d: k for d, k in self.named.items() if d not in kept}
@@ -66,7 +66,7 @@ class Given:
             yield replace(self, dims=dims, named=kept)
 
 
-def given_at(found: Located, shapes: Mapping[str, Dims]) -> Given:
+def given_at(found: Located, shapes: Mapping[str, Dims]) -> FunctionAtPoint:
     """Return a function at its one point; equal lengths that `shapes` does not name become one size.
 
     Raises  BadOption for several points, and for values with other sizes than in `shapes`; NotSupported for inputs in
@@ -92,7 +92,7 @@ def given_at(found: Located, shapes: Mapping[str, Dims]) -> Given:
     named = {d: k for k, d in names.items() if d in used and d not in known}
     others = {n: x for n, x in values.items() if n not in found.f.inputs}
     f = Completed(found.f, others) if others else found.f
-    return Given(f, dims, named, {n: values[n] for n in found.f.inputs}, found.points[0].drawn)
+    return FunctionAtPoint(f, dims, named, {n: values[n] for n in found.f.inputs}, found.points[0].drawn)
 
 
 def _sizes(name: str, words: Dims, x: Any) -> Iterator[tuple[str, int]]:
@@ -126,7 +126,7 @@ def _named(
 
 
 def at_point(
-    result: Result, problem: Problem, sizes: Mapping[str, tuple[int, ...]], given: Given
+    result: Result, problem: DerivationProblem, sizes: Mapping[str, tuple[int, ...]], given: FunctionAtPoint
 ) -> tuple[Result, Finding | None]:
     """Return a result with its value and error at the point, and a finding if the certified derivative differs."""
     if result.direction:
@@ -167,7 +167,7 @@ def at_point(
     return found, finding(Kind.DISAGREEMENT, Severity.INCONCLUSIVE, says, hint=hint)
 
 
-def _question_at(problem: Problem, result: Result, values: Mapping[str, Any]) -> Question:
+def _question_at(problem: DerivationProblem, result: Result, values: Mapping[str, Any]) -> Question:
     """Return what is differentiated, at a point, as a number: an array, or a gradient, by weights that cancel nothing."""
     f: Any = Gradient(problem.f, (result.wrt,), values) if problem.order == 2 else problem.f
     with np.errstate(all="ignore"):
@@ -237,7 +237,7 @@ class DeriveOptions:
     layout: str = "mixed"
     style: str = "differential"
     seed: int = 0
-    given: Given | None = None
+    given: FunctionAtPoint | None = None
 
 
 def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
@@ -260,7 +260,7 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     dims = {n: tuple(called.get(d, d) for d in own) for n, own in dims.items()}
     facts = _facts(f, wanted, dims)
     names, answers = _inputs([n for n in f.inputs if n in dims], wanted, facts)
-    problem = Problem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style)
+    problem = DerivationProblem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style)
     try:
         problem = prepared(problem)
         made, given = _at_sizes(problem, given, wanted.shapes)
@@ -339,7 +339,7 @@ def _refusal(name: str, error: GradcliError) -> Finding:
     return finding(Kind.REFUSED, Severity.INCONCLUSIVE, says, hint=error.do, at=error.where)
 
 
-def _refused_by_all(problem: Problem, names: Sequence[str], error: NotStraight) -> DeriveReport:
+def _refused_by_all(problem: DerivationProblem, names: Sequence[str], error: NotStraight) -> DeriveReport:
     """Return the report of a function that has no formula by any input, for one reason."""
     return DeriveReport(
         Target(problem.f.kind, problem.f.text), dict(problem.dims),
@@ -409,7 +409,9 @@ def _renamed(size: str, word: str) -> Finding:
     return finding(Kind.NOTICE, Severity.INFO, says)
 
 
-def _at_sizes(problem: Problem, given: Given | None, shapes: Mapping[str, Dims]) -> tuple[Derivation, Given | None]:
+def _at_sizes(
+    problem: DerivationProblem, given: FunctionAtPoint | None, shapes: Mapping[str, Dims]
+) -> tuple[Derivation, FunctionAtPoint | None]:
     """Return the derivation; if f runs only at the sizes that its values have, at these."""
     try:
         return _made(problem, shapes), given
@@ -460,7 +462,7 @@ def _apart(dims: Mapping[str, Dims]) -> dict[str, str]:
     return {d: first_free((d.upper(),), d, taken) for d in dict.fromkeys(sizes) if d in dims}
 
 
-def _sizes_that_fit(problem: Problem, shapes: Mapping[str, Dims]) -> str:
+def _sizes_that_fit(problem: DerivationProblem, shapes: Mapping[str, Dims]) -> str:
     """Return the sizes to give where those that are given, or none, do not fit."""
     found = fitting(problem.f, shapes, wrong=len(shapes) == len(problem.dims)) or fitting(problem.f, {})
     if found is None:
@@ -468,7 +470,7 @@ def _sizes_that_fit(problem: Problem, shapes: Mapping[str, Dims]) -> str:
     return f'sizes that fit: --shapes "{shapes_line(found)}"'
 
 
-def _made(problem: Problem, shapes: Mapping[str, Dims]) -> Derivation:
+def _made(problem: DerivationProblem, shapes: Mapping[str, Dims]) -> Derivation:
     made, k = Derivation(problem), 0
     try:
         for k in range(RECORDINGS):

@@ -21,10 +21,10 @@ from gradcli.derivation.algebra import (
 )
 from gradcli.derivation.index import (
     Atom,
-    Factor,
     Index,
+    IndexedFactor,
+    IndexedTerm,
     Tensor,
-    Term,
     add,
     fresh,
     function,
@@ -36,7 +36,7 @@ from gradcli.derivation.index import (
 from gradcli.targets.facts import terms_of_size
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """A position: a sum of sizes and a number. A number alone below 0 counts from the end of the axis."""
 
     names: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Place(NamedTuple):
     def from_end(self) -> bool:
         return not self.names and self.number < 0
 
-    def up_to(self, other: "Place") -> bool:
+    def up_to(self, other: "Position") -> bool:
         """Whether this position is known not to lie after another one that is counted from the same end."""
         more = Counter(other.names)
         more.subtract(self.names)
@@ -57,26 +57,26 @@ class Place(NamedTuple):
         return " + ".join([*self.names, *number]).replace("+ -", "- ")
 
 
-FIRST = Place()
+FIRST = Position()
 
 
 @dataclass(frozen=True)
-class Span:
+class PositionRange:
     """Positions from a start to a stop; without a stop, to the end of the axis."""
 
-    start: Place
-    stop: Place | None
+    start: Position
+    stop: Position | None
 
-    def before(self, other: "Span") -> bool:
+    def before(self, other: "PositionRange") -> bool:
         """Whether this span is known to lie before another one."""
         stop = self.stop
         return stop is not None and stop.from_end == other.start.from_end and stop.up_to(other.start)
 
-    def apart(self, other: "Span") -> bool:
+    def apart(self, other: "PositionRange") -> bool:
         """Whether two spans are known to have no position in common."""
         return self.before(other) or other.before(self)
 
-    def within(self, other: "Span") -> bool:
+    def within(self, other: "PositionRange") -> bool:
         """Whether this span is known to lie in another one."""
         first = self.start.from_end == other.start.from_end and other.start.up_to(self.start)
         if other.stop is None or self.stop is None:
@@ -86,24 +86,24 @@ class Span:
         return (first or other.start == FIRST) and last
 
 
-def span_of(text: str) -> Span | None:
+def span_of(text: str) -> PositionRange | None:
     """Return a slice of neighbouring positions as a span; None for a list of positions, or for steps."""
     start, colon, stop = text.partition(":")
     if not colon or ":" in stop or (stop and place_of(stop) == FIRST):
         return None
-    return Span(place_of(start or "0"), place_of(stop) if stop else None)
+    return PositionRange(place_of(start or "0"), place_of(stop) if stop else None)
 
 
-def place_of(text: str) -> Place:
+def place_of(text: str) -> Position:
     """Return a size or a number, such as `m + k`, `n - 1` or `-2`, as a position."""
     terms = terms_of_size(text)
     number = sum(int(sign + word) for sign, word in terms if word.isdecimal())
-    return Place(tuple(word for _, word in terms if not word.isdecimal()), number)
+    return Position(tuple(word for _, word in terms if not word.isdecimal()), number)
 
 
-def at(place: int) -> Span:
+def at(place: int) -> PositionRange:
     """Return the span of one position."""
-    return Span(Place(number=place), None if place == -1 else Place(number=place + 1))
+    return PositionRange(Position(number=place), None if place == -1 else Position(number=place + 1))
 
 
 ONE = Fraction(1)
@@ -140,17 +140,17 @@ def cut(x: Tensor, i: Index, new: Index, span: str) -> Tensor:
     parts = []
     for term in x.terms:
         others = tuple(f for f in term.factors if i not in f.at)
-        rest = Tensor(tuple(dict.fromkeys(j for f in others for j in f.at)), (Term(term.coef, others),))
+        rest = Tensor(tuple(dict.fromkeys(j for f in others for j in f.at)), (IndexedTerm(term.coef, others),))
         whole = product([rest, *(_cut(f, i, new, span) for f in term.factors if i in f.at)])
         parts.append(Tensor(free, tuple(tidied(t, free) for t in whole.terms)))
     return add(parts, free) if parts else Tensor(free, ())
 
 
-def _cut(f: Factor, i: Index, new: Index, span: str) -> Tensor:
+def _cut(f: IndexedFactor, i: Index, new: Index, span: str) -> Tensor:
     def kept(x: Tensor) -> Tensor:
         return cut(x, i, new, span)
 
-    def written(g: Factor) -> Tensor:
+    def written(g: IndexedFactor) -> Tensor:
         if g.atom.op == "delta":
             return rows(span, new, next((j for j in g.at if j != i), new))
         known = _known_cut(g, i, new, span) or _chosen_again(g, i, new, span)
@@ -167,7 +167,7 @@ def _cut(f: Factor, i: Index, new: Index, span: str) -> Tensor:
     return _pushed(f, tuple(dict.fromkeys(new if j == i else j for j in f.at)), kept, written)
 
 
-def _known_cut(f: Factor, i: Index, new: Index, span: str) -> Tensor | None:
+def _known_cut(f: IndexedFactor, i: Index, new: Index, span: str) -> Tensor | None:
     """Return the span of a unit vector, of selected rows of the identity, or of a padded vector, if it is simple; else None."""
     wanted = span_of(span)
     if f.atom.op == "unit" and wanted is not None:
@@ -210,7 +210,7 @@ def listed(span: str) -> list[int] | None:
     return [int(word) for word in span[1:-1].split(",")] if span.startswith("[") else None
 
 
-def _chosen_again(f: Factor, i: Index, new: Index, span: str) -> Tensor | None:
+def _chosen_again(f: IndexedFactor, i: Index, new: Index, span: str) -> Tensor | None:
     """Return the entries at positions of entries at positions, both of a list or of a roll; None for anything else."""
     if f.atom.op != "slice" or f.at.count(i) != 1 or f.at.index(i) != f.atom.axes[0]:
         return None
@@ -240,7 +240,10 @@ def _slice(atom: Atom, k: int, span: str, places: tuple[Index, ...]) -> Atom:
 
 
 def _pushed(
-    f: Factor, left: tuple[Index, ...], enter: Callable[[Tensor], Tensor], written: Callable[[Factor], Tensor]
+    f: IndexedFactor,
+    left: tuple[Index, ...],
+    enter: Callable[[Tensor], Tensor],
+    written: Callable[[IndexedFactor], Tensor],
 ) -> Tensor:
     """Return a part of a factor: `enter` is applied to a bracket or to a function's arguments, `written` to any other."""
     if f.atom.op == "group":
@@ -255,17 +258,17 @@ def _pushed(
     return found if f.power == 1 else power(found, f.power)
 
 
-def _opens(f: Factor) -> bool:
+def _opens(f: IndexedFactor) -> bool:
     return f.atom.op == "group" or (f.atom.op in _ELEMENTWISE and not f.atom.axes)
 
 
-def at_unit(term: Term, free: tuple[Index, ...]) -> Term | None:
+def at_unit(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Let a unit vector pick an entry of all factors that have its index; alone it sums to one."""
     for f in term.factors:
         if f.atom.op != "unit":
             continue
         if f.power > 1:
-            return Term(term.coef, (*without(term, f), f._replace(power=ONE)))
+            return IndexedTerm(term.coef, (*without(term, f), f._replace(power=ONE)))
         (i,) = f.at
         others = [g for g in term.factors if g is not f and i in g.at]
         bound = i not in free
@@ -273,26 +276,28 @@ def at_unit(term: Term, free: tuple[Index, ...]) -> Term | None:
             continue
         picked = product([_picked(g, f) for g in others])
         if not picked.terms:
-            return Term(Fraction(0))
+            return IndexedTerm(Fraction(0))
         whole = one(picked)
-        return Term(term.coef * whole.coef, (*without(term, f, *others), *(() if bound else (f,)), *whole.factors))
+        return IndexedTerm(
+            term.coef * whole.coef, (*without(term, f, *others), *(() if bound else (f,)), *whole.factors)
+        )
     return None
 
 
-def _stays(g: Factor, f: Factor) -> bool:
+def _stays(g: IndexedFactor, f: IndexedFactor) -> bool:
     """Whether an entry of a factor is written with an index, as that of an input or an inverse is."""
     opened = _opens(g) or g.atom.op == "delta"
     return g.power == 1 and g.at.count(f.at[0]) == 1 and not opened and _in_common(g, f) is None
 
 
-def _in_common(g: Factor, f: Factor) -> int | None:
+def _in_common(g: IndexedFactor, f: IndexedFactor) -> int | None:
     """Return the product of two unit vectors, 1 or 0; None if only one counts from the end, or `g` is not one."""
     if g.atom.op != "unit" or (int(g.atom.name) < 0) != (int(f.atom.name) < 0):
         return None
     return int(g.atom.name == f.atom.name)
 
 
-def _picked(g: Factor, f: Factor) -> Tensor:
+def _picked(g: IndexedFactor, f: IndexedFactor) -> Tensor:
     """Return the entry of a factor at the position of a unit vector."""
     (i,) = f.at
     left = tuple(j for j in dict.fromkeys(g.at) if j != i)
@@ -302,20 +307,20 @@ def _picked(g: Factor, f: Factor) -> Tensor:
         own = tuple(j for j in x.free if j != i)
         return add(parts, own) if parts else Tensor(own, ())
 
-    def written(g: Factor) -> Tensor:
+    def written(g: IndexedFactor) -> Tensor:
         common = _in_common(g, f)
         if common is not None:
             return scalar(Fraction(common))
         if g.atom.op == "delta":
             return of_atom(f.atom, left) if left else scalar(ONE)
         places = [fresh(i.dim) if j == i else j for j in g.at]
-        units = [Factor(f.atom, (new,)) for new, j in zip(places, g.at, strict=True) if j == i]
-        return Tensor(left, (Term(ONE, (g._replace(at=tuple(places)), *units)),))
+        units = [IndexedFactor(f.atom, (new,)) for new, j in zip(places, g.at, strict=True) if j == i]
+        return Tensor(left, (IndexedTerm(ONE, (g._replace(at=tuple(places)), *units)),))
 
     return _pushed(g, left, entry, written)
 
 
-def at_rows(term: Term, free: tuple[Index, ...]) -> Term | None:
+def at_rows(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Let selected rows of the identity cut a span out of all factors that have their other index."""
     for f in term.factors:
         if not is_rows(f) or f.at[0] == f.at[1]:
@@ -329,14 +334,14 @@ def at_rows(term: Term, free: tuple[Index, ...]) -> Term | None:
         others = [g for g in term.factors if g is not f and old in g.at]
         kept = product([_cut(g, old, new, span) for g in others])
         if not kept.terms:
-            return Term(Fraction(0))
+            return IndexedTerm(Fraction(0))
         whole = one(kept)
-        after = Term(term.coef * whole.coef, (*without(term, f, *others), *whole.factors))
+        after = IndexedTerm(term.coef * whole.coef, (*without(term, f, *others), *whole.factors))
         return summed_still(term.renamed({old: new}), after, free)
     return None
 
 
-def at_blocks(term: Term, free: tuple[Index, ...]) -> Term | None:
+def at_blocks(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Let a sum along an axis that blocks make up be a sum over each block."""
     for i in term.indices:
         if i in free:
@@ -353,11 +358,11 @@ def at_blocks(term: Term, free: tuple[Index, ...]) -> Term | None:
             parts.append(sum_over(product([_cut(f, i, new, span) for f in mine]), [new]))
         left = tuple(dict.fromkeys(j for f in mine for j in f.at if j != i))
         whole = one(add(parts, left))
-        return Term(term.coef * whole.coef, (*without(term, *mine), *whole.factors))
+        return IndexedTerm(term.coef * whole.coef, (*without(term, *mine), *whole.factors))
     return None
 
 
-def _spans_of_blocks(f: Factor, i: Index) -> Iterator[str]:
+def _spans_of_blocks(f: IndexedFactor, i: Index) -> Iterator[str]:
     """Yield the spans along an index that blocks take in the arguments of a function or a bracket."""
     for k in range(len(f.atom.args)):
         for g in (g for term in outside(f, k).terms for g in term.factors):
@@ -389,7 +394,7 @@ def with_gaps(spans: Collection[str], dim: str) -> list[str]:
     if len(rest) < len(spans) or any(b.from_end for b in bounds) or not any(b.names for b in bounds):
         return []
     found: list[str] = []
-    start: Place | None = FIRST
+    start: Position | None = FIRST
     while start is not None:
         after = [(span, known.stop) for span, known in rest.items() if known.start == start]
         if not after:
@@ -408,13 +413,15 @@ def span_length(span: str, dim: str) -> str:
     start, _, stop = span.partition(":")
     end = place_of(dim)
     bounds = (place_of(start or "0"), place_of(stop or dim))
-    first, last = (Place(end.names, end.number + b.number) if b.from_end else b for b in bounds)
+    first, last = (Position(end.names, end.number + b.number) if b.from_end else b for b in bounds)
     names = Counter(last.names)
     names.subtract(first.names)
     return (
-        "" if min(names.values(), default=0) < 0 else Place(tuple(names.elements()), last.number - first.number).text()
+        ""
+        if min(names.values(), default=0) < 0
+        else Position(tuple(names.elements()), last.number - first.number).text()
     )
 
 
-def is_rows(f: Factor) -> bool:
+def is_rows(f: IndexedFactor) -> bool:
     return f.atom.op == "slice" and f.power == 1 and f.atom.args[0].terms[0].factors[0].atom.op == "delta"

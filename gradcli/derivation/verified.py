@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.ball import Ball, nearest, precision, radius
-from gradcli.arithmetic.graph import Graph
+from gradcli.arithmetic.graph import GraphNode
 from gradcli.checks.run_modes import attempt
 from gradcli.derivation.code.writer import NUMPY, Dialect, imported
-from gradcli.derivation.problem import MOVED, RECORDINGS, Problem, numbers_beside, point_of
+from gradcli.derivation.problem import MOVED, RECORDINGS, DerivationProblem, numbers_beside, point_of
 from gradcli.derivation.record import comparisons, has_infinity, inputs_of, order_comparisons, suits
 from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError
@@ -71,7 +71,7 @@ class SelfTest:
 
 
 def self_test(
-    problem: Problem,
+    problem: DerivationProblem,
     kind: str,
     sizes: Mapping[str, int],
     truth: Callable[[dict[str, Any]], Any],
@@ -102,7 +102,7 @@ def self_test(
 
 
 def _made(
-    problem: Problem, sizes: Mapping[str, int], start: str, truth: Callable[[dict[str, Any]], Any]
+    problem: DerivationProblem, sizes: Mapping[str, int], start: str, truth: Callable[[dict[str, Any]], Any]
 ) -> tuple[list[str], dict[str, Any], Any] | None:
     """Return lines that make a point, the point, and the derivative there; None where there is none."""
     lines = _lines(problem, sizes, start)
@@ -118,7 +118,7 @@ def _made(
 
 
 def _steady(
-    problem: Problem, point: Mapping[str, Any], derivative: Any, truth: Callable[[dict[str, Any]], Any]
+    problem: DerivationProblem, point: Mapping[str, Any], derivative: Any, truth: Callable[[dict[str, Any]], Any]
 ) -> bool:
     """Whether a derivative is stable under rounding, which differs between libraries, of inputs without assumptions."""
     rng = np.random.default_rng(0)
@@ -130,17 +130,17 @@ def _steady(
     return True
 
 
-def _free_inputs(problem: Problem) -> list[str]:
+def _free_inputs(problem: DerivationProblem) -> list[str]:
     return [name for name in problem.dims if not problem.facts.get(name)]
 
 
-def _has_ties(problem: Problem, point: Mapping[str, Any]) -> bool:
+def _has_ties(problem: DerivationProblem, point: Mapping[str, Any]) -> bool:
     """Whether a number occurs twice among the entries of all inputs without assumptions."""
     entries = np.concatenate([np.zeros(0), *(np.ravel(point[name]) for name in _free_inputs(problem))])
     return len(np.unique(entries)) < len(entries)
 
 
-def _defined(problem: Problem, at: Mapping[str, Any]) -> bool:
+def _defined(problem: DerivationProblem, at: Mapping[str, Any]) -> bool:
     """Whether f and all its intermediate values are finite at a point."""
     try:
         with np.errstate(all="raise", under="ignore"):
@@ -164,7 +164,7 @@ def _near(found: Any, derivative: Any) -> bool:
     return bool(apart < TOLERANCE * (1 + np.max(np.abs(found)) * found.size))
 
 
-def _lines(problem: Problem, sizes: Mapping[str, int], start: str) -> list[str]:
+def _lines(problem: DerivationProblem, sizes: Mapping[str, int], start: str) -> list[str]:
     lines = []
     for k, (name, dims) in enumerate(problem.dims.items(), 1):
         shape = [length_of(d, sizes) for d in dims]
@@ -296,7 +296,7 @@ class NotFinite(Unverified):
 class Verifier:
     """Compares formulas with certified derivatives at random points of several sizes."""
 
-    def __init__(self, problem: Problem, sizes: Mapping[str, tuple[int, ...]], wrt: str, kind: str) -> None:
+    def __init__(self, problem: DerivationProblem, sizes: Mapping[str, tuple[int, ...]], wrt: str, kind: str) -> None:
         self.problem = problem
         self.sizes = sizes
         self.wrt = wrt
@@ -451,7 +451,7 @@ class Verifier:
 
     def graph_at(self, point: Mapping[str, Any]) -> Any:
         """Return the value of f at a point as a graph of its inputs."""
-        given = {n: Graph.variable(n, x) if n in self.problem.dims else x for n, x in point.items()}
+        given = {n: GraphNode.variable(n, x) if n in self.problem.dims else x for n, x in point.items()}
         with np.errstate(all="ignore"):
             return self.problem.f({n: x for n, x in given.items() if n != self.problem.direction})
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.graph import Graph
+from gradcli.arithmetic.graph import GraphNode
 from gradcli.derivation.algebra import HALF, ONE, identity, inverse, multiply, product, sum_over, times, without
 from gradcli.derivation.index import (
     Atom,
-    Factor,
     Index,
+    IndexedFactor,
+    IndexedTerm,
     Tensor,
-    Term,
     add,
     fresh,
     function,
@@ -31,7 +31,7 @@ from gradcli.derivation.structure import Sized, Value, indices, matched, ordered
 from gradcli.derivation.units import cut, triangle
 from gradcli.errors import NotSupported
 
-Read = Callable[[Sized, list[Value], list[Any], Sequence[Graph]], Value]
+Read = Callable[[Sized, list[Value], list[Any], Sequence[GraphNode]], Value]
 EXTREMES = frozenset({"max", "min"})
 
 
@@ -52,7 +52,7 @@ def opaque(op: str, operands: Sequence[Value], dims: Sequence[str]) -> Value:
 def _opaque(op: str) -> Read:
     """Return the reading of a function of arrays of fixed sizes."""
 
-    def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+    def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
         if max(len(x.axes) for x in xs) > 2:
             raise NotSupported(f"{op} of a stack of matrices has no formula here")
         return opaque(op, xs, [reader.dim(lengths) for lengths in zip(*(g.shape for g in graphs), strict=True)])
@@ -63,15 +63,15 @@ def _opaque(op: str) -> Read:
 def _bilinear(op: str) -> Read:
     """Return the reading of a convolution or correlation: numbers are taken out, and one with a constant is a sum."""
 
-    def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+    def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
         number = scalar(ONE)
         operands = []
         for x in xs:
             if len(x.tensor.terms) == 1:
                 (term,) = x.tensor.terms
                 apart = [f for f in term.factors if not f.at]
-                number = multiply(number, Tensor((), (Term(term.coef, tuple(apart)),)))
-                x = Value(x.axes, Tensor(x.tensor.free, (Term(ONE, tuple(f for f in term.factors if f.at)),)))
+                number = multiply(number, Tensor((), (IndexedTerm(term.coef, tuple(apart)),)))
+                x = Value(x.axes, Tensor(x.tensor.free, (IndexedTerm(ONE, tuple(f for f in term.factors if f.at)),)))
             operands.append(x)
         axes = reader.axes([g.shape for g in graphs])
         if op == "correlate" and operands[0].tensor.number == 1:
@@ -85,7 +85,7 @@ def _bilinear(op: str) -> Read:
 def _of_matrix(op: str) -> Read:
     """Return the reading of a function of a matrix for which f(X.T) is f(X).T."""
 
-    def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+    def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
         i, j = square(xs[0])
         turned = xs[0].axes[::-1] if op == "pinv" else xs[0].axes
         return ordered(turned, function(op, [xs[0].tensor], (i, j)))
@@ -93,7 +93,7 @@ def _of_matrix(op: str) -> Read:
     return read
 
 
-def _frechet(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _frechet(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     """Return the derivative of expm in a direction: expm itself times the direction, where that commutes with the matrix."""
     i, j = square(xs[0])
     if not _commute(graphs):
@@ -104,7 +104,7 @@ def _frechet(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
 def _adjoint(op: str, share: Fraction) -> Read:
     """Return the reading of an adjoint that is simple in a direction that commutes with the matrix: a share, an inverse, it."""
 
-    def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+    def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
         i, j = square(xs[0])
         if not _commute(graphs):
             says = f"{op} has no closed form here unless what it is multiplied with is a function of the same matrix"
@@ -114,7 +114,7 @@ def _adjoint(op: str, share: Fraction) -> Read:
     return read
 
 
-def _commute(graphs: Sequence[Graph]) -> bool:
+def _commute(graphs: Sequence[GraphNode]) -> bool:
     """Whether a matrix and a direction commute at random points, as those of functions of one matrix do."""
     pairs = [[np.asarray(getattr(v, "value", v), dtype=float) for v in g.args] for g in graphs]
     return all(
@@ -142,10 +142,10 @@ def _times_identity(x: Value) -> Tensor | None:
     rest = tuple(f for f in term.factors if f is not eye)
     if eye is None or any(axes & set(f.at) for f in rest):
         return None
-    return Tensor((), (Term(term.coef, rest),))
+    return Tensor((), (IndexedTerm(term.coef, rest),))
 
 
-def _cholesky_adjoint(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _cholesky_adjoint(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     """Return inv(L).T @ M @ inv(L) / 2, where M has the lower triangle of L.T @ Lbar, and is symmetric.
 
     Source  Murray (2016), arXiv 1602.07527.
@@ -171,7 +171,7 @@ def _cholesky_adjoint(reader: Sized, xs: list[Value], params: list[Any], graphs:
     return ordered((a, b), sum_over(product([left, both, right]), [i, j]))
 
 
-def _largest(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _largest(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     """Return the largest entries along axes; that of -x is -min(x)."""
     gone = params[0]["axis"]
     kept = [a for k, a in enumerate(xs[0].singles) if k not in gone]
@@ -194,7 +194,7 @@ def _is_negative(x: Tensor) -> bool:
     return bool(x.terms) and all(t.coef < 0 for t in x.terms)
 
 
-def _peaks(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[Graph]) -> Value:
+def _peaks(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     """Return 1 where an entry is the largest along axes, and 0 elsewhere."""
     gone = params[0]["axis"]
     kept = [a for k, a in enumerate(xs[0].singles) if k not in gone]
@@ -217,7 +217,7 @@ def crossed(x: Tensor) -> Tensor:
     return x
 
 
-def uncrossed(f: Factor) -> Tensor:
+def uncrossed(f: IndexedFactor) -> Tensor:
     """Return a cross product by the entries of its operands."""
     (i,) = f.at
     u, v = (arg.renamed({arg.free[0]: i}) for arg in f.atom.args)
@@ -226,7 +226,7 @@ def uncrossed(f: Factor) -> Tensor:
     return add([product(chosen[0]), scaled(product(chosen[1]), -1)], (i,))
 
 
-def _cross(one: Term, other: Term) -> Tensor | None:
+def _cross(one: IndexedTerm, other: IndexedTerm) -> Tensor | None:
     shared = [f for f in one.factors if f in other.factors]
     parts = [[f for f in t.factors if f not in shared] for t in (one, other)]
     turns = [{f.atom.name: f for f in own} for own in parts]
@@ -243,15 +243,15 @@ def _cross(one: Term, other: Term) -> Tensor | None:
     (i,) = places.pop()
     vectors = [Value((k := fresh(i.dim),), of_atom(atom, (k,))) for atom in (u, v)]
     found = opaque("cross", vectors, [i.dim])
-    rest = Tensor(tuple(one.indices), (Term(one.coef, tuple(shared)),))
+    rest = Tensor(tuple(one.indices), (IndexedTerm(one.coef, tuple(shared)),))
     return multiply(rest, found.tensor.renamed({indices(*found.axes)[0]: i}))
 
 
-def _is_turned(f: Factor) -> bool:
+def _is_turned(f: IndexedFactor) -> bool:
     return f.atom.op == "slice" and f.atom.name in _TURNS and f.power == 1 and len(f.at) == 1 and f.at[0].dim == "3"
 
 
-def _unturned(f: Factor) -> Atom:
+def _unturned(f: IndexedFactor) -> Atom:
     (inner,) = f.atom.args[0].terms[0].factors
     return inner.atom
 
@@ -272,7 +272,7 @@ OPAQUE = frozenset({
 })  # fmt: skip
 
 
-def spectral(term: Term, free: tuple[Index, ...]) -> Term | None:
+def spectral(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write V diag(w)^p V.T as a power of the matrix, V diag(exp(w)) V.T as expm of it, and U diag(s) V.T as the matrix."""
     for n, f in enumerate(term.factors):
         if f.atom.op not in _VECTORS or f.power != 1:
@@ -287,12 +287,12 @@ def spectral(term: Term, free: tuple[Index, ...]) -> Term | None:
 _VECTORS = {"eigenvectors": "eigvalsh", "left_vectors": "svdvals", "right_vectors": "svdvals"}
 
 
-def _recomposed(term: Term, f: Factor, g: Factor, free: tuple[Index, ...]) -> Term | None:
+def _recomposed(term: IndexedTerm, f: IndexedFactor, g: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     (i, k), (j, m) = f.at, g.at if len(g.at) == 2 else (None, None)
     if g.power != 1 or m != k or k in free or g.atom.op not in _VECTORS or i is None or j is None or not _of_same(f, g):
         return None
     values = [h for h in term.factors if h is not f and h is not g and k in h.at]
-    rest = Term(term.coef, without(term, f, g, *values))
+    rest = IndexedTerm(term.coef, without(term, f, g, *values))
     (x,) = f.atom.args
     row, column = x.free
     if f.atom.op == g.atom.op == "eigenvectors" and len(values) == 1 and _is_exponential(values[0], f):
@@ -310,13 +310,13 @@ def _recomposed(term: Term, f: Factor, g: Factor, free: tuple[Index, ...]) -> Te
     return times(rest, whole)
 
 
-def _is_exponential(h: Factor, vectors: Factor) -> bool:
+def _is_exponential(h: IndexedFactor, vectors: IndexedFactor) -> bool:
     """Whether a factor is the exponential of the eigenvalues that belong to eigenvectors."""
     w = h.atom.args[0].factor if h.atom.op == "exp" and h.power == 1 else None
     return w is not None and w.atom.op == "eigvalsh" and w.power == 1 and _of_same(vectors, w)
 
 
-def _of_same(f: Factor, g: Factor) -> bool:
+def _of_same(f: IndexedFactor, g: IndexedFactor) -> bool:
     """Whether two functions are of the same matrix."""
     row, column = fresh(""), fresh("")
     one, other = (h.atom.args[0].renamed(dict(zip(h.atom.args[0].free, (row, column), strict=True))) for h in (f, g))
@@ -337,7 +337,7 @@ def _to_power(x: Tensor, p: int, i: Index, j: Index) -> Tensor:
     return sum_over(product(parts), places[1:-1])
 
 
-def triangular(term: Term, free: tuple[Index, ...]) -> Term | None:
+def triangular(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Use that a Cholesky factor is lower triangular: a mask keeps all of it, or only its diagonal."""
     for mask in term.factors:
         if mask.atom.op != "tri" or mask.atom.name != "0" or mask.power != 1:
@@ -345,12 +345,12 @@ def triangular(term: Term, free: tuple[Index, ...]) -> Term | None:
         for f in term.factors:
             if f.atom.op == "cholesky" and f.power == 1 and f.at in (mask.at, mask.at[::-1]):
                 kept = tuple(g for g in term.factors if g is not mask)
-                diagonal = Factor(identity(f.at[0].dim), f.at)
-                return Term(term.coef, kept if f.at == mask.at else (*kept, diagonal))
+                diagonal = IndexedFactor(identity(f.at[0].dim), f.at)
+                return IndexedTerm(term.coef, kept if f.at == mask.at else (*kept, diagonal))
     return None
 
 
-def inverse_factors(term: Term, free: tuple[Index, ...]) -> Term | None:
+def inverse_factors(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write inv(L).T @ inv(L) as the inverse of the matrix whose Cholesky factor L is."""
     inverses = [f for f in term.factors if f.atom.op == "inv" and f.power == 1 and _of_cholesky(f.atom)]
     for n, f in enumerate(inverses):
@@ -361,7 +361,7 @@ def inverse_factors(term: Term, free: tuple[Index, ...]) -> Term | None:
                 (inner,) = f.atom.args[0].terms[0].factors
                 (x,) = inner.atom.args
                 whole = inverse(x, *x.free).renamed(dict(zip(x.free, (f.at[1], g.at[1]), strict=True)))
-                return times(Term(term.coef, without(term, f, g)), whole)
+                return times(IndexedTerm(term.coef, without(term, f, g)), whole)
     return None
 
 
@@ -370,7 +370,7 @@ def _of_cholesky(atom: Atom) -> bool:
     return f is not None and f.atom.op == "cholesky" and f.power == 1 and f.at == atom.args[0].free
 
 
-def picks_one(f: Factor) -> list[Index]:
+def picks_one(f: IndexedFactor) -> list[Index]:
     """Return the indices over which an indicator of the largest entry, or of an index, sums to one, if the factor is one."""
     if f.atom.op != "equal" or len(f.atom.args) != 2:
         return []

@@ -68,7 +68,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CustomCall:
     """One call of a function with a custom gradient, or of a module: the function and the arguments it received.
 
     `position` is where the call is in the source, and `rule` is where its gradient is defined. `constants` are the positions
@@ -139,7 +139,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FrameworkStep:
     """One operation: the function that computes it, its operands (slots or constants), its result slots, its source line.
 
     If `writes` is set, the step stores its result in the memory of its first operand. If `stopped` is set, it ran in a block
@@ -167,7 +167,7 @@ class RecordedSteps:
     read, so that the program is valid at every point.
     """
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[FrameworkStep] = field(default_factory=list)
     constants: dict[int, Any] = field(default_factory=dict)
     inputs: list[int] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
@@ -225,7 +225,7 @@ def held(x: Any, hold: Callable[[Value], Value] | None) -> Any:
     return hold(x.copy()) if hold is not None and x.dtype in (np.float64, np.complex128) else x.copy()
 
 
-def ran(step: Step, values: dict[int, Any]) -> None:
+def ran(step: FrameworkStep, values: dict[int, Any]) -> None:
     """Run one step on `values` and store its results there. Raises NotSupported, naming the step, if it fails."""
     args = [filled(a, values) for a in step.args]
     try:
@@ -258,7 +258,7 @@ def largest(x: Any) -> float:
     return shapes.largest(x) if x.dtype.kind == "f" else 0.0
 
 
-class Without:
+class FrameworkDefaults:
     """Default methods for a framework without complex inputs, autocast, deterministic algorithms or cost measurement.
 
     They are also those of a framework whose functions are not recorded, but compared by their values.
@@ -419,12 +419,12 @@ class Framework(Protocol):
     ) -> Inside:
         """Return which formats a call computes in, and where it stops gradients, for a function that is not recorded."""
 
-    def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
+    def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[CustomCall]:
         """Return the calls of custom gradients during one run; also those of modules if `every` is set."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownFramework:
     """A framework gradcli can work with: how its package is imported and installed.
 
     `dtype` is the format that targets are converted to. If it is narrower than float64, the framework computes some of its
@@ -465,10 +465,10 @@ class Known:
 KNOWN = {
     known.name: known
     for known in (
-        Known("torch", "torch", "torch", "torch"),
-        Known("jax", "JAX", "jax", "jax"),
-        Known("tensorflow", "TensorFlow", "tensorflow", "tensorflow"),
-        Known("mlx", "MLX", "mlx.core", "mlx", "float32", "exp, sin, erf and others"),
+        KnownFramework("torch", "torch", "torch", "torch"),
+        KnownFramework("jax", "JAX", "jax", "jax"),
+        KnownFramework("tensorflow", "TensorFlow", "tensorflow", "tensorflow"),
+        KnownFramework("mlx", "MLX", "mlx.core", "mlx", "float32", "exp, sin, erf and others"),
     )
 }
 

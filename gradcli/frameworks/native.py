@@ -18,12 +18,12 @@ from gradcli.frameworks.framework import (
     KNOWN,
     Flat,
     Framework,
+    FrameworkStep,
     Inside,
     Placed,
     Prepared,
     RecordedSteps,
     Slot,
-    Step,
     Tensor,
     filled,
     ran,
@@ -55,7 +55,7 @@ SURROGATES: dict[str, Callable[[Value], Value]] = {
 }  # fmt: skip
 
 
-def stairs(program: RecordedSteps) -> list[Step]:
+def stairs(program: RecordedSteps) -> list[FrameworkStep]:
     """Return the steps that a surrogate may replace: step functions, and comparisons whose result is used as a number."""
     return [
         step
@@ -64,16 +64,16 @@ def stairs(program: RecordedSteps) -> list[Step]:
     ]
 
 
-def stops(program: RecordedSteps) -> list[Step]:
+def stops(program: RecordedSteps) -> list[FrameworkStep]:
     """Return the steps that are not differentiated: detached values, and values computed under no_grad."""
     return [step for step in program.steps if _is_stop(step)]
 
 
-def _is_stop(step: Step) -> bool:
+def _is_stop(step: FrameworkStep) -> bool:
     return step.stopped or _base(step) in _STOPS
 
 
-def is_choice(step: Step) -> bool:
+def is_choice(step: FrameworkStep) -> bool:
     """Whether a step chooses between values by a mask."""
     return _base(step) in _CHOICES
 
@@ -99,7 +99,7 @@ def surrogate(program: RecordedSteps, xs: Sequence[Value], smooth: Callable[[Val
     return replace(program, steps=steps)
 
 
-def _stair(step: Step, smooth: Callable[[Value], Value], offset: Any) -> Step:
+def _stair(step: FrameworkStep, smooth: Callable[[Value], Value], offset: Any) -> FrameworkStep:
     def compute(x: Value, *args: Any, **kwargs: Any) -> Value:
         return smooth(x) + offset[()]
 
@@ -116,11 +116,11 @@ def _constant(ys: Sequence[Any]) -> Callable[..., Any]:
     return constant
 
 
-def _base(step: Step) -> str:
+def _base(step: FrameworkStep) -> str:
     return step.name.rpartition(".")[2]
 
 
-def _is_number(step: Step, program: RecordedSteps) -> bool:
+def _is_number(step: FrameworkStep, program: RecordedSteps) -> bool:
     """Whether the booleans of a comparison are used only as numbers, by casts and arithmetic."""
     users = [other for other in program.steps if Slot(step.outs[0]) in other.args]
     return bool(users) and all(_base(other) in _CASTS for other in users)
@@ -252,7 +252,7 @@ def rounded(program: RecordedSteps, seed: int, float32: str = "float32") -> Reco
     return replace(program, steps=[_rounded(step, rng, float32) for step in program.steps])
 
 
-def _rounded(step: Step, rng: np.random.Generator, float32: str) -> Step:
+def _rounded(step: FrameworkStep, rng: np.random.Generator, float32: str) -> FrameworkStep:
     if step.rounds_to == EXACT:
         return step
     if step.rounds_to is None:

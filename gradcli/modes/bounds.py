@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.perturbed_run import SIZE, Shake, resolved, shaken
-from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.program import RecordedProgram
 from gradcli.arithmetic.tape import Line
 from gradcli.errors import GradcliError, NotSupported, OutOfTime, Undecided
 from gradcli.modes.jacobians import directions, stacked
@@ -17,7 +17,7 @@ from gradcli.modes.recording import Recording
 from gradcli.modes.rounding import EPS, FUNCTION_ERROR, factored, rounding_bounds
 from gradcli.modes.textbook import shifts, slopes_by_values
 from gradcli.request.point import Array
-from gradcli.rules.kinds import Factor, Linear, Partial
+from gradcli.rules.kinds import ConstantSlope, Linear, Partial
 from gradcli.targets.python import message_of
 from gradcli.tracing.primitive import Rule
 from gradcli.tracing.shapes import all_finite, is_plain, mapped, peak, shape, size
@@ -102,7 +102,7 @@ def undecided_if_raised() -> Iterator[None]:
         raise Undecided(f"a run with random rounding errors raises {message_of(error)}") from error
 
 
-def _slopes_of(q: Recording, perturbed: Callable[[], Program]) -> list[Array]:
+def _slopes_of(q: Recording, perturbed: Callable[[], RecordedProgram]) -> list[Array]:
     """Return the Jacobian of a perturbed program, one array for each input. Raises Undecided where it raises an error."""
     with undecided_if_raised():
         program = perturbed()
@@ -146,7 +146,7 @@ def has_kernels(lines: Iterable[Line]) -> bool:
 
 
 def _is_textbook(rule: Rule) -> bool:
-    return isinstance(rule, Factor | Linear) or (isinstance(rule, Partial) and rule.kernel is None)
+    return isinstance(rule, ConstantSlope | Linear) or (isinstance(rule, Partial) and rule.kernel is None)
 
 
 def solver_bounds(q: Recording) -> dict[str, Array]:
@@ -214,7 +214,7 @@ def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> 
     return [_granted(m, q.slopes[name], least) for m, name in zip(moved, q.wrt, strict=True)]
 
 
-def _changes(q: Recording, program: Program, kernels: bool, rough: Mapping[str, float] = {}) -> list[Array]:
+def _changes(q: Recording, program: RecordedProgram, kernels: bool, rough: Mapping[str, float] = {}) -> list[Array]:
     """Return the largest change of each entry in shaken runs of a program."""
     if not program.moves:
         return [np.zeros(shape(q.slopes[name])) for name in q.wrt]
@@ -242,7 +242,7 @@ def _changes_as_a_textbook(q: Recording, ours: list[Array]) -> list[Array] | Non
     constants, slopes = shifts(q.recording.lines), slopes_by_values(q.recording.lines)
     for lines in filter(None, ({**constants, **slopes}, slopes if constants else {})):
         found = q.recording.with_lines(lines)
-        exact = _slopes_of(q, partial(Program, *found))
+        exact = _slopes_of(q, partial(RecordedProgram, *found))
         moved = _slopes_of(q, partial(shaken, found, Shake(q.seed), kernels=False))
         each = zip(exact, moved, ours, q.wrt, strict=True)
         if all(

@@ -14,7 +14,7 @@ from gradcli.arithmetic.ball import Ball, decimals, error_of, exact_constants, n
 from gradcli.arithmetic.blockwise import blockwise
 from gradcli.arithmetic.program import record
 from gradcli.arithmetic.tape import Line
-from gradcli.compiling.balls import Code, in_balls
+from gradcli.compiling.balls import BallCode, in_balls
 from gradcli.errors import GradcliError, TraceDiffers, Undecided
 from gradcli.modes.jacobians import by_rows
 from gradcli.modes.kinks import TO_FINITE
@@ -22,7 +22,7 @@ from gradcli.modes.mode import Available, Contradiction, Question
 from gradcli.modes.problem import NotRun
 from gradcli.modes.rounding import FUNCTION_ERROR, factored
 from gradcli.modes.steps import Difference
-from gradcli.request.point import Array, Cost, Estimate, Witness
+from gradcli.request.point import Array, Estimate, EstimateCost, Witness
 from gradcli.targets.derived import either_way
 from gradcli.targets.facts import Function
 from gradcli.tracing.primitive import Value
@@ -53,7 +53,7 @@ _EXPONENTS = 1000  # of float64's numbers, below which ldexp loses nothing
 # A function in balls, as the certified mode runs it: traced at each precision, or compiled once for all of them.
 
 _SEED = 0x5EED  # of the directions
-_CODE: weakref.WeakKeyDictionary[Function, dict[Any, Code | None]] = weakref.WeakKeyDictionary()
+_CODE: weakref.WeakKeyDictionary[Function, dict[Any, BallCode | None]] = weakref.WeakKeyDictionary()
 _DIRECTIONS: dict[tuple[int, int], list[float]] = {}  # by seed and count: a generator costs more than the rest
 _MOST_KEPT = 64
 
@@ -74,7 +74,7 @@ class InBalls(Protocol):
         """Return a random direction in the inputs, and random weights of so many outputs."""
 
 
-class Traced:
+class TracedByPrecision:
     """The function, traced at each precision."""
 
     def __init__(self, q: Question) -> None:
@@ -100,7 +100,7 @@ class Traced:
 class Coded:
     """An expression of numbers without kinks, as code that was written once and runs at every point and precision."""
 
-    def __init__(self, q: Question, code: Code) -> None:
+    def __init__(self, q: Question, code: BallCode) -> None:
         self.q, self.code = q, code
 
     def _inputs(self, xs: list[Value]) -> list[Any]:
@@ -201,7 +201,7 @@ class Certified:
         q.budget.admit(q.ball_work, q.ball_work_text)
         if not np.all(np.isfinite(q.value)):
             raise Undecided("f is not finite here", do=TO_FINITE)
-        traced = Traced(q)
+        traced = TracedByPrecision(q)
         with np.errstate(all="ignore"):
             lifted = [Ball.lift(x) for x in q.xs]  # exact, and so the same at every precision
             self._contains_value(q, traced, lifted)
@@ -211,7 +211,7 @@ class Certified:
                     found = self._attempt(q, traced, lifted, bits)
                 evaluations += 3
                 if found is not None:
-                    return replace(found, cost=Cost(evaluations=evaluations), notes=(f"{bits} bits",))
+                    return replace(found, cost=EstimateCost(evaluations=evaluations), notes=(f"{bits} bits",))
                 bits *= 2
         raise Undecided(
             f"{LAST_BITS} bits of precision are not enough to determine the gradient here",
@@ -230,7 +230,9 @@ class Certified:
                     found = self._attempt(q, code, lifted, FIRST_BITS)
         except (TraceDiffers, Undecided):
             return None
-        return None if found is None else replace(found, cost=Cost(evaluations=4), notes=(f"{FIRST_BITS} bits",))
+        return (
+            None if found is None else replace(found, cost=EstimateCost(evaluations=4), notes=(f"{FIRST_BITS} bits",))
+        )
 
     def _contains_value(self, q: Question, run: InBalls, lifted: list[Value]) -> None:
         """The ball at 53 bits must contain the untouched function's float64 value: else the trace is not the function."""

@@ -15,13 +15,13 @@ from gradcli.modes.bounds import SAFETY, infinite, input_rounding, typical_error
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.recording import MOST_JACOBIAN
 from gradcli.modes.rounding import EPS
-from gradcli.request.point import Array, Cost, Estimate, Witness
+from gradcli.request.point import Array, Estimate, EstimateCost, Witness
 from gradcli.request.target_text import folded
 from gradcli.targets.draws import NO_SIZES, Sizes
 from gradcli.targets.expression import Compiler
 from gradcli.targets.instructions import Instructions
 from gradcli.targets.python import PythonFunction, signature_of
-from gradcli.targets.structure import Branch, Leaf, Node, paths, taken_apart
+from gradcli.targets.structure import ContainerNode, Leaf, Node, paths, taken_apart
 from gradcli.targets.tokens import Statement, shared_and_parts
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import largest, mapped, shape, size
@@ -39,7 +39,7 @@ GRANT_ESTIMATED = GRANT / SAFETY  # the same, if the radius is an estimate that 
 
 
 @dataclass(frozen=True, slots=True)
-class Precision:
+class ClaimFormat:
     """The number format that a claim is computed in; by default float64.
 
     `coarseness` is how much larger one rounding is than in float64. `typical(values)` returns the typical error of each
@@ -52,7 +52,7 @@ class Precision:
     typical: Callable[[Mapping[str, Value]], dict[str, Array] | None] = lambda values: None
 
 
-FLOAT64 = Precision()
+FLOAT64 = ClaimFormat()
 
 
 class Claimed(Protocol):
@@ -63,7 +63,7 @@ class Claimed(Protocol):
 
     text: str
     place: Place | None
-    precision: Precision
+    precision: ClaimFormat
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -242,7 +242,7 @@ class Claim:
         }
         if not q.untraced and q.solvers:
             bound = {name: b + q.solver_error[name] for name, b in bound.items()}
-        return Estimate(value, bound, narrow=coarse > 1.0, cost=Cost(evaluations=0), notes=notes)
+        return Estimate(value, bound, narrow=coarse > 1.0, cost=EstimateCost(evaluations=0), notes=notes)
 
 
 def with_zeros(claimed: dict[str, Any], diagonal: frozenset[str]) -> dict[str, Any]:
@@ -322,7 +322,7 @@ class ClaimedFunction:
         compute: Callable[[Mapping[str, Value]], Any],
         match: Matcher,
         at: Mapping[str, Any],
-        precision: Precision = FLOAT64,
+        precision: ClaimFormat = FLOAT64,
     ) -> None:
         self.text = text
         self.precision = precision
@@ -457,7 +457,10 @@ def matcher(
                 for name, part in found.items()
             )
         if _in_order(
-            found, len(parameters), chosen, isinstance(arguments.get(parameters[0]), Branch) if parameters else False
+            found,
+            len(parameters),
+            chosen,
+            isinstance(arguments.get(parameters[0]), ContainerNode) if parameters else False,
         ):
             return _merged(
                 _one(name, part, arguments[name], output, wrt) for name, part in zip(parameters, found, strict=False)
@@ -479,7 +482,7 @@ def matcher(
                 do="return a tuple in this order, or a dict by name",
             )
         if isinstance(found, tuple) and len(found) == 1:
-            found = found[0] if not isinstance(arguments[parameters[0]], Branch) else found
+            found = found[0] if not isinstance(arguments[parameters[0]], ContainerNode) else found
         return _one(parameters[0], found, arguments[parameters[0]], output, wrt)
 
     return match
@@ -488,7 +491,7 @@ def matcher(
 def _gathered(found: Any, nodes: Sequence[Node]) -> Any:
     """Return a tuple with a gradient for each value of `*args` with these in one tuple, as the last parameter holds them."""
     last = nodes[-1] if len(nodes) > 1 else None
-    if not isinstance(last, Branch) or not isinstance(found, tuple | list) or len(last.parts) < 2:
+    if not isinstance(last, ContainerNode) or not isinstance(found, tuple | list) or len(last.parts) < 2:
         return found
     first = len(nodes) - 1
     return (*found[:first], tuple(found[first:])) if len(found) == first + len(last.parts) else found

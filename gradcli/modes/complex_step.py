@@ -9,7 +9,7 @@ from gradcli.modes.jacobians import columns_to_array, directions
 from gradcli.modes.kinks import refuse_undefined
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.problem import TRACED
-from gradcli.request.point import Array, Cost, Estimate, Witness
+from gradcli.request.point import Array, Estimate, EstimateCost, Witness
 from gradcli.targets.derived import gradient_in
 from gradcli.tracing.provenance import place
 from gradcli.tracing.shapes import shape
@@ -59,7 +59,7 @@ class ComplexStep:
         loss = max((p.complex_loss for p, *_ in q.lines if p is not None), default=0.0)
         least = (H**1.5 + loss) * q.largest_adjoint + H**1.5 * _size(q)
         bound = {name: 4 * b + least + loss * np.abs(value[name]) for name, b in q.rounding.items()}
-        cost = Cost(evaluations=count, operations=4 * q.operations * count)
+        cost = EstimateCost(evaluations=count, operations=4 * q.operations * count)
         return Estimate(value, bound, statistical=q.rounding_is_estimated, cost=cost)
 
     def refuse_if_not_analytic(self, q: Question) -> None:

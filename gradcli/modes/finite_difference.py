@@ -24,8 +24,8 @@ from gradcli.modes.rounding import EPS
 from gradcli.modes.steps import (
     TAME,
     Difference,
+    FunctionNoise,
     Line,
-    Noise,
     derivative,
     noise,
     rough_part,
@@ -33,7 +33,7 @@ from gradcli.modes.steps import (
     spacing,
     widen_zeros,
 )
-from gradcli.request.point import Array, Cost, Estimate, Point, Slopes, Witness
+from gradcli.request.point import Array, Estimate, EstimateCost, Point, Slopes, Witness
 from gradcli.targets.derived import STEP, Along, Gradient, SumOfEntries, gradient_in, root_of
 from gradcli.targets.facts import Function
 from gradcli.tracing.primitive import Value
@@ -148,7 +148,7 @@ def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Steppi
                 for j in range(i):
                     whole[i, j] = whole[j, i] = mixed(u, units[j]) / (scales[i] * scales[j])
             value, bound = (_blocks(whole[..., k], gradient, values) for k in (0, 1))
-    return Estimate(value, bound, statistical=True, cost=Cost(evaluations=calls))
+    return Estimate(value, bound, statistical=True, cost=EstimateCost(evaluations=calls))
 
 
 def _is_bent(phi: Callable[[float], float]) -> bool:
@@ -228,7 +228,7 @@ class FiniteDifference:
             solvers = {} if changes is None else {name: _SAFETY * changes.of(name, g) for name, g in value.items()}
             bound = {name: b + solvers.get(name, 0.0) for name, b in bound.items()}
         calls += 0 if changes is None else changes.evaluations
-        cost = Cost(evaluations=calls, operations=calls * q.operations)
+        cost = EstimateCost(evaluations=calls, operations=calls * q.operations)
         return Estimate(value, bound, statistical=True, cost=cost, slopes=slopes, solvers=solvers)
 
     def affordable(self, q: Question) -> None:
@@ -258,7 +258,7 @@ class FiniteDifference:
         low, high = q.stepping.of(name)
         line = Line(phi, float(np.asarray(x)[at]), low, high, at=q.value, most=most)
         return derivative(
-            line, float(np.median(np.abs(x))), Noise(around.floor, around.noise, around.rough),
+            line, float(np.median(np.abs(x))), FunctionNoise(around.floor, around.noise, around.rough),
             h=q.stepping.h, size=q.stepping.scales.get(name), looks=around.looks,
         )  # fmt: skip
 
@@ -323,7 +323,7 @@ def surroundings(q: Question, most: float = np.inf) -> Surroundings:
         return Surroundings(floor, seen, seen, False, along.calls)
     rough, fine, calls = rough_part(along, seen), False, along.calls
     for _ in range(_DIRECTIONS if q.untraced is not None and q.entries > MANY else 0):
-        found = derivative(line(most - calls), noise=Noise(floor, seen, rough))
+        found = derivative(line(most - calls), noise=FunctionNoise(floor, seen, rough))
         calls += found.calls
         fine |= bool(np.any(found.kinked | (np.isfinite(found.other) & ~found.jumps)))
     few = q.untraced is not None and q.entries <= MANY

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcli.arithmetic.devices import CPU, find_device, version
 from gradcli.arithmetic.framework import MATCHED, SINGLE, Lowering, Tensor, TensorFunction
-from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, Line, Tape
 from gradcli.errors import GradcliError, NotSupported, install_command
 from gradcli.modes.bounds import by_shaking
@@ -17,7 +17,7 @@ from gradcli.modes.jacobians import directions, stacked
 from gradcli.modes.kinks import refuse_undefined
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.rounding import EPS, factored
-from gradcli.request.point import Array, Cost, Estimate, Witness
+from gradcli.request.point import Array, Estimate, EstimateCost, Witness
 from gradcli.tracing.primitive import PRIMITIVES, Value
 from gradcli.tracing.shapes import shape, size
 from gradcli.words import RanOn
@@ -61,7 +61,7 @@ class FrameworkMode:
         device = find_device(self.name, q.device or CPU, in_float64=True)
         if not q.recording.moves:
             zeros = {name: np.zeros(shape(q.value) + shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
-            return Estimate(zeros, zeros, cost=Cost(evaluations=1))
+            return Estimate(zeros, zeros, cost=EstimateCost(evaluations=1))
         try:
             with np.errstate(all="ignore"), self.lowering.running(device):
                 rows, seconds = self._rows(q)
@@ -71,7 +71,7 @@ class FrameworkMode:
             said = (str(error) or type(error).__name__).split("\n")[0][:200]
             raise NotSupported(f"{self.name} cannot do it: {said}") from error
         value = {name: stacked(rows, q.value, k, q.xs[k]) for k, name in enumerate(q.wrt)}
-        cost = Cost(1, q.operations * (1 + 2 * size(q.value)), seconds)
+        cost = EstimateCost(1, q.operations * (1 + 2 * size(q.value)), seconds)
         ran_on = RanOn(self.name, version(self.name), device)
         return Estimate(value, self._bound(q), statistical=True, cost=cost, ran_on=ran_on)
 
@@ -108,7 +108,7 @@ def _timed(compute: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.perf_counter() - start
 
 
-def lowered(lowering: Lowering, program: Program) -> TensorFunction:
+def lowered(lowering: Lowering, program: RecordedProgram) -> TensorFunction:
     """Return a recorded program as a function of a framework's tensors, on the branches that were taken.
 
     Raises  NotSupported for an operation that the framework does not have.

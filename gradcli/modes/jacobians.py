@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.program import RecordedProgram
 from gradcli.request.point import Array
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, size
 
 
-def by_rows(program: Program, one: Value) -> list[list[Value]]:
+def by_rows(program: RecordedProgram, one: Value) -> list[list[Value]]:
     """Return the cotangents of all inputs for each entry of the value; each reverse sweep starts from `one`.
 
     Shapes  a list over the entries of the value (in C order) of lists over inputs.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, transpose
 from gradcli.errors import Undecided
 from gradcli.rules.kinds import CAREFUL
@@ -58,7 +58,7 @@ def _moving(tape: Tape, inputs: Sequence[Recorded]) -> set[int]:
     return moving
 
 
-def kinks(program: Program, bars: Sequence[Value]) -> list[Mark]:
+def kinks(program: RecordedProgram, bars: Sequence[Value]) -> list[Mark]:
     """Return the kinks the run hit exactly: ties of maximum and max, abs and relu at 0, branches on a tie.
 
     A tie through which no cotangent flows changes nothing and is left out.
@@ -127,7 +127,7 @@ def _unbroadcast(weights: Any, x: Value) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class ScalarComparison:
     """A comparison of scalars that depend on the inputs: where, how it went, and by what margin."""
 
     position: Any
@@ -135,11 +135,11 @@ class Branch:
     margin: float
 
 
-def branches(program: Program) -> list[Branch]:
+def branches(program: RecordedProgram) -> list[ScalarComparison]:
     """Return the nearest branch of each line of the user's code that compares scalars; ties are kinks and left out."""
     _, inputs, tape = program
     moving = _moving(tape, inputs)
-    nearest: dict[Any, Branch] = {}
+    nearest: dict[Any, ScalarComparison] = {}
     for primitive, slots, xs, y, _, position in tape.decisions:
         if primitive is None or primitive.name not in _SIGNS or np.shape(y) != () or not moving.intersection(slots):
             continue
@@ -147,7 +147,7 @@ def branches(program: Program) -> list[Branch]:
         known = nearest.get(position)
         if margin != 0 and (known is None or abs(margin) < abs(known.margin)):
             says = f"{float(xs[0]):.6g} {_SIGNS[primitive.name]} {float(xs[1]):.6g} is {str(bool(y)).lower()}"
-            nearest[position] = Branch(position, f"{says}, by a margin of {abs(margin):.2g}", margin)
+            nearest[position] = ScalarComparison(position, f"{says}, by a margin of {abs(margin):.2g}", margin)
     return list(nearest.values())
 
 
@@ -236,7 +236,7 @@ def refuse_undefined(y: Value) -> None:
         raise Undecided("f is not finite here", do=TO_FINITE)
 
 
-def first_not_finite(program: Program, bars: Sequence[Value]) -> Mark | None:
+def first_not_finite(program: RecordedProgram, bars: Sequence[Value]) -> Mark | None:
     """Return the operation that made the first inf or nan, in the values or else in the adjoints; None if there is none."""
     token = CAREFUL.set(True)
     try:
@@ -306,7 +306,7 @@ class Nearby:
     at: tuple[int, ...]
 
 
-def nearest(program: Program, bars: Sequence[Value]) -> Nearby | None:
+def nearest(program: RecordedProgram, bars: Sequence[Value]) -> Nearby | None:
     """Return the kink whose own argument is nearest to it, with its distance in the inputs by linearisation, or None.
 
     Cost    one reverse sweep for each operand of that kink.

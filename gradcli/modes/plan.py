@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.errors import NotSupported
 from gradcli.rules.reductions import MAX, SUM
@@ -41,7 +41,7 @@ class Plan:
         return len(self.terms) - 1
 
 
-def plan(program: Program) -> Plan:
+def plan(program: RecordedProgram) -> Plan:
     """Return a recorded program as plain data, with every kink replaced by the branch that was taken."""
     y, inputs, tape = program
     made = Plan(len(inputs), terms=[1.0] * len(inputs))

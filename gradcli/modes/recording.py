@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, METER, Line, Recorded
 from gradcli.errors import GradcliError, NotSupported, OutOfTime
 from gradcli.modes.jacobians import by_columns, by_rows, stacked
-from gradcli.modes.kinks import Branch, Mark, Nearby, branches, first_not_finite, kinks, nearest
+from gradcli.modes.kinks import Mark, Nearby, ScalarComparison, branches, first_not_finite, kinks, nearest
 from gradcli.modes.problem import MANY, REVERSE, TRACED, Effort, NotRun, Problem, balls, work, work_in_balls, work_of
 from gradcli.modes.rounding import EPS, contribution, roundings_of
 from gradcli.modes.solver_changes import SolverChanges, solvers_of
@@ -36,10 +36,10 @@ _MORE_ULPS = 16  # by which pi and e are moved too: what grows with them is slop
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class TraceOutcome:
     """The function recorded, or what ended the trace."""
 
-    recorded: Program | None
+    recorded: RecordedProgram | None
     ended: GradcliError | None
     checkpointed: bool = False
     solvers: tuple["SolverError", ...] = ()
@@ -79,7 +79,7 @@ class Recording(Problem):
         return self._traced.ended
 
     @property
-    def recording(self) -> Program:
+    def recording(self) -> RecordedProgram:
         """The function recorded on float64 values. Raises the error that ended the trace."""
         traced = self._traced
         if traced.recorded is None:
@@ -87,9 +87,9 @@ class Recording(Problem):
         return traced.recorded
 
     @cached_property
-    def _traced(self) -> Traced:
+    def _traced(self) -> TraceOutcome:
         if self.blind is not None:
-            return Traced(None, self.blind)
+            return TraceOutcome(None, self.blind)
         METER.kept, start = False, time.perf_counter()
         WRITTEN.clear()
         try:
@@ -97,8 +97,8 @@ class Recording(Problem):
                 recorded = record(self.g, self.xs)
                 solvers = solver_errors(recorded.lines)
         except NotSupported as ended:
-            return Traced(None, ended)
-        return Traced(recorded, None, METER.kept, solvers, time.perf_counter() - start)
+            return TraceOutcome(None, ended)
+        return TraceOutcome(recorded, None, METER.kept, solvers, time.perf_counter() - start)
 
     @property
     def solvers(self) -> dict[str, float]:
@@ -261,7 +261,7 @@ class Recording(Problem):
         return list(self.ties)
 
     @cached_property
-    def branches(self) -> list[Branch]:
+    def branches(self) -> list[ScalarComparison]:
         """The branches that a Python function took."""
         if self.untraced or self.f.kind != "python":
             return []

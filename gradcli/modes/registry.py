@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from gradcli.arithmetic.devices import find_device
-from gradcli.arithmetic.framework import Jax, Mlx, TensorFlow, Torch
+from gradcli.arithmetic.framework import JaxLowering, MlxLowering, TensorFlowLowering, TorchLowering
 from gradcli.errors import BadOption, Installed, install_command
 from gradcli.modes.certified import Certified
 from gradcli.modes.complex_step import ComplexStep
@@ -22,10 +22,10 @@ OWN: dict[str, Mode] = {
 FRAMEWORKS: dict[str, Mode] = {
     mode.name: mode
     for mode in (
-        FrameworkMode(Torch(), Witness.TORCH),
-        FrameworkMode(Jax(), Witness.JAX),
-        FrameworkMode(TensorFlow(), Witness.TENSORFLOW),
-        FrameworkMode(Mlx(), Witness.MLX),
+        FrameworkMode(TorchLowering(), Witness.TORCH),
+        FrameworkMode(JaxLowering(), Witness.JAX),
+        FrameworkMode(TensorFlowLowering(), Witness.TENSORFLOW),
+        FrameworkMode(MlxLowering(), Witness.MLX),
     )
 }
 MODES = OWN | FRAMEWORKS

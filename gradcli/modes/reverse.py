@@ -6,7 +6,7 @@ from gradcli.arithmetic.program import record
 from gradcli.arithmetic.tape import METER, held_bytes
 from gradcli.modes.jacobians import by_rows, stacked
 from gradcli.modes.mode import Available, Question
-from gradcli.request.point import Cost, Estimate, Witness
+from gradcli.request.point import Estimate, EstimateCost, Witness
 from gradcli.tracing.shapes import size
 
 
@@ -31,7 +31,7 @@ class Reverse:
         if q.checkpointed:
             return self._again(q)
         y, _, tape = q.recording
-        cost = Cost(1, self._operations(q), q.reverse_seconds, peak_bytes=held_bytes(tape))
+        cost = EstimateCost(1, self._operations(q), q.reverse_seconds, peak_bytes=held_bytes(tape))
         value = {name: stacked(q.rows, y, k, q.xs[k]) for k, name in enumerate(q.wrt)}
         return Estimate(value, q.rounding, statistical=q.rounding_is_estimated, cost=cost)
 
@@ -42,7 +42,7 @@ class Reverse:
             program = record(q.g, q.xs)
             rows = by_rows(program, np.float64(1))
         value = {name: stacked(rows, program.y, k, q.xs[k]) for k, name in enumerate(q.wrt)}
-        cost = Cost(1, self._operations(q), peak_bytes=held_bytes(program.tape) + METER.most_nested)
+        cost = EstimateCost(1, self._operations(q), peak_bytes=held_bytes(program.tape) + METER.most_nested)
         return Estimate(value, q.rounding, statistical=q.rounding_is_estimated, cost=cost)
 
     def _operations(self, q: Question) -> int:

@@ -10,8 +10,8 @@ from gradcli.modes.steps import (
     QUICK,
     SAFETY,
     Difference,
+    FunctionNoise,
     Line,
-    Noise,
     derivative,
     kink_of,
     noise,
@@ -409,7 +409,7 @@ class _Search:
             return False
         line = Line(self.restricted_to(entries, v), at=self.phi_at_zero)
         rough = float(rough_part(line, np.float64(level)))
-        found = derivative(Line(line.phi, at=self.phi_at_zero), noise=Noise(self.noise_floor, level, rough))
+        found = derivative(Line(line.phi, at=self.phi_at_zero), noise=FunctionNoise(self.noise_floor, level, rough))
         smooth = bool(np.isfinite(found.other) & ~np.asarray(found.jumps)) or rough < level
         self.has_fine_structure = smooth and not found.kinked
         self.noise_floor = max(self.noise_floor, rough)
@@ -442,7 +442,7 @@ class _Search:
             quick = to_residual(quick_derivative(phi, self.noise_floor, self.phi_at_zero))
             if quick.kink or (quick.bound <= wanted_bound and not (confirm and quick.disagrees)):
                 return quick
-        line, noise_level = Line(phi, at=self.phi_at_zero), Noise(self.noise_floor)
+        line, noise_level = Line(phi, at=self.phi_at_zero), FunctionNoise(self.noise_floor)
         full = to_residual(derivative(line, noise=noise_level, looks=self.has_fine_structure))
         if quick is None:
             return full

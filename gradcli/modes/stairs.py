@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, Line, sweep_back
 from gradcli.errors import GradcliError
 from gradcli.modes.kinks import Mark, slopes_reach
-from gradcli.rules.kinds import Factor, Joint, Linear, Partial
+from gradcli.rules.kinds import ConstantSlope, Joint, Linear, Partial
 from gradcli.rules.shaping import SELECT
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value
 from gradcli.tracing.provenance import code_at
@@ -60,13 +60,13 @@ class _Reach:
 
 def _structural(primitive: Primitive, arguments: int) -> Primitive:
     """Return the operation with rules that carry dependence in place of its own."""
-    elementwise = primitive is SELECT or all(isinstance(rule, Partial | Factor) for rule in primitive.rules)
+    elementwise = primitive is SELECT or all(isinstance(rule, Partial | ConstantSlope) for rule in primitive.rules)
     whole = not elementwise and primitive.kind != "linear"
-    rules = (_Reach(Factor(1.0) if elementwise else primitive.rule(i), whole) for i in range(arguments))
+    rules = (_Reach(ConstantSlope(1.0) if elementwise else primitive.rule(i), whole) for i in range(arguments))
     return replace(primitive, rules=tuple(rules))
 
 
-def reach(program: Program, slots: Sequence[int]) -> Masks:
+def reach(program: RecordedProgram, slots: Sequence[int]) -> Masks:
     """Return, for each input, the entries on which the values at `slots` depend other than through steps.
 
     Shapes  one mask for each input, in its shape.
@@ -75,7 +75,7 @@ def reach(program: Program, slots: Sequence[int]) -> Masks:
     return _swept(program, {k: np.ones(shape(program.tape.value(k)))[()] for k in slots if k != CONSTANT})
 
 
-def reach_of(program: Program, mask: Any) -> Masks:
+def reach_of(program: RecordedProgram, mask: Any) -> Masks:
     """Return, for each input, the entries on which the entries of the result in a mask depend other than through steps.
 
     Shapes  `mask` has the shape of the result; there is one mask for each input, in its shape.
@@ -84,7 +84,7 @@ def reach_of(program: Program, mask: Any) -> Masks:
     return _swept(program, {program.y.slot: (mask * 1.0)[()]} if program.moves else {})
 
 
-def _swept(program: Program, seeds: dict[int, Any]) -> Masks:
+def _swept(program: RecordedProgram, seeds: dict[int, Any]) -> Masks:
     """Return, for each input, the entries that are reached from the masks at some lines."""
     bars: list[Any] = [seeds.get(k) for k in range(len(program.lines))]
     made: dict[tuple[Primitive | None, int], Primitive | None] = {}
@@ -104,7 +104,7 @@ def _swept(program: Program, seeds: dict[int, Any]) -> Masks:
 
 
 def staircases(
-    f: Function, xs: Sequence[Value], program: Program, slopes: Sequence[Value], allowed: Allowed = _everywhere
+    f: Function, xs: Sequence[Value], program: RecordedProgram, slopes: Sequence[Value], allowed: Allowed = _everywhere
 ) -> list[Mark]:
     """Return the steps that are the only path of some entries to the result; `slopes` are those of the sum of all outputs.
 
@@ -135,7 +135,7 @@ def staircases(
     return []  # each round finds more entries with other paths, as for the maximum of many
 
 
-def _recorded(f: Function, xs: Sequence[Value]) -> Program | None:
+def _recorded(f: Function, xs: Sequence[Value]) -> RecordedProgram | None:
     """Return the function recorded at other values, or None if it fails there."""
     try:
         return record(f, xs)
@@ -143,7 +143,7 @@ def _recorded(f: Function, xs: Sequence[Value]) -> Program | None:
         return None
 
 
-def _first_change(f: Function, xs: Sequence[Value], moved: Sequence[Value], y: Value) -> Program | None:
+def _first_change(f: Function, xs: Sequence[Value], moved: Sequence[Value], y: Value) -> RecordedProgram | None:
     """Return f recorded just beyond the place between `xs` and `moved` where it is `y` no longer, or None if it fails there.
 
     There a median has another middle.
@@ -167,7 +167,7 @@ def _same(a: Value, b: Value) -> bool:
     return bool(np.array_equal(np.asarray(plain(a)), np.asarray(plain(b)), equal_nan=True))
 
 
-def at_jumps(f: Function, program: Program, bars: Sequence[Value]) -> list[Mark]:
+def at_jumps(f: Function, program: RecordedProgram, bars: Sequence[Value]) -> list[Mark]:
     """Return the steps at their jump (`floor(x)` at 2) near which f itself jumps or has another slope.
 
     Cost    4 evaluations of f for each step at its jump.
@@ -194,7 +194,7 @@ def _at_jump(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params
     return np.not_equal(sides[0], y) | np.not_equal(sides[1], y)
 
 
-def _bends(f: Function, program: Program, bars: Sequence[Value], reached: Sequence[Any]) -> bool:
+def _bends(f: Function, program: RecordedProgram, bars: Sequence[Value], reached: Sequence[Any]) -> bool:
     """Whether the one-sided slopes of f do not approach the recorded slope as the steps shrink."""
     xs = [x.primal for x in program.inputs]
     units = [np.maximum(1.0, np.abs(x)) * mask for x, mask in zip(xs, reached, strict=True)]
@@ -213,12 +213,12 @@ def _bends(f: Function, program: Program, bars: Sequence[Value], reached: Sequen
     )
 
 
-def _smooth(program: Program) -> Masks:
+def _smooth(program: RecordedProgram) -> Masks:
     """Return, for each input, the entries on which the result depends other than through steps."""
     return reach(program, [program.y.slot] if program.moves else [])
 
 
-def _marks(program: Program, steps: Sequence[Line], left: Masks) -> Iterator[Mark]:
+def _marks(program: RecordedProgram, steps: Sequence[Line], left: Masks) -> Iterator[Mark]:
     """Yield a mark for each place of steps; the last one also stands for all further places."""
     places: dict[tuple[Primitive, Any], list[int]] = {}
     for primitive, slots, _, _, _, position in steps:

@@ -771,8 +771,8 @@ __all__ = [
     "SILENT",
     "TAME",
     "Difference",
+    "FunctionNoise",
     "Line",
-    "Noise",
     "derivative",
     "quick_derivative",
     "second_derivative",
@@ -789,7 +789,7 @@ _NEAREST = 3  # of the smallest steps, whose values also serve to measure the no
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class FunctionNoise:
     """The noise of a function; `floor` is present even if neighbouring values do not show it (a staircase of rounding).
 
     `seen` is the measured noise of the function as a whole, which a single entry may not have. `rough` is the part of it
@@ -806,11 +806,11 @@ class Noise:
         return np.maximum(self.floor, self.seen if self.rough is None else self.rough)
 
 
-SILENT = Noise()
+SILENT = FunctionNoise()
 
 
 def derivative(
-    line: Line, typical: float = 0.0, noise: Noise = SILENT, *,
+    line: Line, typical: float = 0.0, noise: FunctionNoise = SILENT, *,
     h: float | None = None, size: float | None = None, looks: bool = True,
 ) -> Difference:  # fmt: skip
     """Estimate phi'(0) on a line.

@@ -11,8 +11,8 @@ from gradcli.modes.kinks import TO_FINITE
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.plan import plan
 from gradcli.modes.problem import Effort, NotRun, out_of_time
-from gradcli.process.workers import WORKERS, Late, Worker
-from gradcli.request.point import Cost, Estimate, Witness
+from gradcli.process.workers import WORKERS, Worker, WorkerTimeout
+from gradcli.request.point import Estimate, EstimateCost, Witness
 from gradcli.tracing.shapes import size
 
 MOST_TERMS = 20_000  # of the formula, times the entries of the inputs: about ten seconds of sympy
@@ -71,12 +71,14 @@ class Asked:
         q = self.q
         if self.worker is None:
             zeros = {name: np.zeros(np.shape(q.value) + np.shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
-            return Estimate(zeros, zeros, cost=Cost(evaluations=1))
+            return Estimate(zeros, zeros, cost=EstimateCost(evaluations=1))
         answer = self._answer(self.worker)
         return Estimate(
             dict(zip(q.wrt, answer["values"], strict=True)),
             {name: bound + q.rounding[name] for name, bound in zip(q.wrt, answer["bounds"], strict=True)},
-            cost=Cost(evaluations=1, formula=answer["operations"], shared=answer["shared"], seconds=answer["seconds"]),
+            cost=EstimateCost(
+                evaluations=1, formula=answer["operations"], shared=answer["shared"], seconds=answer["seconds"]
+            ),
         )
 
     def cancel(self) -> None:
@@ -88,7 +90,7 @@ class Asked:
         limit = self.q.budget.mode_timeout
         try:
             output = worker.receive(limit)
-        except Late:
+        except WorkerTimeout:
             raise out_of_time(limit or 0.0) from None
         if not output:
             status, allowed = worker.status, f"{MEMORY_BYTES / 2**30:g} GiB allowed"

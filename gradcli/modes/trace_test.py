@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradcli.arithmetic.program import Program
+from gradcli.arithmetic.program import RecordedProgram
 from gradcli.errors import GradcliError, OutOfTime
 from gradcli.modes.rounding import contribution
 from gradcli.request.point import Array
@@ -58,7 +58,7 @@ class TraceTest:
 
 def trace_test(
     f: Callable[..., Value],
-    program: Program,
+    program: RecordedProgram,
     xs: Sequence[Array],
     steps: Sequence[Array],
     room: Callable[[Array], Array],
@@ -173,7 +173,7 @@ def displacement(weights: Sequence[Array], sizes: Sequence[Array]) -> list[Array
     return [np.asarray(w * _FAR * s) for w, s in zip(weights, sizes, strict=True)]
 
 
-def contributions(program: Program, bars: Sequence[Value]) -> float:
+def contributions(program: RecordedProgram, bars: Sequence[Value]) -> float:
     """Return the sum of all contributions to the value: the size of each line's value times its adjoint."""
     return sum(
         contribution(bar, y)[0]

@@ -24,7 +24,7 @@ _GRACE = 0.1  # seconds in which an answer that is there already can be read
 _MOST = 2000  # answers, after which a process is replaced: sympy's caches grow by some kilobytes with each
 
 
-class Late(Exception):
+class WorkerTimeout(Exception):
     """A worker did not answer in time; it has been ended."""
 
 
@@ -69,7 +69,7 @@ class Worker:
             reading.join(max(timeout - (time.monotonic() - self._sent), _GRACE))
             if reading.is_alive():
                 self.stop()
-                raise Late
+                raise WorkerTimeout
         self.answers += 1
         return found[0] if found else b""
 

@@ -20,8 +20,8 @@ from gradcli.repair.scope import (
     UNKNOWN,
     Change,
     Edit,
+    EditPlace,
     Gradient,
-    Place,
     Right,
     Scope,
     Text,
@@ -367,7 +367,9 @@ class CodeClaim:
                         yield from rename_edits(statement, self._text, scope)
                 for node, parent in expressions(statement):
                     if scope is not None or isinstance(node, ast.Constant | ast.BinOp | ast.UnaryOp):
-                        yield from edits_of(Place(node, parent, self._text, scope or Scope({}, lambda text: UNKNOWN)))
+                        yield from edits_of(
+                            EditPlace(node, parent, self._text, scope or Scope({}, lambda text: UNKNOWN))
+                        )
 
     def composed(self, right: Right) -> Iterator[Edit]:
         claimed = self.gradient((), 0) or {}
@@ -378,7 +380,7 @@ class CodeClaim:
                 for node, parent in expressions(statement) if scope is not None and outputs else ():
                     for name in outputs.get(node, ()):
                         if name in right.gradient and scope is not None:
-                            yield from lacking(Place(node, parent, self._text, scope), name, claimed, right)
+                            yield from lacking(EditPlace(node, parent, self._text, scope), name, claimed, right)
 
     def scaled(self) -> Mapping[int, tuple[Change, ...]]:
         found: dict[int, tuple[Change, ...]] = {}

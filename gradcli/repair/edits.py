@@ -11,12 +11,12 @@ from gradcli.repair.scope import (
     SIGN,
     SIGNS,
     UNKNOWN,
+    CandidateTerm,
     Edit,
+    EditPlace,
     Gradient,
     New,
-    Place,
     Right,
-    Term,
     binding,
     bound_by,
     fits,
@@ -32,7 +32,7 @@ from gradcli.repair.scope import (
 # Edits of arithmetic: a number, an operator, brackets, a sign, a power, a factor, a term.
 
 
-def constant_edits(place: Place) -> Iterator[New]:
+def constant_edits(place: EditPlace) -> Iterator[New]:
     """Change a number: by one, twice, half, its inverse."""
     node = place.node
     if not isinstance(node, ast.Constant) or not isinstance(node.value, int | float) or isinstance(node.value, bool):
@@ -49,7 +49,7 @@ def constant_edits(place: Place) -> Iterator[New]:
         yield kind, 1.7, f"1 / {place.piece}", bound_by(ast.Div)
 
 
-def _is_idle(place: Place, x: float) -> bool:
+def _is_idle(place: EditPlace, x: float) -> bool:
     """Whether an operation with this number is better left out: + 0, * 1, / 1, ** 1."""
     parent = place.parent
     if not isinstance(parent, ast.BinOp):
@@ -57,7 +57,7 @@ def _is_idle(place: Place, x: float) -> bool:
     return x == 0 or (x == 1 and isinstance(parent.op, ast.Mult | ast.Div | ast.Pow) and place.node is parent.right)
 
 
-def _is_exponent(place: Place) -> bool:
+def _is_exponent(place: EditPlace) -> bool:
     parent = place.parent
     return isinstance(parent, ast.UnaryOp) or (
         isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Pow) and place.node is parent.right
@@ -71,7 +71,7 @@ _TWIN_OPERATORS: dict[type[ast.AST], tuple[tuple[type[ast.AST], float], ...]] = 
 }  # fmt: skip
 
 
-def operator_edits(place: Place) -> Iterator[New]:
+def operator_edits(place: EditPlace) -> Iterator[New]:
     """Change an operator, exchange its operands, or leave one out."""
     node, text = place.node, place.text
     if not isinstance(node, ast.BinOp):
@@ -95,7 +95,7 @@ def operator_edits(place: Place) -> Iterator[New]:
     yield kind, 1.5, text.piece(right), binding(right)
 
 
-def grouping_edits(place: Place) -> Iterator[New]:
+def grouping_edits(place: EditPlace) -> Iterator[New]:
     """Move a product into or out of a sum: a - b*c and (a - b)*c, a/b*c and a/(b*c)."""
     node, text = place.node, place.text
     if not isinstance(node, ast.BinOp):
@@ -126,7 +126,7 @@ def grouping_edits(place: Place) -> Iterator[New]:
             yield "grouping", 1.4, f"{text.operand(left.left, ast.Div)} / {inner}", bound_by(ast.Div)
 
 
-def sign_edits(place: Place) -> Iterator[New]:
+def sign_edits(place: EditPlace) -> Iterator[New]:
     """Change the sign of a factor or term, or leave it out."""
     node = place.node
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -135,7 +135,7 @@ def sign_edits(place: Place) -> Iterator[New]:
         yield "sign", 1.2, f"-{grouped(place.piece, binding(node), ast.Mult)}", SIGN
 
 
-def power_edits(place: Place) -> Iterator[New]:
+def power_edits(place: EditPlace) -> Iterator[New]:
     """Square an expression, or leave out its power."""
     node = place.node
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
@@ -149,7 +149,7 @@ def power_edits(place: Place) -> Iterator[New]:
 _NUMBERS = (("2", 1.4), ("0.5", 1.4), ("3", 1.9), ("4", 1.9))
 
 
-def factor_edits(place: Place) -> Iterator[New]:
+def factor_edits(place: EditPlace) -> Iterator[New]:
     """Multiply or divide by a number, a name or a size, or by what a derivative often lacks: 1 - t, 1 - t**2."""
     carries = place.carries_numbers or _is_reduced(place)
     if not carries or is_factor(place) or isinstance(place.node, ast.Constant):
@@ -188,7 +188,7 @@ def factor_edits(place: Place) -> Iterator[New]:
                 yield "factor", 2.6 + dearer, f"{product} * {place.scope.prefix}{name}({t})", bound_by(ast.Mult)
 
 
-def _is_reduced(place: Place) -> bool:
+def _is_reduced(place: EditPlace) -> bool:
     """Whether it is an array of which a method takes a sum, a mean and the like: `d` in `d.mean(axis=0)`."""
     reduces = isinstance(place.parent, ast.Attribute) and place.parent.attr in _REDUCTIONS
     return reduces and is_number(place.value) and shape_of(place.value) != ()
@@ -199,7 +199,7 @@ def is_trivial(x: Any) -> bool:
     return isinstance(x, int | float | np.number) and float(x) in (0.0, 1.0)
 
 
-def term_edits(place: Place) -> Iterator[New]:
+def term_edits(place: EditPlace) -> Iterator[New]:
     """Add or subtract 1, a name, or an expression of the code."""
     if not (place.carries_numbers or place.in_index) or is_term(place) or isinstance(place.node, ast.Constant):
         return
@@ -208,7 +208,7 @@ def term_edits(place: Place) -> Iterator[New]:
         yield "term", 1.8, f"1 + {left}", bound_by(ast.Add)
         yield "term", 1.8, f"1 - {right}", bound_by(ast.Sub)
         yield "term", 1.9, f"{left} - 1", bound_by(ast.Sub)
-    found: list[tuple[Term, float]] = [(term, 1.4 if term.unread else 2.2) for term in place.scope.names]
+    found: list[tuple[CandidateTerm, float]] = [(term, 1.4 if term.unread else 2.2) for term in place.scope.names]
     found += [(term, 2.1 if term.unread else 2.5) for term in place.scope.terms]
     dearer = (
         0.0
@@ -225,7 +225,7 @@ def term_edits(place: Place) -> Iterator[New]:
 # Edits of names and calls: another name or function, an axis, a sum, a transpose, an index, an order.
 
 
-def name_edits(place: Place) -> Iterator[New]:
+def name_edits(place: EditPlace) -> Iterator[New]:
     """Take another name or attribute of the same shape."""
     node, own = place.node, place.value
     if isinstance(node, ast.Name) and not place.stored and not place.is_function and is_number(own):
@@ -258,7 +258,7 @@ _TWINS = (
 _WRAPPERS = ("sqrt", "exp", "log", "cos", "sin", "tanh", "abs", "sign", "cosh", "sinh")
 
 
-def function_edits(place: Place) -> Iterator[New]:
+def function_edits(place: EditPlace) -> Iterator[New]:
     """Call another function of the same kind, or none."""
     node, text = place.node, place.text
     if place.is_function:
@@ -293,7 +293,7 @@ _REDUCTIONS = frozenset(
 _AXES = ("axis", "dim")
 
 
-def axis_edits(place: Place) -> Iterator[New]:
+def axis_edits(place: EditPlace) -> Iterator[New]:
     """Reduce along another axis, along all, keep the axis or not."""
     node, text = place.node, place.text
     if not isinstance(node, ast.Call):
@@ -316,7 +316,7 @@ def axis_edits(place: Place) -> Iterator[New]:
             yield "axis", 1.6, f"{inner}{comma}axis={axis}, keepdims=True)", ATOM
 
 
-def sum_edits(place: Place) -> Iterator[New]:
+def sum_edits(place: EditPlace) -> Iterator[New]:
     """Sum or average an array, along an axis or wholly."""
     if not place.carries_numbers or not shape_of(place.value) or place.value is UNKNOWN:
         return
@@ -326,11 +326,11 @@ def sum_edits(place: Place) -> Iterator[New]:
             yield "sum", cost, f"{place.scope.prefix}{name}({place.piece}{axis})", ATOM
 
 
-def _shape_at(place: Place, node: ast.expr) -> tuple[int, ...]:
+def _shape_at(place: EditPlace, node: ast.expr) -> tuple[int, ...]:
     return shape_of(place.scope.value(place.text.piece(node)))
 
 
-def transpose_edits(place: Place) -> Iterator[New]:
+def transpose_edits(place: EditPlace) -> Iterator[New]:
     """Transpose a matrix, or do not; of vectors, write the outer product that `u@v.T` is on paper."""
     node = place.node
     match node:
@@ -348,7 +348,7 @@ def transpose_edits(place: Place) -> Iterator[New]:
         )
 
 
-def subscript_edits(place: Place) -> Iterator[New]:
+def subscript_edits(place: EditPlace) -> Iterator[New]:
     """Exchange letters of einsum's subscripts."""
     node = place.node
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or "->" not in node.value:
@@ -362,7 +362,7 @@ def subscript_edits(place: Place) -> Iterator[New]:
             yield "subscripts", 1.2, f"{quote}{''.join(made)}{quote}", ATOM
 
 
-def index_edits(place: Place) -> Iterator[New]:
+def index_edits(place: EditPlace) -> Iterator[New]:
     """Take the neighbouring slice, or the indices in another order."""
     node = place.node
     if isinstance(node, ast.Slice) and node.step is None:
@@ -378,7 +378,7 @@ def index_edits(place: Place) -> Iterator[New]:
             yield "comparison", 1.4, f"{left} {sign} {right}", 5
 
 
-def exchange_edits(place: Place) -> Iterator[New]:
+def exchange_edits(place: EditPlace) -> Iterator[New]:
     """Exchange two of the gradients that are returned together."""
     node, text = place.node, place.text
     if not isinstance(place.parent, ast.Return):
@@ -392,7 +392,7 @@ def exchange_edits(place: Place) -> Iterator[New]:
             yield "order", 0.9, new, ATOM
 
 
-def reversal_edits(place: Place) -> Iterator[New]:
+def reversal_edits(place: EditPlace) -> Iterator[New]:
     """Accumulate from the other end, or reverse an array."""
     node, text = place.node, place.text
     name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
@@ -407,7 +407,7 @@ def reversal_edits(place: Place) -> Iterator[New]:
         yield "sum", 2.3, f"{place.scope.prefix}cumsum({place.piece})", ATOM
 
 
-def matrix_edits(place: Place) -> Iterator[New]:
+def matrix_edits(place: EditPlace) -> Iterator[New]:
     """Symmetrise a matrix, multiply by another one, or take its inverse for the reciprocals of its entries."""
     shape = shape_of(place.value)
     match place.node:
@@ -430,7 +430,7 @@ def matrix_edits(place: Place) -> Iterator[New]:
                 yield "factor", 2.2, f"{place.as_operand(ast.MatMult)} @ {spelled}", bound_by(ast.MatMult)
 
 
-def whole_edits(place: Place) -> Iterator[New]:
+def whole_edits(place: EditPlace) -> Iterator[New]:
     """Take a name for an expression of its shape, or sum what one item was taken of."""
     node = place.node
     if isinstance(node, ast.Subscript) and not place.stored and is_number(place.value) and not shape_of(place.value):
@@ -444,14 +444,14 @@ def whole_edits(place: Place) -> Iterator[New]:
                 yield "name", 1.6 if term.unread else 2.1, term.text, ATOM
 
 
-_MAKERS: tuple[Callable[[Place], Iterator[New]], ...] = (
+_MAKERS: tuple[Callable[[EditPlace], Iterator[New]], ...] = (
     constant_edits, operator_edits, grouping_edits, sign_edits, power_edits, name_edits, function_edits, axis_edits,
     sum_edits, transpose_edits, subscript_edits, index_edits, factor_edits, term_edits, reversal_edits, matrix_edits,
     whole_edits, exchange_edits,
 )  # fmt: skip
 
 
-def edits_of(place: Place) -> Iterator[Edit]:
+def edits_of(place: EditPlace) -> Iterator[Edit]:
     """Yield the edits of one expression."""
     line = getattr(place.node, "lineno", 1)
     seen = {place.piece}
@@ -477,7 +477,7 @@ _COMBINED = (
 )
 
 
-def lacking(place: Place, name: str, claimed: Gradient, right: Right) -> Iterator[Edit]:
+def lacking(place: EditPlace, name: str, claimed: Gradient, right: Right) -> Iterator[Edit]:
     """Yield edits that add to an output of the claim what it lacks, or multiply it by that.
 
     Source  the difference and the ratio of the right gradient and the claim, compared with what two or three of the values
@@ -503,7 +503,7 @@ def lacking(place: Place, name: str, claimed: Gradient, right: Right) -> Iterato
                 )
 
 
-def _times(factor: float, term: Term) -> str:
+def _times(factor: float, term: CandidateTerm) -> str:
     """Return the text of a term times a number of `_SIMPLE_NUMBERS`, as an operand of a sum."""
     number = dict(_SIMPLE_NUMBERS)[abs(factor)]
     return (
@@ -513,7 +513,7 @@ def _times(factor: float, term: Term) -> str:
     )
 
 
-def _equal(place: Place, wanted: Any) -> Iterator[tuple[Term, float]]:
+def _equal(place: EditPlace, wanted: Any) -> Iterator[tuple[CandidateTerm, float]]:
     """Yield combinations whose value, times a number of `_SIMPLE_NUMBERS`, is the wanted one at the entries looked at."""
     if not np.all(np.isfinite(wanted)) or not np.any(wanted):
         return
@@ -530,7 +530,7 @@ def _equal(place: Place, wanted: Any) -> Iterator[tuple[Term, float]]:
     yield from _fitting(list(_pairs(of_names, names, _COMBINED[:2])), sample)
 
 
-def _terms(place: Place, shape: tuple[int, ...], entries: Any) -> Iterator[Term]:
+def _terms(place: EditPlace, shape: tuple[int, ...], entries: Any) -> Iterator[CandidateTerm]:
     """Yield the values of this place that broadcast to a shape, at some entries."""
     found = 0
     for term in (*place.scope.names, *place.scope.sizes, *place.scope.terms):
@@ -539,13 +539,13 @@ def _terms(place: Place, shape: tuple[int, ...], entries: Any) -> Iterator[Term]
         except (TypeError, ValueError, RuntimeError):
             continue
         if np.all(np.isfinite(value)) and (shape_of(term.value) != () or np.any(value)):
-            yield Term(term.text, value, term.bound)
+            yield CandidateTerm(term.text, value, term.bound)
             found += 1
         if found == _MOST:
             return
 
 
-def _pairs(first: list[Term], second: list[Term], operations: Any) -> Iterator[Term]:
+def _pairs(first: list[CandidateTerm], second: list[CandidateTerm], operations: Any) -> Iterator[CandidateTerm]:
     for a in first:
         for b in second:
             if a is b:
@@ -554,10 +554,10 @@ def _pairs(first: list[Term], second: list[Term], operations: Any) -> Iterator[T
                 if op in (ast.Mult, ast.Add) and a.text > b.text and a.bound == b.bound == ATOM:
                     continue
                 text = f"{grouped(a.text, a.bound, op)} {sign} {grouped(b.text, b.bound, op, right=True)}"
-                yield Term(text, function(a.value, b.value), bound_by(op))
+                yield CandidateTerm(text, function(a.value, b.value), bound_by(op))
 
 
-def _fitting(terms: list[Term], sample: Any) -> Iterator[tuple[Term, float]]:
+def _fitting(terms: list[CandidateTerm], sample: Any) -> Iterator[tuple[CandidateTerm, float]]:
     """Yield the terms whose values are a simple multiple of a sample."""
     if not terms:
         return

@@ -20,13 +20,13 @@ from gradcli.checks.request import Request
 from gradcli.checks.wrong import CauseBudget
 from gradcli.errors import GradcliError
 from gradcli.modes.claim import ClaimedExpressions, ClaimedFunction, in_shape
-from gradcli.process.workers import Late, Worker
+from gradcli.process.workers import Worker, WorkerTimeout
 from gradcli.repair.edits import edits_of, lacking
 from gradcli.repair.scope import (
     Change,
     Edit,
+    EditPlace,
     Gradient,
-    Place,
     Right,
     Scope,
     Text,
@@ -35,8 +35,8 @@ from gradcli.repair.scope import (
     lines_of,
     texts_of,
 )
-from gradcli.repair.search import Repair, Search, further_points_of, points_of
-from gradcli.repair.worker import WITHIN, Found, Otherwise, Wanted
+from gradcli.repair.search import Repair, RepairSearch, further_points_of, points_of
+from gradcli.repair.worker import WITHIN, Otherwise, RepairRequest, RepairResult
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT
 from gradcli.report.point_report import Diagnosis, SourceEdit
@@ -81,15 +81,17 @@ def repaired(
     in_a_notebook = ask.target.startswith(f"{NOTEBOOK}:")
     has_code = is_python(ask.target) or isinstance(claim, ClaimedFunction)
     if isinstance(claim, ClaimedExpressions) or in_a_notebook or not has_code:
-        found = formula_repair(request, at, names, budget) if isinstance(claim, ClaimedExpressions) else Found()
+        found = formula_repair(request, at, names, budget) if isinstance(claim, ClaimedExpressions) else RepairResult()
         if not found.repairs:
             form, shapes = otherwise(request)
             found = replace(found, closed_form=form, shapes=shapes)
         if in_a_notebook and editable:
             found = replace(found, why=found.why or _IN_A_NOTEBOOK)
     else:
-        wanted = Wanted(ask, options, (), "", budget.left, budget.seconds, otherwise)
-        found = _of_layer(diagnosis.layer, request, wanted, budget) if isinstance(diagnosis.layer, str) else Found()
+        wanted = RepairRequest(ask, options, (), "", budget.left, budget.seconds, otherwise)
+        found = (
+            _of_layer(diagnosis.layer, request, wanted, budget) if isinstance(diagnosis.layer, str) else RepairResult()
+        )
         if not found.repairs:
             points = points_of(request, at, names) if editable else []
             points = points if len(points) > 1 else []
@@ -105,18 +107,18 @@ def repaired(
     return replace(report, points=tuple(points_))
 
 
-def _of_layer(name: str, request: Request, wanted: Wanted, budget: CauseBudget) -> Found:
+def _of_layer(name: str, request: Request, wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
     """Return the edits that make one layer of a network right alone: the claim may have mistakes in others, too."""
     try:
         alone = request_of_layer(request, name)
     except GradcliError:
-        return Found()
+        return RepairResult()
     if alone is None or alone.claim is None:
-        return Found()
+        return RepairResult()
     names = tuple(each for each in (alone.claim.names or alone.wrt) if each in alone.wrt)
     points = points_of(alone, alone.points[0], names)
     if len(points) < 2:
-        return Found()
+        return RepairResult()
     return _in_a_process(replace(wanted, points=tuple(points), layer=name), budget)
 
 
@@ -181,7 +183,7 @@ class FormulaClaim:
         return [(Text(self.text, _spans(s)), self._roots[id(s)]) for s in self._statements[1] if id(s) in self._roots]
 
     @cached_property
-    def _places(self) -> list[tuple[Statement, Place]]:
+    def _places(self) -> list[tuple[Statement, EditPlace]]:
         shared, parts = self._statements
         texts = {id(s): Text(self.text, _spans(s)) for s in (*shared, *parts)}
         around = [
@@ -193,7 +195,7 @@ class FormulaClaim:
                 continue
             scope = self._scope(shared[:number], around)
             for node, parent in expressions(self._roots[id(statement)]):
-                found.append((statement, Place(node, parent, texts[id(statement)], scope)))
+                found.append((statement, EditPlace(node, parent, texts[id(statement)], scope)))
         return found
 
     def _scope(self, before: Sequence[Statement], around: Iterable[str]) -> Scope:
@@ -219,12 +221,12 @@ def _spans(statement: Statement) -> Any:
     return span
 
 
-def formula_repair(request: Request, point: Point, names: tuple[str, ...], budget: CauseBudget) -> Found:
+def formula_repair(request: Request, point: Point, names: tuple[str, ...], budget: CauseBudget) -> RepairResult:
     """Return the edits of a claim that is an expression: an expression is data, and is evaluated here."""
     claim = request.claim
     points = points_of(request, point, names)
     if len(points) < 2 or not isinstance(claim, ClaimedExpressions):
-        return Found(why=_NO_POINTS)
+        return RepairResult(why=_NO_POINTS)
     evaluated = list(points)
 
     @cache
@@ -232,10 +234,10 @@ def formula_repair(request: Request, point: Point, names: tuple[str, ...], budge
         evaluated.extend(further_points_of(request, points, partial(_formula_at, request)))
         return evaluated[len(points) :]
 
-    search = Search(points, further, budget)
+    search = RepairSearch(points, further, budget)
     repairs = tuple(search.repairs(FormulaClaim(claim.text, request.wrt, claim.sizes, evaluated)))
     why = "" if repairs else "no edit, and no two edits, of the claim make it right"
-    return Found("", claim.text, repairs, tuple(search.right_here), why, search.evaluations)
+    return RepairResult("", claim.text, repairs, tuple(search.right_here), why, search.evaluations)
 
 
 def _formula_at(request: Request, values: Mapping[str, Any]) -> Request:
@@ -250,33 +252,33 @@ def _formula_at(request: Request, values: Mapping[str, Any]) -> Request:
     return replace(request, points=(Point(moved),), claim=again)
 
 
-def _in_a_process(wanted: Wanted, budget: CauseBudget) -> Found:
+def _in_a_process(wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
     try:
         with tempfile.TemporaryDirectory(prefix="gradcli-repair-", ignore_cleanup_errors=True) as empty:
             return _asked(replace(wanted, empty=empty), budget)
     except OSError as error:  # the disk is full, or no process can be started
-        return Found(why=f"no process can be started to try edits in: {error.strerror or error}")
+        return RepairResult(why=f"no process can be started to try edits in: {error.strerror or error}")
 
 
-def _asked(wanted: Wanted, budget: CauseBudget) -> Found:
+def _asked(wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
     """Return what a process of its own answers; its calls are taken from the budget."""
     try:
         request = pickle.dumps(wanted)
     except (pickle.PicklingError, TypeError, AttributeError):
-        return Found(why="the point holds objects that cannot be given to another process")
+        return RepairResult(why="the point holds objects that cannot be given to another process")
     worker = Worker("gradcli.repair.worker")
     try:
         answer = worker.ask(request, budget.wait)
         found = pickle.loads(answer) if answer else None
-    except Late:
+    except WorkerTimeout:
         budget.late = True
-        return Found(why="timeout")
+        return RepairResult(why="timeout")
     except (pickle.UnpicklingError, EOFError, GradcliError):
         found = None
     finally:
         worker.stop()
-    if not isinstance(found, Found):
-        return Found(why="the process that tried edits ended")
+    if not isinstance(found, RepairResult):
+        return RepairResult(why="the process that tried edits ended")
     budget.calls -= min(found.evaluations, budget.calls)
     return found
 
@@ -377,7 +379,7 @@ def _which(number: int, count: int) -> str:
     return f"the {_ORDINALS[number]} " if number < len(_ORDINALS) else f"number {number + 1} of the texts "
 
 
-def _with(diagnosis: Diagnosis, found: Found, formula: bool) -> Diagnosis:
+def _with(diagnosis: Diagnosis, found: RepairResult, formula: bool) -> Diagnosis:
     """Return the diagnosis with the repairs that were found: the first as the patch, the others as alternatives."""
     texts = [_shown(found, repair, formula) for repair in found.repairs]
     shown = [text for text in texts if text]
@@ -402,5 +404,5 @@ def _with(diagnosis: Diagnosis, found: Found, formula: bool) -> Diagnosis:
     )
 
 
-def _shown(found: Found, repair: Repair, formula: bool) -> str | None:
+def _shown(found: RepairResult, repair: Repair, formula: bool) -> str | None:
     return repair.text if formula else patch_of(found.path, found.text, repair.text)

@@ -164,7 +164,7 @@ _LARGEST = 100_000  # entries of a value that is looked at
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class CandidateTerm:
     """An expression that can stand in another place, its value, and how strongly it binds."""
 
     text: str
@@ -200,26 +200,26 @@ class Scope:
         return self._known[text]
 
     @cached_property
-    def names(self) -> tuple[Term, ...]:
+    def names(self) -> tuple[CandidateTerm, ...]:
         """The names with numbers or arrays, those that nothing reads first."""
-        found = [Term(name, x, unread=name in self.unread) for name, x in self.values.items() if is_number(x)]
+        found = [CandidateTerm(name, x, unread=name in self.unread) for name, x in self.values.items() if is_number(x)]
         return tuple(sorted(found, key=lambda term: not term.unread))
 
     @cached_property
-    def object_arrays(self) -> tuple[Term, ...]:
+    def object_arrays(self) -> tuple[CandidateTerm, ...]:
         """The arrays and numbers that objects here hold and the code does not read, such as `self.mask`, masks among them."""
         found, own = [], {*self.around} - self.of_f
         for name, holder in self.values.items():
             for attribute, x in [*getattr(holder, "__dict__", {}).items()] if not callable(holder) else ():
                 text = f"{name}.{attribute}"
                 if (is_number(x) or is_mask(x)) and shape_of(x) and text not in own:
-                    found.append(Term(text, x, unread=True))
+                    found.append(CandidateTerm(text, x, unread=True))
         return tuple(found[:_MOST_OF_OBJECTS])
 
     @cached_property
-    def sizes(self) -> tuple[Term, ...]:
+    def sizes(self) -> tuple[CandidateTerm, ...]:
         """Sizes of the arrays here, each number once; a name that holds it is among the names."""
-        found: dict[int, Term] = {}
+        found: dict[int, CandidateTerm] = {}
         for name, x in self.values.items():
             if is_number(x) and shape_of(x):
                 shape = shape_of(x)
@@ -228,17 +228,17 @@ class Scope:
                 spelled += [(int(np.prod(shape)), f"{name}.size")] if len(shape) > 1 else []
                 for n, text in spelled:
                     if n > 1:
-                        found.setdefault(n, Term(text, float(n)))
-        return tuple(found.values()) if self.prefix else tuple(Term(str(n), float(n)) for n in found)
+                        found.setdefault(n, CandidateTerm(text, float(n)))
+        return tuple(found.values()) if self.prefix else tuple(CandidateTerm(str(n), float(n)) for n in found)
 
     @cached_property
-    def terms(self) -> tuple[Term, ...]:
+    def terms(self) -> tuple[CandidateTerm, ...]:
         """Other expressions of the code that have a value here."""
         found = {}
         for text in dict.fromkeys(self.around):
             x = self.value(text)
             if is_number(x) and text not in self.values:
-                found[text] = Term(text, x, _bound(text), text in self.of_f)
+                found[text] = CandidateTerm(text, x, _bound(text), text in self.of_f)
             if len(found) >= _MOST_TERMS:
                 break
         return tuple(found.values())
@@ -311,7 +311,7 @@ def texts_of(text: Text, roots: Iterable[ast.AST]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Place:
+class EditPlace:
     """An expression of the claim's code, and what may stand there."""
 
     node: ast.expr
@@ -357,12 +357,12 @@ class Place:
         return self.text.operand(self.node, operator, right)
 
 
-def is_factor(place: Place) -> bool:
+def is_factor(place: EditPlace) -> bool:
     """Whether it is a factor of a product, so that an edit of the product is the same."""
     return isinstance(place.parent, ast.BinOp) and isinstance(place.parent.op, ast.Mult | ast.Div)
 
 
-def is_term(place: Place) -> bool:
+def is_term(place: EditPlace) -> bool:
     return isinstance(place.parent, ast.BinOp) and isinstance(place.parent.op, ast.Add | ast.Sub)
 
 

@@ -67,7 +67,7 @@ class Repair:
 
 
 @dataclass
-class Search:
+class RepairSearch:
     """A search at some points: the given one, drawn ones, and further ones, with all inputs drawn anew or of other sizes.
 
     `right_here` are the edits that hold at the points alone, and not at a further one: they are no repairs.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.ball import Ball, nearest, precision
-from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT
 from gradcli.checks.causes import Verified
 from gradcli.checks.check import verify
@@ -179,7 +179,9 @@ def _on_surface(claim: ClaimOnSurfaces) -> Named | None:
     return along
 
 
-def _programs(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> tuple[Program, Program] | None:
+def _programs(
+    function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]
+) -> tuple[RecordedProgram, RecordedProgram] | None:
     """Return a function's program on numbers, and the same in balls; None if it cannot be traced."""
     names = [name for name in wrt if name in values]
 
@@ -514,7 +516,7 @@ def beyond_branches(request: Request, point: Point) -> Iterator[dict[str, Any]]:
             yield from _crossings(request, point.values, function, program)
 
 
-def _recorded(function: Any, xs: list[Value]) -> Program | None:
+def _recorded(function: Any, xs: list[Value]) -> RecordedProgram | None:
     try:
         with np.errstate(all="ignore"):
             return record(function, xs)
@@ -523,7 +525,7 @@ def _recorded(function: Any, xs: list[Value]) -> Program | None:
 
 
 def _crossings(
-    request: Request, values: Mapping[str, Any], function: Any, program: Program
+    request: Request, values: Mapping[str, Any], function: Any, program: RecordedProgram
 ) -> Iterator[dict[str, Any]]:
     number = 0
     for k, (primitive, _, operands, _, _, _) in enumerate(program.tape.decisions):

@@ -27,7 +27,7 @@ from gradcli.process.process import die_with
 from gradcli.process.workers import LENGTH
 from gradcli.repair.code import CodeClaim, SourceFile, codes_run, live_functions
 from gradcli.repair.scope import Gradient, Right
-from gradcli.repair.search import Repair, Search, further_points_of, in_shapes_of
+from gradcli.repair.search import Repair, RepairSearch, further_points_of, in_shapes_of
 from gradcli.report.common import ABSENT, Absent
 from gradcli.targets.derived import root_of
 from gradcli.targets.python import PythonFunction
@@ -45,7 +45,7 @@ Otherwise = Callable[[Request], tuple[dict[str, str], str | Absent]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RepairRequest:
     """What is to be repaired: the check, made anew in the process, and the right gradients; `empty` is an empty folder.
 
     Without points no edit is tried.
@@ -71,7 +71,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RepairResult:
     """The repairs of a claim in a file, whose text was `text`; or why there is none, and the right gradient in closed form."""
 
     path: str = ""
@@ -106,18 +106,18 @@ def main() -> None:
     os._exit(0)
 
 
-def _found(wanted: Wanted) -> Found:
+def _found(wanted: RepairRequest) -> RepairResult:
     for name in ("empty", "empty_like"):
         setattr(np, name, _filled(getattr(np, name)))
     calls = _Calls(list(wanted.points))
     try:
         asked = wanted.request()
     except Exception as error:  # what the user's module raises when it is loaded again
-        return Found(why=f"the claim cannot be loaded again: {type(error).__name__}: {error}")
+        return RepairResult(why=f"the claim cannot be loaded again: {type(error).__name__}: {error}")
     call_python_code()
     asked = in_turn(asked) or asked
     here = Path.cwd()
-    found = _edited(asked, calls, wanted, here) if wanted.points else Found()
+    found = _edited(asked, calls, wanted, here) if wanted.points else RepairResult()
     if found.repairs or wanted.layer:
         return found
     _limit(wanted.empty, wanted.seconds)
@@ -128,19 +128,19 @@ def _found(wanted: Wanted) -> Found:
     return replace(found, closed_form=form, shapes=shapes)
 
 
-def _edited(asked: Request, calls: "_Calls", wanted: Wanted, here: Path) -> Found:
+def _edited(asked: Request, calls: "_Calls", wanted: RepairRequest, here: Path) -> RepairResult:
     """Return the edits that make the claim right, or why there is none; `here` is the folder of the names of files."""
     try:
         claim = _claim(asked, calls)
     except _NotTried as reason:
-        return Found(why=str(reason))
+        return RepairResult(why=str(reason))
     except Exception as error:  # what the user's code raises when it is called again
-        return Found(why=f"the claim cannot be called again: {type(error).__name__}: {error}")
+        return RepairResult(why=f"the claim cannot be called again: {type(error).__name__}: {error}")
     _limit(wanted.empty, wanted.seconds)
     try:
         claim.watch()
     except Exception as error:
-        return Found(why=f"the claim raises {type(error).__name__}")
+        return RepairResult(why=f"the claim raises {type(error).__name__}")
 
     @functools.cache
     def further() -> list[Right]:
@@ -150,10 +150,10 @@ def _edited(asked: Request, calls: "_Calls", wanted: Wanted, here: Path) -> Foun
         claim.__dict__.pop("_live", None)  # a claim of another size may have functions of its own
         return found
 
-    search = Search(wanted.points, further, CauseBudget(wanted.calls, wanted.seconds))
+    search = RepairSearch(wanted.points, further, CauseBudget(wanted.calls, wanted.seconds))
     repairs = tuple(search.repairs(claim))
     why = "" if repairs else "no edit, and no two edits, of the claim's source make it right"
-    return Found(claim.file.path, claim.file.text, repairs, tuple(search.right_here), why, search.evaluations)
+    return RepairResult(claim.file.path, claim.file.text, repairs, tuple(search.right_here), why, search.evaluations)
 
 
 def _filled(make: Callable[..., Any]) -> Callable[..., Any]:

@@ -79,7 +79,7 @@ class Exactness:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class GradientCost:
     """What a gradient cost: seconds forward and backward, bytes kept in between, and at most on a GPU.
 
     forward_seconds   The time of one evaluation, in seconds.
@@ -116,7 +116,7 @@ class NativeReport:
     aspects: tuple[Aspect, ...] = ()
     parts: tuple[Part, ...] = ()
     exactness: Exactness | Absent = ABSENT
-    cost: Cost | Absent = ABSENT
+    cost: GradientCost | Absent = ABSENT
     declined: tuple[str, ...] | Absent = ABSENT
 
     def blocks(self) -> list[Block]:
@@ -124,7 +124,7 @@ class NativeReport:
         blocks: list[Block] = [Paragraph(RanOn(self.framework, self.version, self.device, self.dtype).says())]
         if isinstance(self.exactness, Exactness):
             blocks.append(Paragraph(_exactly(self.exactness, self.dtype)))
-        if isinstance(self.cost, Cost) and (self.cost.forward_seconds >= _WORTH or self.device != "cpu"):
+        if isinstance(self.cost, GradientCost) and (self.cost.forward_seconds >= _WORTH or self.device != "cpu"):
             blocks.append(Paragraph(_costs(self.cost)))
         rows = [(aspect.name, aspect_cell(aspect)) for aspect in self.aspects]
         blocks += [Table(("also", ""), tuple(rows))] if rows else []
@@ -141,7 +141,7 @@ def _exactly(found: Exactness, dtype: str) -> str:
     return f"{says}{vanished}"
 
 
-def _costs(cost: Cost) -> str:
+def _costs(cost: GradientCost) -> str:
     times = f"forward {numbers.seconds(cost.forward_seconds)}, backward {numbers.seconds(cost.backward_seconds)}"
     peak = f", {numbers.octets(cost.peak_bytes)} at the peak" if isinstance(cost.peak_bytes, int) else ""
     return f"{times}; {numbers.octets(cost.saved_bytes)} kept in between{peak}"

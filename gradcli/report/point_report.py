@@ -236,7 +236,7 @@ class ModeResult:
 
 
 @dataclass(frozen=True, slots=True)
-class TraceReport:
+class TraceTestReport:
     """Whether the recorded program gives the function's values beside the point; None where this could not be compared.
 
     `detects` is the smallest term that would have been seen to be lost, relative to all contributions of the gradient.
@@ -330,7 +330,7 @@ class PointReport:
     detects: Detects
     outputs: tuple[str, ...] | Absent = ABSENT
     mutants: tuple[Mutant, ...] | Absent = ABSENT
-    trace_test: TraceReport | Absent = ABSENT
+    trace_test: TraceTestReport | Absent = ABSENT
     not_claimed: tuple[str, ...] | Absent = ABSENT
     name: str | Absent = ABSENT
 

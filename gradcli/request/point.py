@@ -46,7 +46,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class EstimateCost:
     """The cost of an estimate.
 
     `formula` counts the operations of a derivative written as one formula, `shared` those after common subexpressions are
@@ -102,7 +102,7 @@ class Estimate:
     proved: bool = False
     statistical: bool = False
     narrow: bool = False
-    cost: Cost = field(default_factory=Cost)
+    cost: EstimateCost = field(default_factory=EstimateCost)
     notes: tuple[str, ...] = ()
     decimals: dict[str, Any] | None = None
     typical: Mapping[str, Array] | None = None

@@ -6,7 +6,7 @@ import numpy as np
 
 from gradcli.errors import NoRule
 from gradcli.rules.elementwise import ln, pi
-from gradcli.rules.pairs import RULES, Pair, Part, add, both, linearly, pair, parts
+from gradcli.rules.pairs import RULES, ComplexPair, Part, add, both, linearly, pair, parts
 from gradcli.tracing.primitive import Value, named
 from gradcli.tracing.shapes import shape, zeros_like
 
@@ -19,22 +19,22 @@ def _times(a: Part, b: Part) -> Part:
     return None if a is None or b is None else a * b
 
 
-def _plus(a: Value, b: Value) -> Pair:
+def _plus(a: Value, b: Value) -> ComplexPair:
     (ar, ai), (br, bi) = parts(a), parts(b)
     return pair(add(ar, br), add(ai, bi))
 
 
-def _minus(a: Value, b: Value) -> Pair:
+def _minus(a: Value, b: Value) -> ComplexPair:
     (ar, ai), (br, bi) = parts(a), parts(b)
     return pair(add(ar, _less(br)), add(ai, _less(bi)))
 
 
-def _product(a: Value, b: Value) -> Pair:
+def _product(a: Value, b: Value) -> ComplexPair:
     (ar, ai), (br, bi) = parts(a), parts(b)
     return pair(add(_times(ar, br), _less(_times(ai, bi))), add(_times(ar, bi), _times(ai, br)))
 
 
-def _quotient(a: Value, b: Value) -> Pair:
+def _quotient(a: Value, b: Value) -> ComplexPair:
     br, bi = parts(b)
     if bi is not None:
         size = add(_times(br, br), _times(bi, bi))
@@ -55,7 +55,7 @@ def _whole_power(x: Value, *, n: int) -> Value:
     return pair(zeros_like(x) + 1.0, None) if y is None else y
 
 
-def _exp(x: Value) -> Pair:
+def _exp(x: Value) -> ComplexPair:
     re, im = parts(x)
     size = None if re is None else np.exp(re)
     if im is None:
@@ -64,22 +64,22 @@ def _exp(x: Value) -> Pair:
     return turn if size is None else _product(size, turn)
 
 
-def _expm1(x: Value) -> Pair:
+def _expm1(x: Value) -> ComplexPair:
     re, im = both(x)
     return pair(np.expm1(re) * np.cos(im) - 2 * np.square(np.sin(im / 2)), np.exp(re) * np.sin(im))
 
 
-def _log(x: Value) -> Pair:
+def _log(x: Value) -> ComplexPair:
     re, im = both(x)
     return pair(np.log(np.hypot(re, im)), np.arctan2(im, re))
 
 
-def _log1p(x: Value) -> Pair:
+def _log1p(x: Value) -> ComplexPair:
     re, im = both(x)
     return pair(np.log1p(re * (2 + re) + im * im) / 2, np.arctan2(im, 1 + re))
 
 
-def _sqrt(x: Value) -> Pair:
+def _sqrt(x: Value) -> ComplexPair:
     re, im = both(x)
     root, half = np.sqrt(np.hypot(re, im)), np.arctan2(im, re) / 2
     return pair(root * np.cos(half), root * np.sin(half))
@@ -89,40 +89,40 @@ def _power(x: Value, p: Value) -> Value:
     return np.exp(p * _log(x))
 
 
-def _i_times(x: Value, sign: int = 1) -> Pair:
+def _i_times(x: Value, sign: int = 1) -> ComplexPair:
     """Return i x, or -i x."""
     re, im = both(x)
     return pair(-sign * im, sign * re)
 
 
-def _arcsinh(x: Value) -> Pair:
+def _arcsinh(x: Value) -> ComplexPair:
     return _log(x + _sqrt(1 + x * x))
 
 
-def _arcsin(x: Value) -> Pair:
+def _arcsin(x: Value) -> ComplexPair:
     return _i_times(_arcsinh(_i_times(x)), -1)
 
 
-def _arctanh(x: Value) -> Pair:
+def _arctanh(x: Value) -> ComplexPair:
     return _quotient(_minus(_log1p(x), _log1p(-x)), 2.0)
 
 
-def _sin(x: Value) -> Pair:
+def _sin(x: Value) -> ComplexPair:
     re, im = both(x)
     return pair(np.sin(re) * np.cosh(im), np.cos(re) * np.sinh(im))
 
 
-def _cos(x: Value) -> Pair:
+def _cos(x: Value) -> ComplexPair:
     re, im = both(x)
     return pair(np.cos(re) * np.cosh(im), -np.sin(re) * np.sinh(im))
 
 
-def _sinh(x: Value) -> Pair:
+def _sinh(x: Value) -> ComplexPair:
     re, im = both(x)
     return pair(np.sinh(re) * np.cos(im), np.cosh(re) * np.sin(im))
 
 
-def _cosh(x: Value) -> Pair:
+def _cosh(x: Value) -> ComplexPair:
     re, im = both(x)
     return pair(np.cosh(re) * np.cos(im), np.sinh(re) * np.sin(im))
 
@@ -144,7 +144,7 @@ def _ordered(*xs: Value, **params: Any) -> NoReturn:
     raise NoRule("complex values have no order", do="compare .real, .imag or np.abs")
 
 
-def _solve(a: Value, b: Value) -> Pair:
+def _solve(a: Value, b: Value) -> ComplexPair:
     """Return the solution of a @ y = b, by the equivalent real system of twice the size."""
     (ar, ai), (br, bi) = both(a), both(b)
     upper, lower = np.concatenate([ar, -ai], axis=-1), np.concatenate([ai, ar], axis=-1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcli.errors import NoRule
 from gradcli.rules.kinds import linear
-from gradcli.rules.pairs import REAL, Pair, is_complex, pair, parts
+from gradcli.rules.pairs import REAL, ComplexPair, is_complex, pair, parts
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import shapes
 from gradcli.tracing.cost import TRANSFORM
@@ -74,7 +74,7 @@ def _prepared(a: Value, n: int | None, axis: int) -> tuple[Value, int, int]:
     return _fitted(x, n, axis), n, axis
 
 
-def _transform(a: Value, n: int | None, axis: int, norm: Norm, inverse: bool) -> Pair:
+def _transform(a: Value, n: int | None, axis: int, norm: Norm, inverse: bool) -> ComplexPair:
     """Return the transform of real or complex values along one axis."""
     x, n, axis = _prepared(a, n, axis)
     re, im = parts(x)
@@ -89,17 +89,17 @@ def _transform(a: Value, n: int | None, axis: int, norm: Norm, inverse: bool) ->
 
 
 @handles(np.fft.fft)
-def fft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Pair:
+def fft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> ComplexPair:
     return _transform(a, n, axis, norm, inverse=False)
 
 
 @handles(np.fft.ifft)
-def ifft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Pair:
+def ifft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> ComplexPair:
     return _transform(a, n, axis, norm, inverse=True)
 
 
 @handles(np.fft.rfft)
-def rfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Pair:
+def rfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> ComplexPair:
     """Return the first half of the transform of real values; the other half is its conjugate.
 
     Raises  NoRule for complex values.
@@ -108,7 +108,7 @@ def rfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out:
     if is_complex(x):
         raise NoRule("rfft of complex values has no meaning", do="np.fft.fft, or rfft of .real")
     half = (slice(None),) * axis + (slice(0, n // 2 + 1),)
-    y: Pair = _transform(x, n, axis, norm, inverse=False)[half]
+    y: ComplexPair = _transform(x, n, axis, norm, inverse=False)[half]
     return y
 
 

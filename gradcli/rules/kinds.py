@@ -113,7 +113,7 @@ def _by_blocks(slope: Function, ybar: Value, y: Any, xs: Sequence[Value], params
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class ConstantSlope:
     """The rule of an elementwise primitive with a constant slope: addition, subtraction, negation."""
 
     factor: float
@@ -178,9 +178,9 @@ class Differential:
 Row = tuple[Function, Function] | tuple[Function, Function, Domain] | Function | float
 
 
-def _rule(row: Row) -> Partial | Factor:
+def _rule(row: Row) -> Partial | ConstantSlope:
     if isinstance(row, int | float):
-        return Factor(float(row))
+        return ConstantSlope(float(row))
     if not isinstance(row, tuple):
         return Partial(row)
     return Partial(row[0], _within(row[2], row[1], row[0]), row[2]) if len(row) == 3 else Partial(*row)

@@ -28,7 +28,7 @@ RULES: dict[str, Callable[..., Value]] = {}  # how a primitive runs on complex o
 REAL = elementwise(lambda x: np.positive(x), 1.0, name="real", analytic=False, cost=MOVE)
 
 
-class Pair(Tracer):
+class ComplexPair(Tracer):
     """A real and an imaginary part, in any arithmetic. Its level is above that of every sweep, which sees the parts only."""
 
     __slots__ = ("im", "re")
@@ -46,7 +46,7 @@ class Pair(Tracer):
     def hold(self, x: Value) -> Tracer:
         inner = next((part for part in (self.re, self.im) if isinstance(part, Tracer)), None)
         parts = np.array(np.real(x), dtype=float), np.array(np.imag(x), dtype=float)
-        return Pair(*(inner.hold(part) for part in parts)) if inner is not None else Pair(*parts)
+        return ComplexPair(*(inner.hold(part) for part in parts)) if inner is not None else ComplexPair(*parts)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         own = OWN.get(function)
@@ -91,7 +91,7 @@ class Pair(Tracer):
         """The imaginary part, which is read-only."""
         return _seen(self, "im")
 
-    def astype(self, dtype: Any, **kwargs: Any) -> "Pair":
+    def astype(self, dtype: Any, **kwargs: Any) -> "ComplexPair":
         if not np.issubdtype(np.dtype(dtype), np.complexfloating):
             raise TraceEnded("a complex value is converted to a real one", do="take .real, .imag or np.abs")
         return self
@@ -103,11 +103,11 @@ class Pair(Tracer):
         return np.sqrt(_var(self, *args, **kwargs))
 
 
-def _seen(x: Pair, part: str) -> Value:
+def _seen(x: ComplexPair, part: str) -> Value:
     """Return a part as a real value: a read-only view that follows later writes into the pair."""
     if not x.shape or not isinstance(getattr(x, part), Tracer):
         return REAL(getattr(x, part))
-    return view(x, lambda y: REAL(getattr(y, part)) if type(y) is Pair else _read_only(y))
+    return view(x, lambda y: REAL(getattr(y, part)) if type(y) is ComplexPair else _read_only(y))
 
 
 def _read_only(positions: Any) -> Any:
@@ -116,24 +116,24 @@ def _read_only(positions: Any) -> Any:
     return seen
 
 
-def pair(re: Part, im: Part) -> Pair:
+def pair(re: Part, im: Part) -> ComplexPair:
     """Return the complex value with these parts, broadcast to their common shape."""
     first = im if re is None else re
     re, im = (zeros_like(first) if part is None else part for part in (re, im))
     if shape(re) != shape(im):
         both = zeros_like(re) + zeros_like(im)
         re, im = spread_like(re, both), spread_like(im, both)
-    return Pair(re, im)
+    return ComplexPair(re, im)
 
 
 def is_complex(x: Value) -> bool:
     """Return whether a value is complex, traced or not."""
-    return type(x) is Pair or (not isinstance(x, Tracer) and bool(np.iscomplexobj(x)))
+    return type(x) is ComplexPair or (not isinstance(x, Tracer) and bool(np.iscomplexobj(x)))
 
 
 def parts(x: Value) -> tuple[Part, Part]:
     """Return the real and the imaginary part of any value; at most one of them is None."""
-    if type(x) is Pair:
+    if type(x) is ComplexPair:
         re, im = x.re, x.im
     elif is_complex(x):
         wide = np.asarray(x, dtype=np.complex128)
@@ -172,7 +172,7 @@ def on_pairs(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value
     rule = RULES.get(primitive.name)
     if rule is not None:
         return rule(*xs, **params)
-    if primitive.name == "put" and type(xs[0]) is not Pair:
+    if primitive.name == "put" and type(xs[0]) is not ComplexPair:
         raise NoRule("a complex value is written into a real array", do="make the array complex: 0j * x")
     if primitive.kind == "linear":
         return linearly(primitive, xs, params)
@@ -248,21 +248,21 @@ TAKES: set[Any] = {
 @handles(np.conjugate)
 def conjugate(x: Value) -> Value:
     """Return the complex conjugate; of a real value, itself."""
-    if type(x) is Pair:
-        return Pair(x.re, -x.im)
+    if type(x) is ComplexPair:
+        return ComplexPair(x.re, -x.im)
     return REAL(x) if isinstance(x, Tracer) else np.conjugate(x)
 
 
 @handles(np.real)
 def real(val: Value) -> Value:
     x = as_value(val)
-    return x.real if type(x) is Pair else REAL(x)
+    return x.real if type(x) is ComplexPair else REAL(x)
 
 
 @handles(np.imag)
 def imag(val: Value) -> Value:
     x = as_value(val)
-    return x.imag if type(x) is Pair else zeros_like(x)
+    return x.imag if type(x) is ComplexPair else zeros_like(x)
 
 
 @handles(np.angle)
@@ -274,7 +274,7 @@ def angle(z: Value, deg: bool = False) -> Value:
 
 @handles(np.iscomplexobj)
 def iscomplexobj(x: Value) -> bool:
-    return type(x) is Pair
+    return type(x) is ComplexPair
 
 
 @handles(np.iscomplex)
@@ -288,7 +288,7 @@ def isreal(x: Value) -> Any:
 
 
 @handles(complex)
-def as_complex(x: Value) -> Pair:
+def as_complex(x: Value) -> ComplexPair:
     """Return a value as a complex pair; `astype(complex)` calls this."""
     return pair(*parts(x))
 

@@ -123,7 +123,7 @@ Refusal = Callable[..., GradcliError | None]
 FACTORIALS = [float(np.prod(np.arange(1.0, n + 1))) for n in range(24)]
 
 
-class Late:
+class LateFunction:
     """A function of scipy.special, or one of its several results, imported when it is first called.
 
     `refuses` returns an error for arguments at which scipy's value is wrong, and the call raises this error.
@@ -149,7 +149,7 @@ class Late:
         return y if self.result is None else y[self.result]
 
 
-class Polynomial(Late):
+class Polynomial(LateFunction):
     """A family of polynomials: integer degrees use scipy's recurrences, other degrees its series.
 
     scipy's series returns 0 for arguments that are too large for it; the result here is nan.
@@ -179,7 +179,7 @@ class Chebyshev(Polynomial):
         return np.where(far, np.cosh(n * np.arccosh(np.where(far, x, 1.0))), y)[()] if np.any(far) else y
 
 
-class Confluent(Late):
+class Confluent(LateFunction):
     """Kummer's function 1F1. For huge arguments scipy never returns; the result is infinite unless the series ends.
 
     For parameters so large that the function may be finite there, the result is nan.
@@ -211,7 +211,7 @@ class Laguerre(Polynomial):
         return np.where(far, scipy.special.binom(n + a, n) * named("hyp1f1").fun(-n, a + 1, x), y)[()]
 
 
-class Modified(Late):
+class Modified(LateFunction):
     """The modified Bessel function of the first kind; by (x/2)^v / gamma(v + 1) for tiny arguments, where scipy gives 0.
 
     For a negative integer order, it equals the function of the positive order.
@@ -232,7 +232,7 @@ class Modified(Late):
         return np.where(lost, sign * sizes**order * scipy.special.rgamma(np.add(order, 1.0)), y)[()]
 
 
-class Degrees(Late):
+class Degrees(LateFunction):
     """A function of an angle in degrees; full turns are removed first, because scipy gives 0 for large angles."""
 
     __slots__ = ()
@@ -246,7 +246,7 @@ def cotangent_of_degrees(x: Value) -> Value:
     return named("cosdg")(x) / named("sindg")(x)
 
 
-class Oscillating(Late):
+class Oscillating(LateFunction):
     """A Bessel function of the first or (`second`) second kind; from 1e10 on, where scipy loses digits, by DLMF 10.17.3.
 
     The order is the first argument, or `order`. Two terms of the series are enough: for |order| < 30, the third is smaller
@@ -502,7 +502,7 @@ def half_turns(x: Value) -> Value:
     return np.fmod(np.fmod(square, 4.0) + error, 4.0)
 
 
-expit, log_expit = Late("expit"), Late("log_expit")
+expit, log_expit = LateFunction("expit"), LateFunction("log_expit")
 GAMMA_ROOT = (
     "near a root of digamma the relative error is that of scipy's digamma, which grows with its condition number"
 )
@@ -554,65 +554,65 @@ def ellipe_slope(y: Value, m: Value) -> Value:
 
 
 # fmt: off
-elementwise(Late("erf"),      (lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(-x * x),   gauss),       complex_loss=LOSS)
-elementwise(Late("erfc"),     (lambda y, x: -2 / np.sqrt(pi(x)) * np.exp(-x * x),  minus_gauss), complex_loss=LOSS)
-elementwise(Late("erfcx"),    (lambda y, x: 2 * x * y - 2 / np.sqrt(pi(x)),        erfcx_far, ABOVE_12), complex_loss=LOSS, reason=SCIPY)
-elementwise(Late("erfi"),      lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(x * x),    complex_loss=LOSS, reason=MAGNIFIED)
-elementwise(Late("erfinv"),    lambda y, x: np.sqrt(pi(x)) / 2 * np.exp(y * y),    on=INSIDE_1, analytic=False, reason=MAGNIFIED)
-elementwise(Late("erfcinv"),   lambda y, x: -np.sqrt(pi(x)) / 2 * np.exp(y * y),   on=UNIT, analytic=False, reason=MAGNIFIED)
-elementwise(Late("dawsn"),    (lambda y, x: 1 - 2 * x * y,           dawsn_far, BEYOND_12), analytic=False, reason=SCIPY)
-elementwise(Late("ndtr"),     (lambda y, x: normal(x),               normal_kernel), complex_loss=LOSS)
-elementwise(Late("log_ndtr"), (lambda y, x: normal(x) / np.exp(y),   mills_kernel), analytic=False)
-elementwise(Late("ndtri"),     lambda y, x: 1 / normal(y),           on=UNIT, analytic=False, reason=MAGNIFIED)
+elementwise(LateFunction("erf"),      (lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(-x * x),   gauss),       complex_loss=LOSS)
+elementwise(LateFunction("erfc"),     (lambda y, x: -2 / np.sqrt(pi(x)) * np.exp(-x * x),  minus_gauss), complex_loss=LOSS)
+elementwise(LateFunction("erfcx"),    (lambda y, x: 2 * x * y - 2 / np.sqrt(pi(x)),        erfcx_far, ABOVE_12), complex_loss=LOSS, reason=SCIPY)
+elementwise(LateFunction("erfi"),      lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(x * x),    complex_loss=LOSS, reason=MAGNIFIED)
+elementwise(LateFunction("erfinv"),    lambda y, x: np.sqrt(pi(x)) / 2 * np.exp(y * y),    on=INSIDE_1, analytic=False, reason=MAGNIFIED)
+elementwise(LateFunction("erfcinv"),   lambda y, x: -np.sqrt(pi(x)) / 2 * np.exp(y * y),   on=UNIT, analytic=False, reason=MAGNIFIED)
+elementwise(LateFunction("dawsn"),    (lambda y, x: 1 - 2 * x * y,           dawsn_far, BEYOND_12), analytic=False, reason=SCIPY)
+elementwise(LateFunction("ndtr"),     (lambda y, x: normal(x),               normal_kernel), complex_loss=LOSS)
+elementwise(LateFunction("log_ndtr"), (lambda y, x: normal(x) / np.exp(y),   mills_kernel), analytic=False)
+elementwise(LateFunction("ndtri"),     lambda y, x: 1 / normal(y),           on=UNIT, analytic=False, reason=MAGNIFIED)
 elementwise(expit,            (lambda y, x: y * (1 - y),     lambda y, x: expit(x) * expit(-x)), on_complex=complex_values.expit)
-elementwise(Late("logit"),     lambda y, x: 1 / (x * (1 - x)),        on=UNIT, on_complex=complex_values.logit)
+elementwise(LateFunction("logit"),     lambda y, x: 1 / (x * (1 - x)),        on=UNIT, on_complex=complex_values.logit)
 elementwise(log_expit,         lambda y, x: named("expit")(-x), on_complex=complex_values.log_expit)
-elementwise(Late("entr"),      lambda y, x: -np.log(x) - 1,           on=POSITIVE, analytic=False)
-elementwise(Late("xlogy"),     lambda y, a, b: np.log(b),   lambda y, a, b: a / b,       on=(REAL, POSITIVE), complex_loss=LOSS)
-elementwise(Late("xlog1py"),   lambda y, a, b: np.log1p(b), lambda y, a, b: a / (1 + b), on=(REAL, ABOVE_MINUS_1), complex_loss=LOSS)
-elementwise(Late("rel_entr"), (lambda y, a, b: np.log(a / b) + 1,     lambda y, a, b: log_ratio(a, b) + 1),
+elementwise(LateFunction("entr"),      lambda y, x: -np.log(x) - 1,           on=POSITIVE, analytic=False)
+elementwise(LateFunction("xlogy"),     lambda y, a, b: np.log(b),   lambda y, a, b: a / b,       on=(REAL, POSITIVE), complex_loss=LOSS)
+elementwise(LateFunction("xlog1py"),   lambda y, a, b: np.log1p(b), lambda y, a, b: a / (1 + b), on=(REAL, ABOVE_MINUS_1), complex_loss=LOSS)
+elementwise(LateFunction("rel_entr"), (lambda y, a, b: np.log(a / b) + 1,     lambda y, a, b: log_ratio(a, b) + 1),
                                (lambda y, a, b: -a / b,               finite(lambda y, a, b: -a / b)), on=(POSITIVE, POSITIVE), analytic=False, reason="log(a / b) + 1 cancels near b = e a")
-elementwise(Late("kl_div"),   (lambda y, a, b: np.log(a / b),         lambda y, a, b: log_ratio(a, b)),
+elementwise(LateFunction("kl_div"),   (lambda y, a, b: np.log(a / b),         lambda y, a, b: log_ratio(a, b)),
                               (lambda y, a, b: 1 - a / b,             finite(lambda y, a, b: (b - a) / b)), on=(POSITIVE, POSITIVE), analytic=False)
-elementwise(Late("pseudo_huber"), lambda y, d, r: d * np.square(y / (d * d)) / np.sqrt(1 + np.square(r / d)),
+elementwise(LateFunction("pseudo_huber"), lambda y, d, r: d * np.square(y / (d * d)) / np.sqrt(1 + np.square(r / d)),
                               (lambda y, d, r: r / np.sqrt(1 + np.square(r / d)), finite(lambda y, d, r: d * (r / np.hypot(d, r)))),
                                on=(POSITIVE, REAL), analytic=False, reason=SCIPY)
-elementwise(Late("exprel"),   (exprel_partial,               exprel_kernel), analytic=False, reason=SCIPY)
-elementwise(Late("gamma"),     lambda y, x: y * psi(x),               on=NOT_POLE, analytic=False, reason=GAMMA_ROOT)
-elementwise(Late("rgamma"),    lambda y, x: -y * psi(x),              on=NOT_POLE, analytic=False, reason=GAMMA_ROOT)
-elementwise(Late("gammaln"),   lambda y, x: psi(x),                   on=POSITIVE, reason=GAMMA_ROOT, on_complex=complex_values.gammaln)
-elementwise(Late("loggamma"),  lambda y, x: psi(x),                   on=POSITIVE, reason=GAMMA_ROOT, complex_loss=LOSS)
+elementwise(LateFunction("exprel"),   (exprel_partial,               exprel_kernel), analytic=False, reason=SCIPY)
+elementwise(LateFunction("gamma"),     lambda y, x: y * psi(x),               on=NOT_POLE, analytic=False, reason=GAMMA_ROOT)
+elementwise(LateFunction("rgamma"),    lambda y, x: -y * psi(x),              on=NOT_POLE, analytic=False, reason=GAMMA_ROOT)
+elementwise(LateFunction("gammaln"),   lambda y, x: psi(x),                   on=POSITIVE, reason=GAMMA_ROOT, on_complex=complex_values.gammaln)
+elementwise(LateFunction("loggamma"),  lambda y, x: psi(x),                   on=POSITIVE, reason=GAMMA_ROOT, complex_loss=LOSS)
 elementwise(digamma,           lambda y, x: named("polygamma")(x, n=1), on=NOT_POLE, name="digamma", complex_loss=LOSS, reason=TRIGAMMA)
 elementwise(polygamma,         lambda y, x, *, n: named("polygamma")(x, n=n + 1), on=POSITIVE, analytic=False, reason=TRIGAMMA)
-elementwise(Late("beta"),     (lambda y, a, b: y * (psi(a) - psi(a + b)), lambda y, a, b: y * psi_difference(a, b)),
+elementwise(LateFunction("beta"),     (lambda y, a, b: y * (psi(a) - psi(a + b)), lambda y, a, b: y * psi_difference(a, b)),
                               (lambda y, a, b: y * (psi(b) - psi(a + b)), lambda y, a, b: y * psi_difference(b, a)), on=(POSITIVE, POSITIVE), analytic=False, reason=DIFFERENCE)
-elementwise(Late("betaln"),   (lambda y, a, b: psi(a) - psi(a + b),       finite(lambda y, a, b: psi_difference(a, b))),
+elementwise(LateFunction("betaln"),   (lambda y, a, b: psi(a) - psi(a + b),       finite(lambda y, a, b: psi_difference(a, b))),
                               (lambda y, a, b: psi(b) - psi(a + b),       finite(lambda y, a, b: psi_difference(b, a))), on=(POSITIVE, POSITIVE), analytic=False, reason=DIFFERENCE)
 elementwise(Oscillating("j0", False, 0),        lambda y, x: -named("j1")(x),          analytic=False, reason=FAR)
 elementwise(Oscillating("j1", False, 1),        lambda y, x: (named("j0")(x) - bessel("jv", 2, x)) / 2, analytic=False, reason=FAR)
 elementwise(Oscillating("y0", True, 0),        lambda y, x: -named("y1")(x),          on=POSITIVE, analytic=False, reason=FAR)
 elementwise(Oscillating("y1", True, 1),        lambda y, x: named("y0")(x) - y / x,   on=POSITIVE, analytic=False, reason=FAR)
-elementwise(Late("i0"),        lambda y, x: named("i1")(x),           analytic=False, reason=SCIPY)
-elementwise(Late("i1"),        lambda y, x: (named("i0")(x) + bessel("iv", 2, x)) / 2, analytic=False, reason=SCIPY)
-elementwise(Late("i0e"),      (i0e_slope, scaled_bessel_far(0, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
-elementwise(Late("i1e"),      (i1e_slope, scaled_bessel_far(1, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
-elementwise(Late("k0"),        lambda y, x: -named("k1")(x),          on=POSITIVE, analytic=False, reason=SCIPY)
-elementwise(Late("k1"),        lambda y, x: -named("k0")(x) - y / x,  on=POSITIVE, analytic=False, reason=SCIPY)
-elementwise(Late("k0e"),      (k0e_slope, scaled_bessel_far(0, 1.0), ABOVE_30), on=POSITIVE, analytic=False, reason=SCIPY)
-elementwise(Late("k1e"),      (k1e_slope, scaled_bessel_far(1, 1.0), ABOVE_30), on=POSITIVE, analytic=False, reason=SCIPY)
-elementwise(Late("exp1"),      lambda y, x: -np.exp(-x) / x,          on=POSITIVE, complex_loss=LOSS)
-elementwise(Late("expi"),      lambda y, x: np.exp(x) / x,            on=AWAY_FROM_0, analytic=False)
-elementwise(Late("sici", 0),   lambda y, x: quotient_at_0(np.sin, x), name="si", analytic=False)
-elementwise(Late("sici", 1),   lambda y, x: np.cos(x) / x,            name="ci", on=POSITIVE, analytic=False)
-elementwise(Late("shichi", 0), lambda y, x: quotient_at_0(np.sinh, x), name="shi", analytic=False)
-elementwise(Late("shichi", 1), lambda y, x: np.cosh(x) / x,           name="chi", on=POSITIVE, analytic=False)
-elementwise(Late("fresnel", 0), (lambda y, x: np.sin(pi(x) / 2 * x * x), lambda y, x: np.sin(np.pi / 2 * half_turns(x))), name="fresnel_s", analytic=False, reason=TURNS)
-elementwise(Late("fresnel", 1), (lambda y, x: np.cos(pi(x) / 2 * x * x), lambda y, x: np.cos(np.pi / 2 * half_turns(x))), name="fresnel_c", analytic=False, reason=TURNS)
-elementwise(Late("spence"),   (lambda y, x: np.log(x) / (1 - x),      lambda y, x: -log_quotient(x)), on=POSITIVE, complex_loss=LOSS)
-elementwise(Late("wrightomega"), lambda y, x: y / (1 + y),            complex_loss=LOSS, reason=SCIPY)
-elementwise(Late("ellipk"),   (ellipk_slope, elliptic_series(False), NEAR_0), on=BELOW_1, analytic=False, reason="two elliptic integrals are subtracted")
-elementwise(Late("ellipkm1"), (ellipkm1_slope, elliptic_series(False, complement=True), NEAR_1), on=POSITIVE, analytic=False, reason="two elliptic integrals are subtracted")
-elementwise(Late("ellipe"),   (ellipe_slope, elliptic_series(True), NEAR_0), on=BELOW_1, analytic=False, reason="two elliptic integrals are subtracted")
+elementwise(LateFunction("i0"),        lambda y, x: named("i1")(x),           analytic=False, reason=SCIPY)
+elementwise(LateFunction("i1"),        lambda y, x: (named("i0")(x) + bessel("iv", 2, x)) / 2, analytic=False, reason=SCIPY)
+elementwise(LateFunction("i0e"),      (i0e_slope, scaled_bessel_far(0, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
+elementwise(LateFunction("i1e"),      (i1e_slope, scaled_bessel_far(1, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
+elementwise(LateFunction("k0"),        lambda y, x: -named("k1")(x),          on=POSITIVE, analytic=False, reason=SCIPY)
+elementwise(LateFunction("k1"),        lambda y, x: -named("k0")(x) - y / x,  on=POSITIVE, analytic=False, reason=SCIPY)
+elementwise(LateFunction("k0e"),      (k0e_slope, scaled_bessel_far(0, 1.0), ABOVE_30), on=POSITIVE, analytic=False, reason=SCIPY)
+elementwise(LateFunction("k1e"),      (k1e_slope, scaled_bessel_far(1, 1.0), ABOVE_30), on=POSITIVE, analytic=False, reason=SCIPY)
+elementwise(LateFunction("exp1"),      lambda y, x: -np.exp(-x) / x,          on=POSITIVE, complex_loss=LOSS)
+elementwise(LateFunction("expi"),      lambda y, x: np.exp(x) / x,            on=AWAY_FROM_0, analytic=False)
+elementwise(LateFunction("sici", 0),   lambda y, x: quotient_at_0(np.sin, x), name="si", analytic=False)
+elementwise(LateFunction("sici", 1),   lambda y, x: np.cos(x) / x,            name="ci", on=POSITIVE, analytic=False)
+elementwise(LateFunction("shichi", 0), lambda y, x: quotient_at_0(np.sinh, x), name="shi", analytic=False)
+elementwise(LateFunction("shichi", 1), lambda y, x: np.cosh(x) / x,           name="chi", on=POSITIVE, analytic=False)
+elementwise(LateFunction("fresnel", 0), (lambda y, x: np.sin(pi(x) / 2 * x * x), lambda y, x: np.sin(np.pi / 2 * half_turns(x))), name="fresnel_s", analytic=False, reason=TURNS)
+elementwise(LateFunction("fresnel", 1), (lambda y, x: np.cos(pi(x) / 2 * x * x), lambda y, x: np.cos(np.pi / 2 * half_turns(x))), name="fresnel_c", analytic=False, reason=TURNS)
+elementwise(LateFunction("spence"),   (lambda y, x: np.log(x) / (1 - x),      lambda y, x: -log_quotient(x)), on=POSITIVE, complex_loss=LOSS)
+elementwise(LateFunction("wrightomega"), lambda y, x: y / (1 + y),            complex_loss=LOSS, reason=SCIPY)
+elementwise(LateFunction("ellipk"),   (ellipk_slope, elliptic_series(False), NEAR_0), on=BELOW_1, analytic=False, reason="two elliptic integrals are subtracted")
+elementwise(LateFunction("ellipkm1"), (ellipkm1_slope, elliptic_series(False, complement=True), NEAR_1), on=POSITIVE, analytic=False, reason="two elliptic integrals are subtracted")
+elementwise(LateFunction("ellipe"),   (ellipe_slope, elliptic_series(True), NEAR_0), on=BELOW_1, analytic=False, reason="two elliptic integrals are subtracted")
 elementwise(Degrees("sindg"),     lambda y, x: named("cosdg")(x) * pi(x) / 180, analytic=False, reason=SCIPY)
 elementwise(Degrees("cosdg"),     lambda y, x: -named("sindg")(x) * pi(x) / 180, analytic=False, reason=SCIPY)
 elementwise(Degrees("tandg"),     lambda y, x: (1 + y * y) * pi(x) / 180, analytic=False, reason=SCIPY)
@@ -624,7 +624,10 @@ elementwise(cotangent_of_degrees,     (lambda y, x: -(1 + y * y) * pi(x) / 180, 
 
 
 def ordered(
-    name: str, *partials: Callable[..., Value] | None, kind: Callable[..., Late] = Late, refuses: Refusal | None = None
+    name: str,
+    *partials: Callable[..., Value] | None,
+    kind: Callable[..., LateFunction] = LateFunction,
+    refuses: Refusal | None = None,
 ) -> Primitive:
     """Declare a function of scipy.special; None in place of a partial marks an order.
 
@@ -636,7 +639,10 @@ def ordered(
 
 
 def polynomial(
-    name: str, *partials: Callable[..., Value] | None, kind: Callable[..., Late] = Polynomial, whole: bool = False
+    name: str,
+    *partials: Callable[..., Value] | None,
+    kind: Callable[..., LateFunction] = Polynomial,
+    whole: bool = False,
 ) -> Primitive:
     """Declare a family of polynomials of scipy.special by degree; `whole` refuses degrees other than 0, 1, 2, ..."""
     return ordered(name, *partials, kind=kind, refuses=counted(name) if whole else None)
@@ -896,9 +902,9 @@ def _in_float(a: float, x: float, n: int) -> float:
 
 # fmt: off
 #           function                              dy/d order ...  dy/dx
-elementwise(Late("gammainc"),                     lambda y, a, x: _gamma_order(a, x),
+elementwise(LateFunction("gammainc"),                     lambda y, a, x: _gamma_order(a, x),
                                                   (lambda y, a, x: _gamma_density(a, x), _gamma_kernel), **_GAMMA)
-elementwise(Late("gammaincc"),                    lambda y, a, x: -_gamma_order(a, x),
+elementwise(LateFunction("gammaincc"),                    lambda y, a, x: -_gamma_order(a, x),
                                                   (lambda y, a, x: -_gamma_density(a, x),
                                                    lambda y, a, x: -_gamma_kernel(y, a, x)), **_GAMMA)
 ordered("betainc", None, None, lambda y, a, b, x: _beta_density(a, b, x))

@@ -26,7 +26,7 @@ from gradcli.rules.decompositions import (
     SINGULAR_VECTORS,
 )
 from gradcli.rules.fourier import DFT_COS, DFT_SIN
-from gradcli.rules.kinds import Factor, Partial
+from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.rules.linalg import DET, EINSUM, INV, LOGDET, MATMUL, SOLVE
 from gradcli.rules.reductions import CUMSUM, LOGSUMEXP, MAX, NORM, SUM
 from gradcli.rules.shaping import BROADCAST, GETITEM, JOIN, PUT, RESHAPE, SCATTER, SELECT, TRANSPOSE
@@ -67,7 +67,7 @@ def operations(name: str | None = None) -> tuple[Operation, ...]:
 def operation(row: Primitive) -> Operation:
     """Return a description of one primitive, built in or the user's own."""
     params = _params(row)
-    elementwise = all(isinstance(rule, Partial | Factor) for rule in row.rules)
+    elementwise = all(isinstance(rule, Partial | ConstantSlope) for rule in row.rules)
     names = ("x",) if len(row.rules) == 1 else tuple("abcdefgh"[: len(row.rules)])
     partials = tuple(_text(rule, names, params) for rule in row.rules) if elementwise else (row.kind,)
     return Operation(
@@ -224,7 +224,7 @@ def _params(row: Primitive) -> Params:
 
 
 def _text(rule: Any, names: tuple[str, ...], params: Params) -> str:
-    return f"{rule.factor:g}" if isinstance(rule, Factor) else written(rule.partial, "y", names, params)
+    return f"{rule.factor:g}" if isinstance(rule, ConstantSlope) else written(rule.partial, "y", names, params)
 
 
 def hard_points(row: Primitive) -> Iterator[tuple[np.float64, ...]]:
@@ -261,7 +261,7 @@ def _ulps(row: Primitive, rule: Any, xs: tuple[np.float64, ...], params: Params,
         balls = [Ball.lift(x) for x in xs]
         try:
             y = row(*balls, **params)
-            right = y * 0 + (rule.factor if isinstance(rule, Factor) else rule.partial(y, *balls, **params))
+            right = y * 0 + (rule.factor if isinstance(rule, ConstantSlope) else rule.partial(y, *balls, **params))
         except Undecided:  # a tie between branches: its slope is a convention, without error
             return 0.0
         size = abs(float(nearest(right)))

@@ -11,7 +11,7 @@ from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.program import record, value_and_pulled, vjp
 from gradcli.arithmetic.tape import Line
 from gradcli.modes.mode import Question
-from gradcli.request.point import Cost
+from gradcli.request.point import EstimateCost
 from gradcli.targets.derived import inside, keeping
 from gradcli.tracing.cost import Operations
 from gradcli.tracing.shapes import shape, size
@@ -119,7 +119,7 @@ def measured_bytes(q: Question, mode: str) -> int | None:
     return None if run is None else min(peak_bytes(run) for _ in range(2))  # the first run also fills caches
 
 
-def least_seconds(q: Question, mode: str, cost: Cost) -> float:
+def least_seconds(q: Question, mode: str, cost: EstimateCost) -> float:
     """Return the seconds of a mode; if its repeated part is quick, at most the best time of this part times its repeats."""
     rows = size(q.value) if mode == "reverse" else cost.evaluations
     run = one_run(q, mode) if takes_at_most(q, _AGAIN, _TIMES) else None

@@ -208,7 +208,7 @@ class Numbers:
         return cls(form.name, form.eps)
 
 
-class Errors(NamedTuple):
+class ErrorCurve(NamedTuple):
     """The relative error at each step, and a mask of the steps that are lost in rounding: x + h v is x."""
 
     hs: Any
@@ -216,7 +216,7 @@ class Errors(NamedTuple):
     still: Any
 
 
-class Known(NamedTuple):
+class RayFacts(NamedTuple):
     """Facts about f along a ray: the slope and its accuracy, higher derivatives, and the rounding error `e` of one value."""
 
     slope: arb
@@ -225,7 +225,7 @@ class Known(NamedTuple):
     e: float
 
 
-def curve(kind: Numbers, ray: Ray, scheme: Scheme, seen: Errors, truth: Known) -> Curve:
+def curve(kind: Numbers, ray: Ray, scheme: Scheme, seen: ErrorCurve, truth: RayFacts) -> Curve:
     """Return one curve with its observed order and best step, and with the best step that theory predicts."""
     hs, errors, still = seen
     slope, known_to, derivatives, e = truth

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.program import RecordedProgram, record
 from gradcli.arithmetic.tape import Recorded
-from gradcli.checks.on_tape import Search, on_tape
+from gradcli.checks.on_tape import SlipSearch, on_tape
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import MOST, CauseBudget, Gradient, Wrong
 from gradcli.errors import BadClaim, GradcliError
@@ -158,7 +158,7 @@ def _is_other(slipped: Value, right: Value | None) -> bool:
     return bool(np.any(apart | (np.isfinite(slipped) != np.isfinite(right))))
 
 
-def _slipped(q: Question, point: PointReport, claimed: Gradient, right: Gradient) -> Program | None:
+def _slipped(q: Question, point: PointReport, claimed: Gradient, right: Gradient) -> RecordedProgram | None:
     """Return the recorded program with the one slip that makes the whole claim; None if none on a line of it does."""
     if point.diagnosis is None or point.diagnosis.line is None:
         return None
@@ -171,7 +171,7 @@ def _slipped(q: Question, point: PointReport, claimed: Gradient, right: Gradient
     if on_tape(wrong) is None or not wrong.slipped:
         return None
     program = wrong.slipped[-1]
-    return program if Search(replace(wrong, budget=CauseBudget(MOST))).tried(program) == "" else None
+    return program if SlipSearch(replace(wrong, budget=CauseBudget(MOST))).tried(program) == "" else None
 
 
 def point_walkthrough(request: Request, report: CheckReport) -> TraceReport | str:

@@ -10,7 +10,7 @@ import numpy as np
 from flint import arb
 
 from gradcli.arithmetic.ball import Ball, precision
-from gradcli.arithmetic.batch import ALL, Entries, EntryLanes, Lanes, Mixed, lanes_at_once, run
+from gradcli.arithmetic.batch import ALL, ChangedLanes, EntryLanes, Lanes, Mixed, lanes_at_once, run
 from gradcli.arithmetic.floats import FLOAT64, Format
 from gradcli.arithmetic.program import record
 from gradcli.arithmetic.tape import CONSTANT, Recorded
@@ -149,7 +149,7 @@ class Rays:
             part = slice(start, start + most)
             at, values = np.repeat(places[part], len(ts))[:, None], moved[part].reshape(-1, 1)
             try:
-                sums, apart = self._lanes(k, EntryLanes, self.form).run({k: Entries(x, at, values)})
+                sums, apart = self._lanes(k, EntryLanes, self.form).run({k: ChangedLanes(x, at, values)})
             except Mixed:
                 self._mixed.add(rays[0].name)
                 return None

@@ -29,9 +29,9 @@ from gradcli.report.common import ABSENT, Absent, Finding, Target, finding
 from gradcli.report.sweep import Curve, Noise, NoisyStep, SweepReport, Taylor
 from gradcli.study.cost import takes_at_most
 from gradcli.study.curves import (
-    Errors,
-    Known,
+    ErrorCurve,
     Numbers,
+    RayFacts,
     Truth,
     absolute,
     curve,
@@ -516,8 +516,8 @@ class Study:
                         kind,
                         ray,
                         scheme,
-                        Errors(hs, of_rays[k], lost),
-                        Known(slope, self._known_to(ray, slope), known, e),
+                        ErrorCurve(hs, of_rays[k], lost),
+                        RayFacts(slope, self._known_to(ray, slope), known, e),
                     )
                 )
         return found

@@ -15,7 +15,7 @@ import numpy as np
 from gradcli.arithmetic import program
 from gradcli.arithmetic.ball import Ball, decimals, error_of, nearest, precision, radius
 from gradcli.arithmetic.graph import written
-from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, SPENT, Line, Recorded, Tape, sweep_back, transpose
 from gradcli.checks.implementation import environment
 from gradcli.errors import GradcliError, Place, Span
@@ -25,7 +25,7 @@ from gradcli.report import numbers
 from gradcli.report.common import ABSENT, Absent, SourceLine, Target, finding
 from gradcli.report.tidy import turns
 from gradcli.report.trace import CodeBlock, Contribution, Node, Proved, ScalarLine, ScalarProgram, TraceReport
-from gradcli.rules.kinds import Factor, Partial
+from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.tracing.primitive import Primitive, Value
 from gradcli.tracing.provenance import code_at, place
 from gradcli.tracing.shapes import shape, zeros_like
@@ -37,7 +37,7 @@ _SHAPE_PRIMITIVES = ("reshape", "transpose", "broadcast_to")
 
 
 @dataclass(frozen=True)
-class Step:
+class WalkthroughStep:
     """The lines recorded by one operation in the user's source; lines outside the step read only the value of its last line."""
 
     tape: Tape
@@ -236,7 +236,7 @@ def proofs(q: Question) -> list[Proved | None]:
         return list(none)
 
 
-def _is_same(balls: Program, floats: Program) -> bool:
+def _is_same(balls: RecordedProgram, floats: RecordedProgram) -> bool:
     """Whether two runs made the same operations, on the same values and constants."""
     if len(balls.lines) != len(floats.lines):
         return False
@@ -317,7 +317,7 @@ def walkthrough(q: Question, *, prove: bool = False, claimed: Mapping[int, Value
 _MOST_LINES = 200  # of a program that a page computes again
 
 
-def scalar_program(tape: Tape, result: int, steps: Sequence[Step] = ()) -> ScalarProgram | None:
+def scalar_program(tape: Tape, result: int, steps: Sequence[WalkthroughStep] = ()) -> ScalarProgram | None:
     """Return the program as one of numbers; None where a value is an array, or a derivative has no formula, or it is long."""
     if len(tape.lines) > _MOST_LINES or any(shape(y) != () for y in tape.values):
         return None
@@ -361,13 +361,13 @@ def _departs(nodes: Sequence[Node]) -> str | Absent:
     return next((node.name for node in wrong if node.operation != "input"), ABSENT)
 
 
-def _places(tape: Tape, steps: Sequence[Step]) -> list[Place]:
+def _places(tape: Tape, steps: Sequence[WalkthroughStep]) -> list[Place]:
     """Return the lines of files that the steps are on."""
     found = (place(tape.position(step.last)) for step in steps)
     return [at for at in found if isinstance(at, Place)]
 
 
-def _steps(tape: Tape, result: int) -> list[Step]:
+def _steps(tape: Tape, result: int) -> list[WalkthroughStep]:
     """Group the lines into steps: lines with the same source position form one step, unless an inner value is read outside it.
 
     What is one of several steps of one call, and read by the next of them, is a part of it, and not what the source says.
@@ -383,22 +383,22 @@ def _steps(tape: Tape, result: int) -> list[Step]:
     group_of = {k: n for n, group in enumerate(groups) for k in group}
     operands = [(s, k) for k in range(len(tape.lines)) for s in tape.operands(k) if s != CONSTANT]
     read_outside = {s for s, k in operands if group_of[s] != group_of[k]} | {result}
-    steps: list[Step] = []
+    steps: list[WalkthroughStep] = []
     for group in groups:
         parts = [group] if not read_outside.intersection(group[:-1]) else [[k] for k in group]
-        steps += [Step(tape, tuple(part), is_part=part is not parts[-1]) for part in parts]
+        steps += [WalkthroughStep(tape, tuple(part), is_part=part is not parts[-1]) for part in parts]
     places = (tape.position(k) for k in range(len(tape.lines)))
     here = [(id(at[0]), at[1]) if isinstance(at, tuple) else id(at) for at in places]
     read_here = {s for s, k in operands if here[s] == here[k]}
     return [replace(step, is_part=True) if step.last in read_here and _has_other_name(step) else step for step in steps]
 
 
-def _has_other_name(step: Step) -> bool:
+def _has_other_name(step: WalkthroughStep) -> bool:
     """Whether the source of a step calls a function by another name than its operation, as `multi_dot` for a product."""
     return called_in(step.source) not in ("", step.operation)
 
 
-def _names(q: Question, result: int, steps: Sequence[Step], tape: Tape, inputs: int) -> dict[int, str]:
+def _names(q: Question, result: int, steps: Sequence[WalkthroughStep], tape: Tape, inputs: int) -> dict[int, str]:
     """Return a name for the value of each step: that of an input or variable, `result`, or else a new name such as `t1`.
 
     A variable that gets several values, as in a loop, has their numbers: h₁, h₂.
@@ -518,7 +518,7 @@ class _NodeBuilder:
     """Builds the nodes of the report from the steps."""
 
     q: Question
-    steps: Sequence[Step]
+    steps: Sequence[WalkthroughStep]
     names: Mapping[int, str]
     proofs: Sequence[Proved | None] | None
     claimed: Mapping[int, Value]
@@ -547,10 +547,10 @@ class _NodeBuilder:
             )
         return found
 
-    def _is_input(self, step: Step) -> bool:
+    def _is_input(self, step: WalkthroughStep) -> bool:
         return step.tape.primitive(step.last) is None
 
-    def _partials(self, step: Step) -> list[tuple[int, Any]]:
+    def _partials(self, step: WalkthroughStep) -> list[tuple[int, Any]]:
         """Return `(slot, partial)` for each use of an operand.
 
         A partial is an array, or the string `transpose of NAME` if the local Jacobian is not elementwise.
@@ -567,7 +567,7 @@ class _NodeBuilder:
         return [(slot, says) for slot, _ in step.vjp(np.zeros(shape(value)))]
 
     def _add_contributions(
-        self, uses: dict[int, list[Contribution]], step: Step, partials: Sequence[tuple[int, Any]]
+        self, uses: dict[int, list[Contribution]], step: WalkthroughStep, partials: Sequence[tuple[int, Any]]
     ) -> None:
         """Add to `uses` what the step contributes to the adjoint of each of its operands."""
         ybar = self.q.bars[step.last]
@@ -582,7 +582,7 @@ class _NodeBuilder:
                 unmatched_slots[i] = CONSTANT  # so that a second use matches the next operand
             uses[slot].append(Contribution(self.names[step.last], ybar, partial, product, adjoint_formula, rule))
 
-    def _use_and_operands(self, step: Step) -> tuple[Use, list[int]]:
+    def _use_and_operands(self, step: WalkthroughStep) -> tuple[Use, list[int]]:
         """Return the data of a step that the formula of an adjoint needs, and the slots of its operands."""
         primitive_slots = [
             k for k in step.slots if (p := step.tape.primitive(k)) is not None and p.name not in _SHAPE_PRIMITIVES
@@ -603,7 +603,7 @@ class _NodeBuilder:
         use = Use(name, names, shapes, self.names[step.last], y, parameters, step.elementwise)
         return use, [slot for slot, _ in operands]
 
-    def _operands(self, step: Step, line: Line) -> list[tuple[int, Value]]:
+    def _operands(self, step: WalkthroughStep, line: Line) -> list[tuple[int, Value]]:
         """Return the operands as the user wrote them, before reshaping and broadcasting inside the step."""
         _, slots, xs, _, _, _ = line
         inside = set(step.slots)
@@ -615,7 +615,7 @@ class _NodeBuilder:
             found.append((slot, x))
         return found
 
-    def _constant(self, step: Step, i: int, x: Value) -> str:
+    def _constant(self, step: WalkthroughStep, i: int, x: Value) -> str:
         """Return the name that the source has as the i-th operand, of an input outside `wrt` or of an array; else the value."""
         given = {n: v for n, v in self.q.point.values.items() if n not in self.q.wrt}
         names = names_in(step.source, i)
@@ -623,7 +623,7 @@ class _NodeBuilder:
             return names[0]
         return next((n for n in names if n in given and _same(given[n], x)), numbers.value(x))
 
-    def _node(self, k: int, step: Step, partials: dict[str, Any], uses: list[Contribution]) -> Node:
+    def _node(self, k: int, step: WalkthroughStep, partials: dict[str, Any], uses: list[Contribution]) -> Node:
         tape, slot = step.tape, step.last
         y, bar = tape.value(slot), self.q.bars[slot]
         adjoint = np.zeros(shape(y))[()] if bar is None else bar
@@ -666,7 +666,7 @@ def _partial(line: Line, i: int) -> Any:
     if primitive is None:
         raise ValueError("an input has no partials")
     rule = primitive.rule(i)
-    if isinstance(rule, Partial | Factor):
+    if isinstance(rule, Partial | ConstantSlope):
         return np.asarray(rule.slope(y, xs, params or {}), dtype=float)[()]
     if shape(y) == ():
         return np.asarray(rule.pull(np.float64(1), i, y, xs, params or {}, transpose), dtype=float)[()]
@@ -698,7 +698,7 @@ def _rule_template(primitive: Primitive, i: int, params: tuple[Any, ...], operan
 @cache
 def _written_rule(primitive: Primitive, i: int, params: tuple[Any, ...], operands: int) -> str | None:
     rule = primitive.rule(i)
-    if isinstance(rule, Factor):
+    if isinstance(rule, ConstantSlope):
         return f"{rule.factor:g}"
     return written(rule.partial, "y", _LETTERS[:operands], dict(params)) if isinstance(rule, Partial) else None
 

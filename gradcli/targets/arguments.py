@@ -12,7 +12,7 @@ from gradcli.request.pick import Pick
 from gradcli.targets.draws import Whole
 from gradcli.targets.facts import Notice
 from gradcli.targets.python import PythonFunction, in_order, signature_of, what_to_add
-from gradcli.targets.structure import Branch, Named, Node, labelled, put_together, taken_apart
+from gradcli.targets.structure import ContainerNode, NamedValues, Node, labelled, put_together, taken_apart
 from gradcli.tracing.shapes import shape
 from gradcli.words import Kind, Severity
 
@@ -131,7 +131,7 @@ def _complete(
         return
     what = f"{', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no value"
     shown = [
-        name for name, p in parameters.items() if not isinstance(p.default, Named)
+        name for name, p in parameters.items() if not isinstance(p.default, NamedValues)
     ]  # those of an object have values
     if len(shown) > len(lacking):
         what += f" ({text} takes {', '.join(shown)})"
@@ -265,9 +265,9 @@ def with_entries(function: Callable[..., Any], point: Mapping[str, Any], typed: 
             found[path] = _like(None, point[path]) if typed else point[path]
             continue
         node, leaves = taken_apart(root, held)
-        named = path if path in leaves else path.removeprefix(f"{root}.") if isinstance(held, Named) else path
-        if not isinstance(node, Branch) or named not in leaves:
-            raise _no_entry(path, root, list(leaves) if isinstance(node, Branch) else [])
+        named = path if path in leaves else path.removeprefix(f"{root}.") if isinstance(held, NamedValues) else path
+        if not isinstance(node, ContainerNode) or named not in leaves:
+            raise _no_entry(path, root, list(leaves) if isinstance(node, ContainerNode) else [])
         x = found.pop(path)
         leaves[named] = _like(leaves[named], x) if typed else x
         found[root] = put_together(node, leaves)
@@ -277,7 +277,7 @@ def with_entries(function: Callable[..., Any], point: Mapping[str, Any], typed: 
 def _root(path: str, point: Mapping[str, Any]) -> str:
     """Return the argument that holds an entry: of a module's parameters, which have their own names, or by its first name."""
     for name, x in point.items():
-        if isinstance(x, Named) and path in x:
+        if isinstance(x, NamedValues) and path in x:
             return name
     match = _ROOT.match(path)
     return match[0] if match else path

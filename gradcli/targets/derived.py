@@ -16,10 +16,10 @@ from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.program import record, value_and_pulled
 from gradcli.arithmetic.tape import METER, Line, Recorded
 from gradcli.errors import NotSupported
-from gradcli.targets.facts import Function, Notice, Output, Surface, of
+from gradcli.targets.facts import Function, Notice, OutputPart, Surface, of
 from gradcli.targets.python import PythonFunction
 from gradcli.targets.solver_tolerances import solvers_watched
-from gradcli.targets.structure import Branch, Leaf, Node, put_together, taken_apart
+from gradcli.targets.structure import ContainerNode, Leaf, Node, put_together, taken_apart
 from gradcli.tracing.primitive import Params, Primitive, Transposer, Value
 from gradcli.tracing.shapes import shape, size
 from gradcli.tracing.tracer import Tracer, exact
@@ -34,7 +34,7 @@ class _Derived:
         self.f = f
         self.kind = f.kind
         self.inputs = f.inputs
-        self.outputs: tuple[Output, ...] = f.outputs
+        self.outputs: tuple[OutputPart, ...] = f.outputs
         self.seconds: float | None = None
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
@@ -63,7 +63,7 @@ class Gradient(_Derived):
         self.wrt = wrt
         self.claim = claim
         self.text = f"gradient of {f.text}"
-        self.outputs = tuple(Output(f"df/d{name}", shape(values[name])) for name in wrt)
+        self.outputs = tuple(OutputPart(f"df/d{name}", shape(values[name])) for name in wrt)
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         xs = [values[name] for name in self.wrt]
@@ -286,7 +286,9 @@ class _Again:
         self.output, leaves = taken_apart("", y)
         self.shapes = {path: shape(x) for path, x in leaves.items()}
         found = (
-            np.concatenate([np.reshape(x, (-1,)) for x in leaves.values()]) if isinstance(self.output, Branch) else y
+            np.concatenate([np.reshape(x, (-1,)) for x in leaves.values()])
+            if isinstance(self.output, ContainerNode)
+            else y
         )
         mine = max((x.level for x in xs if isinstance(x, Tracer)), default=0)
         if isinstance(found, Tracer) and found.level > mine:

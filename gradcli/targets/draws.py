@@ -29,7 +29,7 @@ def _whole(x: Any) -> Any:
     return np.asarray(x).astype(int)
 
 
-class Source:
+class RandomStream:
     """The random numbers of one input at one point: a separate stream, so that adding an input changes no other."""
 
     def __init__(self, seed: int, name: str, point: int, sizes: Sizes = NO_SIZES) -> None:

@@ -12,7 +12,7 @@ from gradcli.errors import BadExpression, Span, TooLarge, nearest
 from gradcli.request.target_text import folded
 from gradcli.rules.constants import MODULES
 from gradcli.rules.linalg import inverse
-from gradcli.targets.facts import Notice, Output
+from gradcli.targets.facts import Notice, OutputPart
 from gradcli.targets.instructions import LIST, CallNotice, Choice, Instruction, Instructions, Step, Watch
 from gradcli.targets.limits import MAX_EXPONENT, MAX_NODES, indexed
 from gradcli.targets.names import (
@@ -817,7 +817,7 @@ class Expression:
     """
 
     kind: TargetKind = "expression"
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[OutputPart, ...] = ()
     seconds: float | None = None
 
     def __init__(self, text: str, given: frozenset[str] = frozenset()) -> None:

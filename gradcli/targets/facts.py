@@ -274,7 +274,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputPart:
     """One part of a tuple or dict of outputs; the parts are concatenated into one vector."""
 
     name: str
@@ -297,7 +297,7 @@ class Function(Protocol):
         """The names of the inputs, in order."""
 
     @property
-    def outputs(self) -> tuple[Output, ...]:
+    def outputs(self) -> tuple[OutputPart, ...]:
         """The parts of the result, where it is a tuple or a dict of outputs."""
 
     def __call__(self, values: Mapping[str, Value]) -> Value:

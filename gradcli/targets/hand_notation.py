@@ -111,7 +111,7 @@ class _Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LineReading:
     """How a line is read: the `texts` in the language, of which the first counts if it is no question.
 
     `question` says what is to be decided where the line is refused, and `at` is its place.
@@ -133,7 +133,7 @@ class Reading:
 
 def reading(
     typed: str, shapes: Shapes, program: Program, check: Callable[[str], object] | None = None
-) -> Reading | None:
+) -> LineReading | None:
     """Return how a line is read that is not in the language, or means something else there; None for any other line.
 
     `shapes` are those of the inputs that are given by name; `program` returns the program of an expression. What `check` raises
@@ -149,7 +149,7 @@ def reading(
         if inner is None and not _is_read(rest, check):
             return None
         says = "d/dx is not part of the language: gradcli differentiates what it is given"
-        return Reading(inner.texts if inner else (rest,), says)
+        return LineReading(inner.texts if inner else (rest,), says)
     lines = [
         line
         for choice in (0, 1)
@@ -158,7 +158,7 @@ def reading(
     texts = tuple(dict.fromkeys(line.text for line in lines))
     if texts in ((), (typed.strip(),)):
         return None
-    return Reading(texts, lines[0].question if len(texts) > 1 or lines[0].is_refused else None, lines[0].asked)
+    return LineReading(texts, lines[0].question if len(texts) > 1 or lines[0].is_refused else None, lines[0].asked)
 
 
 def _is_read(text: str, check: Callable[[str], object]) -> bool:

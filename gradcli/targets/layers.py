@@ -28,7 +28,7 @@ from gradcli.errors import BadClaim, BadOption, BadTarget
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, TARGET, backward_names, output_of
 from gradcli.targets.facts import Notice
 from gradcli.targets.loading import load, running
-from gradcli.targets.structure import Named
+from gradcli.targets.structure import NamedValues
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer
 from gradcli.words import Kind, Severity
@@ -281,7 +281,7 @@ class Layer:
         """Return a point with the parameters of the object, at their own values where the point gives none."""
         given = {name: point[name] for name in point if name in self.parameters}
         rest = {name: x for name, x in point.items() if name not in given}
-        held = {PARAMETERS: Named({**self.parameters, **given})} if self.parameters else {}
+        held = {PARAMETERS: NamedValues({**self.parameters, **given})} if self.parameters else {}
         return {**held, **rest}
 
     def elsewhere(self, point: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -827,7 +827,7 @@ def _dressed(
     """Return a function with the name and the place of the user's, and with a signature of its own."""
     kind = inspect.Parameter.KEYWORD_ONLY
     rows = [p.replace(kind=kind) for p in taken]
-    rows += [inspect.Parameter(PARAMETERS, kind, default=Named())] if parameters else []
+    rows += [inspect.Parameter(PARAMETERS, kind, default=NamedValues())] if parameters else []
     function.__signature__ = inspect.Signature(rows)
     function.__name__ = f"{owner}.{original.__name__}" if owner else original.__name__
     function.__wrapped__ = original

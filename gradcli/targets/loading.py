@@ -107,7 +107,7 @@ def _argument(node: ast.expr, stream: str) -> Any:
     """
     if not isinstance(node, ast.Call):
         return ast.literal_eval(node)
-    from gradcli.targets.draws import BY_SIZE, Source
+    from gradcli.targets.draws import BY_SIZE, RandomStream
     from gradcli.targets.limits import Ledger
 
     name = ast.unparse(node.func)
@@ -119,7 +119,7 @@ def _argument(node: ast.expr, stream: str) -> Any:
     if name not in BY_SIZE:
         raise ValueError
     Ledger().enter(BY_SIZE[name].entries(*args))
-    return Source(0, stream, 0).functions()[name](*args)
+    return RandomStream(0, stream, 0).functions()[name](*args)
 
 
 def module_of(text: str) -> ModuleType:

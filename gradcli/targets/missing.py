@@ -22,14 +22,14 @@ _LISTED = 12
 _AS_A_SCRIPT = "__name__ == '__main__'"
 
 
-class Source(NamedTuple):
+class ParsedFile(NamedTuple):
     """A Python file that was read and parsed, and not run."""
 
     text: bytes
     tree: Any  # an ast.Module
 
 
-def refuse_target(text: str) -> Source | None:
+def refuse_target(text: str) -> ParsedFile | None:
     """Return the file that a Python target names, if it was read.
 
     Raises  BadTarget if the file, the module or the name is certainly not there, or the file is not Python.
@@ -101,7 +101,7 @@ def _has_module(folder: str, name: str) -> bool:
     return path.is_dir() or path.with_name(f"{name}.py").is_file()
 
 
-def _read(file: str) -> Source | None:
+def _read(file: str) -> ParsedFile | None:
     """Return a Python file, None if it cannot be read here or is too large. Raises BadTarget."""
     import ast
     import warnings
@@ -116,7 +116,7 @@ def _read(file: str) -> Source | None:
         text = path.read_bytes()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the import shows them
-            return Source(text, ast.parse(text, full))
+            return ParsedFile(text, ast.parse(text, full))
     except SyntaxError as error:
         from gradcli.tracing.provenance import shown
 
@@ -134,7 +134,7 @@ def not_python(what: str, error: SyntaxError, kind: Callable[..., GradcliError] 
     return kind(f"{what} is not valid Python: {error.msg}", where=place, do="correct the file")
 
 
-def _refuse_name(file: str, source: Source, name: str) -> None:
+def _refuse_name(file: str, source: ParsedFile, name: str) -> None:
     """Raise BadTarget if a file certainly binds no such name; what is made at run time is not certain."""
     import ast
 
@@ -278,7 +278,7 @@ def _regular(path: Path) -> Path:
     return path
 
 
-def _refuse_point(text: str, target: str, source: Source | None) -> None:
+def _refuse_point(text: str, target: str, source: ParsedFile | None) -> None:
     """Raise an error for a file that a string of the point names and is not there.
 
     A file that the target's own code names is left out, because this code may write it when it is imported.

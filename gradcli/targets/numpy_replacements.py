@@ -11,7 +11,7 @@ import numpy as np
 
 from gradcli.errors import TraceEnded
 from gradcli.rules import scipy as of_scipy
-from gradcli.rules.pairs import Pair
+from gradcli.rules.pairs import ComplexPair
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import Value, named
 from gradcli.tracing.tracer import Dotted, FloatResult, LinearForm, Tracer, plain, positions, settle
@@ -86,7 +86,7 @@ def _held(array: Any) -> Any:
         return array  # other memory layouts are not supported: writing a traced value into one ends the trace
     if array.dtype == np.float64:
         return hold(array)
-    return Pair(hold(array.real.copy()), hold(array.imag.copy()))
+    return ComplexPair(hold(array.real.copy()), hold(array.imag.copy()))
 
 
 def _allocating(original: Any) -> Any:
@@ -151,8 +151,8 @@ def replacements(names: Iterable[str]) -> Iterator[tuple[ModuleType, str, Any]]:
         yield np, name, _of_lists(getattr(np, name))
     for name in _LINALG_LISTS:
         yield np.linalg, name, _of_lists(getattr(np.linalg, name))
-    yield np, "r_", Joined(np.r_, np.concatenate)
-    yield np, "c_", Joined(np.c_, np.column_stack)
+    yield np, "r_", JoinByIndex(np.r_, np.concatenate)
+    yield np, "c_", JoinByIndex(np.c_, np.column_stack)
     for name, function in _MATH.items():
         if hasattr(math, name):
             yield math, name, if_traced(getattr(math, name), function)
@@ -176,7 +176,7 @@ def _of_lists(original: Any) -> Any:
     return chosen
 
 
-class Joined:
+class JoinByIndex:
     """np.r_ and np.c_ for traced parts, which `join` joins; everything else goes to the original."""
 
     def __init__(self, original: Any, join: Callable[[Sequence[Any]], Any]) -> None:

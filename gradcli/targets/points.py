@@ -16,7 +16,7 @@ import numpy as np
 
 from gradcli.errors import BadOption, BadPoint, GradcliError, Span, TooLarge, nearest
 from gradcli.request.target_text import folded, is_python
-from gradcli.targets.draws import BY_SIZE, NO_SIZES, Sizes, Source, Whole
+from gradcli.targets.draws import BY_SIZE, NO_SIZES, RandomStream, Sizes, Whole
 from gradcli.targets.facts import SIZE, length_of, size_names
 from gradcli.targets.limits import MAX_ENTRIES, Ledger
 from gradcli.targets.loading import load, module_of, public_names, running
@@ -92,10 +92,10 @@ def value(text: str, name: str, seed: int = 0, point: int = 0) -> Any:
     found = parts(text, ())
     if not found:
         raise BadPoint(f"{name} has no value", do=f"write {name}=0.5")
-    return read_value(found[0], Source(seed, name, point))
+    return read_value(found[0], RandomStream(seed, name, point))
 
 
-def read_value(part: Statement, source: Source) -> Any:
+def read_value(part: Statement, source: RandomStream) -> Any:
     if part.inner:
         raise TooLarge("this value is nested too deeply", where=part.span(0, 1), do="give it as a file: x=@x.npy")
     try:
@@ -402,7 +402,7 @@ def assignments(
             raise BadPoint("a point names its values", where=part.span(0, len(part.source)), do="write x=0.5, y=[1, 2]")
         name = folded(inner.get(part.name.start, part.name.text))
         _once(name, found, Span(text, part.name.start, len(part.name.text)))
-        found[name] = read_value(part, Source(seed, name, point, sizes))
+        found[name] = read_value(part, RandomStream(seed, name, point, sizes))
     return found
 
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from gradcli.errors import FunctionFailed, GradcliError, NotSupported, TraceEnded
 from gradcli.request.pick import Pick
-from gradcli.rules.pairs import Pair
+from gradcli.rules.pairs import ComplexPair
 from gradcli.rules.shaping import as_value
 from gradcli.targets import solvers as _solvers  # noqa: F401  (adds the stand-ins of solvers)
 from gradcli.targets.draws import Whole
-from gradcli.targets.facts import Notice, Output
+from gradcli.targets.facts import Notice, OutputPart
 from gradcli.targets.replacement_scope import replaced, solver_tolerances, stand_ins, tracing, untraced, users_modules
 from gradcli.targets.solver_tolerances import TIGHTER, solvers_watched
 from gradcli.targets.structure import (
@@ -50,7 +50,7 @@ _POSITIONAL, _KEYWORD, _ALL_POSITIONAL, _ALL_KEYWORDS = "positional", "keyword",
 _NUMBER = "return a float, an array of floats, or a tuple or dict of these"
 
 
-def flattened(y: Any, text: str) -> tuple[Value, tuple[Output, ...]]:
+def flattened(y: Any, text: str) -> tuple[Value, tuple[OutputPart, ...]]:
     """Return a result as one value, and its parts in order if it is a tuple or dict (none for a single value).
 
     Shapes  a single value keeps its shape; the parts of a tuple or dict become one vector.
@@ -68,7 +68,7 @@ def flattened(y: Any, text: str) -> tuple[Value, tuple[Output, ...]]:
     leaves = {path: _value(x, text) for path, x in taken_apart("", y)[1].items()}
     if not leaves:
         raise FunctionFailed(f"{text} returns an empty {type(y).__name__}", do=_NUMBER)
-    outputs = tuple(Output(path.removeprefix("."), shape(x)) for path, x in leaves.items())
+    outputs = tuple(OutputPart(path.removeprefix("."), shape(x)) for path, x in leaves.items())
     return np.concatenate([np.reshape(x, (-1,)) for x in leaves.values()]), outputs
 
 
@@ -113,7 +113,7 @@ def _described(y: Any) -> str:
     return f"a value of type {type(y).__name__}"
 
 
-def named_outputs(outputs: tuple[Output, ...]) -> list[str]:
+def named_outputs(outputs: tuple[OutputPart, ...]) -> list[str]:
     """Return a name for every entry of the concatenated outputs: `loss`, `aux[3]`."""
     names = []
     for output in outputs:
@@ -254,7 +254,7 @@ class PythonFunction:
         self.arguments = {name: arguments[name] for name in in_order(arguments, signature_of(function))}
         self.inputs = inputs
         self.pick = pick
-        self.outputs: tuple[Output, ...] = ()
+        self.outputs: tuple[OutputPart, ...] = ()
         self.copies = False
         self.seconds: float | None = None
         self.calls = 0  # of the function, on numbers and on tracers
@@ -271,7 +271,7 @@ class PythonFunction:
         Raises  FunctionFailed with the user's own message and line, or for complex results; TraceEnded, NoRule.
         """
         y = settled(flattened(self.raw(values), self.text)[0])
-        if isinstance(y, Pair):
+        if isinstance(y, ComplexPair):
             raise FunctionFailed(
                 f"{self.text} returns complex numbers", do="return a real number: np.abs(z)**2, z.real"
             )
@@ -417,7 +417,7 @@ class PythonFunction:
                 return factor
         return TIGHTER[0]
 
-    def _first(self, values: Mapping[str, Value]) -> tuple[Value, tuple[Output, ...], list[Notice]]:
+    def _first(self, values: Mapping[str, Value]) -> tuple[Value, tuple[OutputPart, ...], list[Notice]]:
         raw = self.raw(values)
         y, outputs = flattened(raw, self.text)
         if np.iscomplexobj(y):

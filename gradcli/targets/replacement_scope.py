@@ -22,7 +22,7 @@ import numpy as np
 
 from gradcli.errors import TraceEnded
 from gradcli.rules import scipy as of_scipy
-from gradcli.targets.numpy_replacements import FLOAT, SWEEPS, Hold, Joined, replacements, traced
+from gradcli.targets.numpy_replacements import FLOAT, SWEEPS, Hold, JoinByIndex, replacements, traced
 from gradcli.targets.solver_tolerances import SOLVERS, SolverRow, call_watched, is_inside_solver, tolerances_times
 from gradcli.tracing.captured import Captured
 from gradcli.tracing.provenance import called_name, is_ours, is_users
@@ -189,7 +189,7 @@ def _update_table() -> None:
     scipys = [name for name in _SEEN if name in of_scipy.MODULES]
     for module, name, stand_in in list(replacements(scipys)):
         original = getattr(module, name)
-        chosen = stand_in if isinstance(stand_in, Joined) else _for_user(original, stand_in)
+        chosen = stand_in if isinstance(stand_in, JoinByIndex) else _for_user(original, stand_in)
         _TABLE.setdefault(id(original), (module, name, original, chosen))
         _DIRECT.setdefault(id(original), (original, stand_in))
     _TABLE.update(_solvers())

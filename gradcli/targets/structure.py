@@ -257,17 +257,17 @@ class LabelledLeaf(Leaf):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Branch:
+class ContainerNode:
     """A container: its parts, and the function that makes it again from them."""
 
     parts: tuple["Node", ...]
     make: Callable[[list[Any]], Any]
 
 
-Node = Leaf | Branch
+Node = Leaf | ContainerNode
 
 
-class Named(dict[str, Any]):
+class NamedValues(dict[str, Any]):
     """Values whose keys serve unchanged as paths: the parameters of a module, `layers.0.weight`."""
 
 
@@ -290,14 +290,14 @@ def _apart(path: str, x: Any, leaves: dict[str, Any], depth: int) -> Node:
         labels = labels_of(x)
         leaves[path] = x if labels is None else values_of(x)
         return Leaf(path) if labels is None else LabelledLeaf(path, labels)
-    return Branch(tuple(_apart(inner, part, leaves, depth + 1) for inner, part in named), _maker(x))
+    return ContainerNode(tuple(_apart(inner, part, leaves, depth + 1) for inner, part in named), _maker(x))
 
 
 def _named_parts(path: str, x: Any) -> list[tuple[str, Any]] | None:
     """Return the parts of a container with their paths, or None for a leaf."""
     if isinstance(x, Tracer | np.ndarray):
         return None
-    if isinstance(x, Named):
+    if isinstance(x, NamedValues):
         return list(x.items())
     if isinstance(x, Mapping):
         return [(_member(path, key), part) for key, part in x.items()]
@@ -371,7 +371,7 @@ def labelled(nodes: Iterable[Node]) -> dict[str, Labels]:
     for node in nodes:
         if isinstance(node, LabelledLeaf):
             found[node.path] = node.labels
-        elif isinstance(node, Branch):
+        elif isinstance(node, ContainerNode):
             found |= labelled(node.parts)
     return found
 

@@ -60,7 +60,7 @@ def entries_of(xs: Values, y: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class PrimitiveCost:
     """The cost of a primitive, as functions of its operands, its result and its parameters.
 
     `operations` is shown in reports, and `work` is compared with limits. `terms` is the number of terms that one entry of
@@ -92,20 +92,20 @@ def _power(xs: Values, y: Any, params: Params) -> Operations:
     return Operations(multiplications=size(y) * max(0, n.bit_length() + n.bit_count() - 2))
 
 
-FUNCTION = Cost(lambda xs, y, params: Operations(transcendental=entries_of(xs, y)))
-ADDITION = Cost(lambda xs, y, params: Operations(additions=entries_of(xs, y)))
-MULTIPLICATION = Cost(lambda xs, y, params: Operations(multiplications=entries_of(xs, y)))
-MOVE = Cost(lambda xs, y, params: Operations())
-POWER = Cost(_power)
-SCATTERED = Cost(lambda xs, y, params: Operations(additions=size(xs[0])))
-REDUCTION = Cost(lambda xs, y, params: Operations(additions=max(0, size(xs[0]) - size(y))), terms=_summed)
-FUNCTION_OF_ALL = Cost(FUNCTION.operations, terms=_summed)
-PRODUCT = Cost(
+FUNCTION = PrimitiveCost(lambda xs, y, params: Operations(transcendental=entries_of(xs, y)))
+ADDITION = PrimitiveCost(lambda xs, y, params: Operations(additions=entries_of(xs, y)))
+MULTIPLICATION = PrimitiveCost(lambda xs, y, params: Operations(multiplications=entries_of(xs, y)))
+MOVE = PrimitiveCost(lambda xs, y, params: Operations())
+POWER = PrimitiveCost(_power)
+SCATTERED = PrimitiveCost(lambda xs, y, params: Operations(additions=size(xs[0])))
+REDUCTION = PrimitiveCost(lambda xs, y, params: Operations(additions=max(0, size(xs[0]) - size(y))), terms=_summed)
+FUNCTION_OF_ALL = PrimitiveCost(FUNCTION.operations, terms=_summed)
+PRODUCT = PrimitiveCost(
     lambda xs, y, params: _contraction(size(y) * shape(xs[0])[-1], 1, size(y)),
     lambda xs, y, params: Work(products=size(y) * shape(xs[0])[-1]),
     lambda xs, y: float(shape(xs[0])[-1]),
 )
-CONTRACTION = Cost(
+CONTRACTION = PrimitiveCost(
     lambda xs, y, params: _contraction(_loop(params["subscripts"], xs), len(xs) - 1, size(y)),
     lambda xs, y, params: Work(products=size(y) * max(1, *(size(x) for x in xs))),
     lambda xs, y: max(1.0, float(math.prod(size(x) for x in xs)) ** 0.5 / max(1, size(y))),
@@ -120,7 +120,7 @@ def _products(work: Callable[[Values, Any, Params], Work]) -> Callable[[Values, 
     return operations
 
 
-def factored(products: int, expanded: bool = False) -> Cost:
+def factored(products: int, expanded: bool = False) -> PrimitiveCost:
     """Return the cost of a matrix factorisation: `products` multiply-adds for each entry and row of the matrix.
 
     With `expanded`, a formula of the result writes out a determinant: n * n! terms for n rows.
@@ -133,11 +133,11 @@ def factored(products: int, expanded: bool = False) -> Cost:
         n = shape(xs[0])[-1] if expanded and shape(xs[0]) else 0
         return math.prod(map(float, range(1, n + 1))) * n if n else 1.0
 
-    return Cost(_products(work), work, terms)
+    return PrimitiveCost(_products(work), work, terms)
 
 
 def _transform(xs: Values, y: Any, params: Params) -> Work:
     return Work(10 * size(y), size(y) * shape(y)[-1])
 
 
-TRANSFORM = Cost(_products(_transform), _transform, lambda xs, y: float(shape(y)[-1]))
+TRANSFORM = PrimitiveCost(_products(_transform), _transform, lambda xs, y: float(shape(y)[-1]))

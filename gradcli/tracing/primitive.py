@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from gradcli.errors import NoRule, TraceEnded
-from gradcli.tracing.cost import FUNCTION, Cost
+from gradcli.tracing.cost import FUNCTION, PrimitiveCost
 from gradcli.tracing.domain import REAL, Domain
 from gradcli.tracing.shapes import Value as Value  # exported again for modules that also import Primitive
 from gradcli.words import RuleKind
@@ -94,7 +94,7 @@ class Primitive:
     staircase: bool = False
     reason: str | None = None
     body: bool = False
-    cost: Cost = FUNCTION
+    cost: PrimitiveCost = FUNCTION
     branch: Callable[..., list[Value]] | None = None
     margin: Callable[..., Value] | None = None
     on_complex: Callable[..., Value] | None = None

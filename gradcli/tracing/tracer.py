@@ -64,7 +64,7 @@ class LinearForm:
     __slots__ = ("coefficients", "operand")
     __array_priority__ = 2000.0
 
-    def __init__(self, operand: "Operand", coefficients: dict[int, float]) -> None:
+    def __init__(self, operand: "ProductOperand", coefficients: dict[int, float]) -> None:
         self.operand, self.coefficients = operand, coefficients
 
     def traced(self) -> Any:
@@ -114,7 +114,7 @@ for _name in (
     setattr(LinearForm, f"__{_name}__", _delegating(f"__{_name}__"))
 
 
-class Operand:
+class ProductOperand:
     """A traced array whose entries are linear forms for the time of a product; `multiply` records the product."""
 
     def __init__(self, x: Any, multiply: Multiply) -> None:
@@ -143,7 +143,7 @@ class Dotted(np.ndarray[Any, Any]):
     """The result of `A.dot(x)` in numpy's hands: an array of linear forms that becomes traced when something uses it."""
 
     __array_priority__ = 2000.0  # above a plain array's: the product gets this class, and the operand
-    operand: Operand | None = None
+    operand: ProductOperand | None = None
 
     def __array_finalize__(self, made_from: Any) -> None:
         self.operand = getattr(made_from, "operand", None)
@@ -235,7 +235,7 @@ class Conversions:
             "dot",
         )
         if of_product and affordable(self):
-            return Operand(self, lambda a, x: bind(np.matmul, a, bind(np.reshape, x, (-1,)))).forms()
+            return ProductOperand(self, lambda a, x: bind(np.matmul, a, bind(np.reshape, x, (-1,)))).forms()
         called = package_called()
         if called is not None:
             raise TraceEnded(

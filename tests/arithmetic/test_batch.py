@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.arithmetic.batch import ALL, LINE, lanes_at_once, run
 from gradcli.arithmetic.floats import format_of
-from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.program import RecordedProgram, record
 from gradcli.arithmetic.tape import Recorded
 from gradcli.errors import NotSupported
 from gradcli.rules import shaping
@@ -256,7 +256,7 @@ def test_what_a_format_cannot_compute_is_named() -> None:
         run(made, {0: np.stack([np.eye(2, dtype=np.longdouble)])}, format_of("longdouble"))
 
 
-def program(shape: tuple[int, ...], length: int) -> Program:
+def program(shape: tuple[int, ...], length: int) -> RecordedProgram:
     def f(x: Any) -> Any:
         for _ in range(length):
             x = x + 1.0

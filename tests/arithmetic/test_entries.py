@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic import batch
-from gradcli.arithmetic.batch import Entries, EntryLanes, Mixed
+from gradcli.arithmetic.batch import ChangedLanes, EntryLanes, Mixed
 from gradcli.arithmetic.floats import FLOAT64, format_of
 from gradcli.arithmetic.program import record
 from gradcli.errors import NotSupported
@@ -55,7 +55,7 @@ def both(f: Callable[[Any], Any], form: Any = FLOAT64, aside: complex = 0.0) -> 
     values = values + aside if aside else values
     whole = np.repeat(x[None], 2 * N, axis=0).astype(values.dtype)
     whole[np.arange(2 * N), at[:, 0]] = values[:, 0]
-    by_entries = EntryLanes(program, frozenset((0,)), form).run({0: Entries(x, at, values)})
+    by_entries = EntryLanes(program, frozenset((0,)), form).run({0: ChangedLanes(x, at, values)})
     return by_entries, batch.run(program, {0: whole}, form)
 
 

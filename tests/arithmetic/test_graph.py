@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic import graph
-from gradcli.arithmetic.graph import Graph, NotStraight
+from gradcli.arithmetic.graph import GraphNode, NotStraight
 from tests.rows import for_rows
 
 
 def names(x: Any) -> Any:
     """Return a graph as nested tuples of operations."""
-    if not isinstance(x, Graph):
+    if not isinstance(x, GraphNode):
         return x if np.ndim(x) == 0 else "array"
     return (x.op, *map(names, x.args)) if x.args else x.op
 
 
 def test_a_program_becomes_nodes() -> None:
-    x, y = Graph.variable("x", np.float64(2)), Graph.variable("y", np.float64(3))
+    x, y = GraphNode.variable("x", np.float64(2)), GraphNode.variable("y", np.float64(3))
     made = np.exp(x * y) + np.sin(x)
     assert names(made) == ("add", ("exp", ("multiply", "input x", "input y")), ("sin", "input x"))
     assert made.value == np.exp(6.0) + np.sin(2.0)
@@ -30,20 +30,20 @@ def test_a_program_becomes_nodes() -> None:
 ])  # fmt: skip
 def test_arrays_have_values_and_shapes(f: Any, right: tuple) -> None:
     A, x = np.array([[2.0, 1.0], [0.0, 3.0]]), np.array([1.0, 2.0])
-    made = f(Graph.variable("A", A), Graph.variable("x", x))
+    made = f(GraphNode.variable("A", A), GraphNode.variable("x", x))
     np.testing.assert_allclose(made.value, f(A, x))
     assert made.shape == np.shape(f(A, x))
     assert right[0] in str(names(made))
 
 
 def test_values_decide_nothing() -> None:
-    x = Graph.variable("x", np.float64(-2))
+    x = GraphNode.variable("x", np.float64(-2))
     with pytest.raises(NotStraight, match="whether a comparison of its inputs holds"):
         bool(x < 0)
 
 
 def test_a_write_changes_no_operand() -> None:
-    x = Graph.variable("x", np.array([1.0, 2.0]))
+    x = GraphNode.variable("x", np.array([1.0, 2.0]))
     y = np.sin(x)
     z = 2 * y
     y += x
@@ -53,22 +53,22 @@ def test_a_write_changes_no_operand() -> None:
 
 def test_nodes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph, "MOST_NODES", 3)
-    x = Graph.variable("x", np.float64(0.5))
+    x = GraphNode.variable("x", np.float64(0.5))
     y = np.exp(np.sin(x * x))
     with pytest.raises(NotStraight, match="more than 3 operations"):
         np.cos(y)
 
 
 def test_parameters_are_kept() -> None:
-    made = np.sum(Graph.variable("X", np.ones((2, 3))), axis=1)
+    made = np.sum(GraphNode.variable("X", np.ones((2, 3))), axis=1)
     assert made.params["axis"] == (1,) and made.shape == (2,)
 
 
 def test_a_singular_matrix_has_no_part_in_either() -> None:
-    made = np.linalg.inv(Graph.variable("A", np.ones((2, 2))))
+    made = np.linalg.inv(GraphNode.variable("A", np.ones((2, 2))))
     assert made.shape == (2, 2) and np.all(np.isnan(made.value))
 
 
 def test_numbers_are_lifted_once() -> None:
-    one = Graph.lift(1)
-    assert (one.op, one.value, Graph.lift(one)) == ("constant", 1.0, one)
+    one = GraphNode.lift(1)
+    assert (one.op, one.value, GraphNode.lift(one)) == ("constant", 1.0, one)

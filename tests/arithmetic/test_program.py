@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic.perturbed_run import SIZE, Shake, shaken
-from gradcli.arithmetic.program import Program, record
+from gradcli.arithmetic.program import RecordedProgram, record
 from gradcli.rules.kinds import Partial
 from tests.rows import for_rows
 
@@ -23,11 +23,11 @@ def program(x: Any, z: Any) -> Any:
     return np.sum(t * np.exp(x)) if t[0] > 0 else np.sum(t)
 
 
-def gradient(made: Program) -> Any:
+def gradient(made: RecordedProgram) -> Any:
     return np.stack(made.pull(ONE))
 
 
-def lines_of(made: Program, name: str) -> list[int]:
+def lines_of(made: RecordedProgram, name: str) -> list[int]:
     return [k for k, line in enumerate(made.lines) if line[0] is not None and line[0].name == name]
 
 

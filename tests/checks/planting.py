@@ -128,6 +128,6 @@ def with_planted(
     return lambda **_: dict(zip(at, right, strict=True)), lambda **_: dict(zip(at, wrong, strict=True))
 
 
-def _swept(program: recorded.Program) -> list[Any]:
+def _swept(program: recorded.RecordedProgram) -> list[Any]:
     with np.errstate(all="ignore"):
         return program.pull(np.float64(1))

@@ -21,8 +21,8 @@ from gradcli.checks.evidence import (
     Evidence,
     EvidenceKind,
     FormatEvidence,
-    LeftOut,
     MutationResult,
+    OmittedConstant,
     Outcome,
     PiecesAtKink,
     Projections,
@@ -158,7 +158,7 @@ NO_DIRECTION = {EvidenceKind.DIRECTION: DirectionalCheck(None, 0.1, 6)}
 AGAINST = {EvidenceKind.DIRECTION: DirectionalCheck(False, 1e-9, 6)}
 OTHER_GRADIENT = {EvidenceKind.CLAIM_AGAIN: RepeatedCall(CHANGED)}
 OTHER_VALUE = {EvidenceKind.FUNCTION_AGAIN: RepeatedCall(MOVED)}
-EPSILON = {EvidenceKind.LEFT_OUT: LeftOut("1e-07", "log", 1e-6)}
+EPSILON = {EvidenceKind.LEFT_OUT: OmittedConstant("1e-07", "log", 1e-6)}
 DOUBT = {"may_retry_without_trace": True}
 STATE = {"may_keep_state": True}
 MANY = {"untraced": UNTRACED, "needs_projections": True}

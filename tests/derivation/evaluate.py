@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, bracket, function, slot
+from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, bracket, function, slot
 
 SIZES = {"n": 3, "m": 4}
 ONE = Fraction(1)
@@ -75,22 +75,22 @@ def known(name: str, dims: str = "", *facts: str) -> Atom:
     return Atom("input", name, dims=tuple(dims.split()), facts=frozenset(facts))
 
 
-def factor(atom: Atom, *at: Index, power: int | Fraction = 1) -> Factor:
-    return Factor(atom, at, Fraction(power))
+def factor(atom: Atom, *at: Index, power: int | Fraction = 1) -> IndexedFactor:
+    return IndexedFactor(atom, at, Fraction(power))
 
 
 def tensor(free: Sequence[Index], *terms: tuple[Any, ...]) -> Tensor:
     """Return a sum of products as it is written, nothing tidied: each a number and its factors."""
-    return Tensor(tuple(free), tuple(Term(Fraction(coef), tuple(factors)) for coef, *factors in terms))
+    return Tensor(tuple(free), tuple(IndexedTerm(Fraction(coef), tuple(factors)) for coef, *factors in terms))
 
 
-def of(op: str, *args: Tensor, over: Sequence[Index] = ()) -> Factor:
+def of(op: str, *args: Tensor, over: Sequence[Index] = ()) -> IndexedFactor:
     """Return a function of tensors as a factor."""
     free = tuple(dict.fromkeys(i for a in args for i in a.free))
     return function(op, args, free, axes=over).terms[0].factors[0]
 
 
-def sum_of(x: Tensor, power: int | Fraction = 1) -> tuple[Any, Factor]:
+def sum_of(x: Tensor, power: int | Fraction = 1) -> tuple[Any, IndexedFactor]:
     """Return a sum as a factor in brackets, and the number before it."""
     made = bracket(x)
     return made.coef, made.factors[0]._replace(power=Fraction(power))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from gradcli.derivation.index import (
+    IndexedTerm,
     Tensor,
-    Term,
     add,
     bracket,
     fresh,
@@ -93,7 +93,7 @@ def shuffled(x: Tensor, seed: int) -> Tensor:
             f._replace(at=f.at[::-1]) if f.atom.symmetric and rng.random() < 0.5 else f
             for f in other.renamed(names).factors
         ]
-        terms.append(Term(term.coef, tuple(rng.sample(factors, len(factors)))))
+        terms.append(IndexedTerm(term.coef, tuple(rng.sample(factors, len(factors)))))
     return Tensor(x.free, tuple(rng.sample(terms, len(terms))))
 
 

@@ -10,34 +10,34 @@ from scipy.special import softmax
 
 import gradcli as package
 from gradcli.derivation.index import fresh
-from gradcli.derivation.record import Pick, named, picks
-from gradcli.derivation.units import Span, at, span_of
+from gradcli.derivation.record import AxisPick, named, picks
+from gradcli.derivation.units import PositionRange, at, span_of
 from gradcli.errors import NotSupported
 from tests.derivation.evaluate import at_point
 from tests.rows import for_rows
 
 LENGTHS = (3, 5, 7)
-ALL, NEW = Pick("all"), Pick("new")
+ALL, NEW = AxisPick("all"), AxisPick("new")
 
 # fmt: off
 PICKS = {
     # an index, of n rows and 4 columns           what it does
-    "0":             (lambda n: 0,                [Pick("at", "0"), ALL]),
-    "-1":            (lambda n: -1,               [Pick("at", "-1"), ALL]),
-    "n - 2":         (lambda n: n - 2,            [Pick("at", "-2"), ALL]),
-    "numpy's 2":     (lambda n: np.int64(2),      [Pick("at", "2"), ALL]),
-    ":, 1":          (lambda n: (slice(None), 1), [ALL, Pick("at", "1")]),
-    "..., -1":       (lambda n: (..., -1),        [ALL, Pick("at", "3")]),
-    "None, 0":       (lambda n: (None, 0),        [NEW, Pick("at", "0"), ALL]),
-    "1:":            (lambda n: slice(1, None),   [Pick("span", "1:"), ALL]),
-    "1:n":           (lambda n: slice(1, n),      [Pick("span", "1:"), ALL]),
-    ":-1":           (lambda n: slice(None, -1),  [Pick("span", ":-1"), ALL]),
-    "1:n - 1":       (lambda n: slice(1, n - 1),  [Pick("span", "1:-1"), ALL]),
-    "-2:":           (lambda n: slice(-2, None),  [Pick("span", "-2:"), ALL]),
-    "::2":           (lambda n: slice(None, None, 2),  [Pick("span", "::2"), ALL]),
-    "::-1":          (lambda n: slice(None, None, -1), [Pick("span", "::-1"), ALL]),
+    "0":             (lambda n: 0,                [AxisPick("at", "0"), ALL]),
+    "-1":            (lambda n: -1,               [AxisPick("at", "-1"), ALL]),
+    "n - 2":         (lambda n: n - 2,            [AxisPick("at", "-2"), ALL]),
+    "numpy's 2":     (lambda n: np.int64(2),      [AxisPick("at", "2"), ALL]),
+    ":, 1":          (lambda n: (slice(None), 1), [ALL, AxisPick("at", "1")]),
+    "..., -1":       (lambda n: (..., -1),        [ALL, AxisPick("at", "3")]),
+    "None, 0":       (lambda n: (None, 0),        [NEW, AxisPick("at", "0"), ALL]),
+    "1:":            (lambda n: slice(1, None),   [AxisPick("span", "1:"), ALL]),
+    "1:n":           (lambda n: slice(1, n),      [AxisPick("span", "1:"), ALL]),
+    ":-1":           (lambda n: slice(None, -1),  [AxisPick("span", ":-1"), ALL]),
+    "1:n - 1":       (lambda n: slice(1, n - 1),  [AxisPick("span", "1:-1"), ALL]),
+    "-2:":           (lambda n: slice(-2, None),  [AxisPick("span", "-2:"), ALL]),
+    "::2":           (lambda n: slice(None, None, 2),  [AxisPick("span", "::2"), ALL]),
+    "::-1":          (lambda n: slice(None, None, -1), [AxisPick("span", "::-1"), ALL]),
     "0:n":           (lambda n: slice(0, n),      [ALL, ALL]),
-    "[0, 2]":        (lambda n: [0, 2],           [Pick("span", "[0, 2]"), ALL]),
+    "[0, 2]":        (lambda n: [0, 2],           [AxisPick("span", "[0, 2]"), ALL]),
     "arange(n)":     (lambda n: np.arange(n),     [ALL, ALL]),
 }
 NO_PICKS = {
@@ -62,7 +62,7 @@ def _indices(index: Callable[[int], Any]) -> tuple[list[Any], list[tuple[int, in
 
 
 @for_rows(("index", "right"), PICKS.values(), ids=PICKS)
-def test_what_an_index_does(index: Callable[[int], Any], right: list[Pick]) -> None:
+def test_what_an_index_does(index: Callable[[int], Any], right: list[AxisPick]) -> None:
     assert picks(*_indices(index)) == right
 
 
@@ -98,7 +98,7 @@ def test_spans_that_touch_are_apart() -> None:
         assert _span(one).within(_span(other)) is known
 
 
-def _span(text: str) -> Span:
+def _span(text: str) -> PositionRange:
     found = span_of(text)
     assert found is not None
     return found

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.arithmetic.graph import Graph
+from gradcli.arithmetic.graph import GraphNode
 from gradcli.derivation.layer_errors import chain_of, numbered
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
@@ -106,6 +106,6 @@ CHAINS = [  # a function, the names of the weights, the numbers of the layers
 def test_layers_are_a_chain(f: str, weights: list[str], numbers: tuple[str, ...]) -> None:
     g = Expression(f)
     shape = {"x": (3,), "y": (3,)}
-    y = g({n: Graph.variable(n, np.ones(shape.get(n, (3, 3)))) for n in g.inputs})
+    y = g({n: GraphNode.variable(n, np.ones(shape.get(n, (3, 3)))) for n in g.inputs})
     chain = chain_of(y)
     assert [layer.weights for layer in chain] == weights and numbered(chain) == numbers

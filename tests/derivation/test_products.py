@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradcli.derivation.algebra import multiply, power, sum_over, tidied
-from gradcli.derivation.index import Index, Tensor, Term, add, scalar
+from gradcli.derivation.index import Index, IndexedTerm, Tensor, add, scalar
 from tests.derivation.evaluate import at_point, factor, of
 from tests.derivation.test_rules import (
     HOT,
@@ -50,13 +50,13 @@ PIECES = [
 ]  # fmt: skip
 
 
-def scattered(rng: random.Random) -> Term:
+def scattered(rng: random.Random) -> IndexedTerm:
     """Return a random product of what the rules know."""
     indices = [i, j, k, l]
-    return Term(Fraction(rng.choice((1, -2, 3))), tuple(rng.choice(PIECES)(*rng.choices(indices, k=2)) for _ in range(rng.choice((2, 3, 4)))))  # fmt: skip
+    return IndexedTerm(Fraction(rng.choice((1, -2, 3))), tuple(rng.choice(PIECES)(*rng.choices(indices, k=2)) for _ in range(rng.choice((2, 3, 4)))))  # fmt: skip
 
 
-def lost(term: Term, free: tuple[Index, ...]) -> bool:
+def lost(term: IndexedTerm, free: tuple[Index, ...]) -> bool:
     """Whether a rule may lose the sum over an index, which KNOWN_WRONG is about: only what becomes one, or an identity, has it."""
     gone = [f for f in term.factors if f.atom.op in ("delta", "sign") or "signs" in f.atom.facts]
     others = {i for f in term.factors if f not in gone for i in f.at}
@@ -74,7 +74,7 @@ def test_random_products_keep_their_value(seed: int) -> None:
     assert_equal(before, Tensor(free, (tidied(term, free),)))
 
 
-def whole(term: Term) -> Tensor:
+def whole(term: IndexedTerm) -> Tensor:
     free = tuple(sorted(term.indices))
     return Tensor(free, (tidied(term, free),))
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gradcli.derivation.problem import RECORDINGS, Problem, dims_of
+from gradcli.derivation.problem import RECORDINGS, DerivationProblem, dims_of
 from gradcli.derivation.record import sizes_of
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import facts_of
@@ -27,7 +27,7 @@ FOUND = [
 @for_rows(("f", "shapes", "assume", "holds"), FOUND)
 def test_sizes_suit_the_function(f: str, shapes: str, assume: str, holds) -> None:  # type: ignore[no-untyped-def]
     dims = dims_of([shapes])
-    sizes = sizes_of(Problem(Expression(f), dims, facts_of([assume] if assume else [], dims)))
+    sizes = sizes_of(DerivationProblem(Expression(f), dims, facts_of([assume] if assume else [], dims)))
     assert {len(set(own)) for own in sizes.values()} == {RECORDINGS}
     for k in range(RECORDINGS):
         assert holds({n: own[k] for n, own in sizes.items()})
@@ -36,4 +36,4 @@ def test_sizes_suit_the_function(f: str, shapes: str, assume: str, holds) -> Non
 def test_where_no_size_suits_the_first_are_taken() -> None:
     f = Expression("log(det(outer(x, x)))")
     with np.errstate(all="ignore"):
-        assert sizes_of(Problem(f, {"x": ("n",)}, {})) == {"n": (3, 5, 7)}
+        assert sizes_of(DerivationProblem(f, {"x": ("n",)}, {})) == {"n": (3, 5, 7)}

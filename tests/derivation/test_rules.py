@@ -7,7 +7,7 @@ import numpy as np
 
 from gradcli.derivation.algebra import identity, tidied
 from gradcli.derivation.convert import RULES
-from gradcli.derivation.index import Atom, Factor, Index, Tensor, Term, fresh, slot
+from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, fresh, slot
 from gradcli.derivation.structure import Value
 from gradcli.derivation.units import rows, triangle, unit
 from gradcli.derivation.whole import opaque
@@ -38,22 +38,22 @@ def linear(atom: Atom, *at: Index, by: int = 1) -> Tensor:
     return tensor(tuple(dict.fromkeys(at)), (by, factor(atom, *at)))
 
 
-def grouped(*terms: tuple[Any, ...], free: tuple[Index, ...], to: int | Fraction = 1) -> Factor:
+def grouped(*terms: tuple[Any, ...], free: tuple[Index, ...], to: int | Fraction = 1) -> IndexedFactor:
     """Return a sum in brackets whose first number is one."""
     coef, made = sum_of(tensor(free, *terms), to)
     assert coef == 1
     return made
 
 
-def exps(atom: Atom, *at: Index, by: int = 1) -> Factor:
+def exps(atom: Atom, *at: Index, by: int = 1) -> IndexedFactor:
     return of("exp", linear(atom, *at, by=by))
 
 
-def inverse(atom: Atom, a: Index, b: Index) -> Factor:
+def inverse(atom: Atom, a: Index, b: Index) -> IndexedFactor:
     return of("inv", linear(atom, a, b))
 
 
-def inv_ab(a: Index, b: Index) -> Factor:
+def inv_ab(a: Index, b: Index) -> IndexedFactor:
     return of("inv", tensor((a, b), (1, factor(A, a, r), factor(B, r, b))))
 
 
@@ -62,7 +62,7 @@ E0, E1, LAST, TRI = unit("n", 0), unit("n", 1), unit("n", -1), triangle("nn", 0)
 ROWS_OF_I = rows("1:", c, i).terms[0].factors[0]
 
 
-def raised(made: Factor, to: int | Fraction) -> Factor:
+def raised(made: IndexedFactor, to: int | Fraction) -> IndexedFactor:
     return made._replace(power=Fraction(to))
 
 
@@ -82,7 +82,7 @@ SOFT_ROWS, SOFT_COLUMNS = of("softmax", linear(Z, p, i), over=[i]), of("softmax"
 CENTRED = grouped((1, factor(x, i)), (-1, factor(x, k), factor(SIZE, power=-1)), free=(i,))
 
 
-def whole(op: str, atom: Atom, *at: Index) -> Factor:
+def whole(op: str, atom: Atom, *at: Index) -> IndexedFactor:
     """Return a function of a whole matrix as a factor."""
     made = opaque(
         op,
@@ -94,11 +94,11 @@ def whole(op: str, atom: Atom, *at: Index) -> Factor:
 
 VECTORS, VALUES_OF_S, CHOLESKY = whole("eigenvectors", S, i, j), whole("eigvalsh", S, j), whole("cholesky", S, i, j)
 LEFT, SINGULAR, RIGHT = whole("left_vectors", Z, p, j), whole("svdvals", Z, j), whole("right_vectors", Z, k, j)
-INV_L = of("inv", Tensor((i, j), (Term(ONE, (CHOLESKY,)),)))
+INV_L = of("inv", Tensor((i, j), (IndexedTerm(ONE, (CHOLESKY,)),)))
 V = known("v", "m")
 ROOT_HALF = factor(TWO, power=Fraction(-1, 2))
 ERF = of("erf", tensor((i,), (1, factor(t, i), ROOT_HALF)))
-MAX_X = Tensor((), (Term(ONE, (Factor(Atom("max", args=(linear(x, slot(0, "n")),)), ()),)),))
+MAX_X = Tensor((), (IndexedTerm(ONE, (IndexedFactor(Atom("max", args=(linear(x, slot(0, "n")),)), ()),)),))
 LARGEST = of("equal", linear(x, i), MAX_X)
 
 both, first, second = fresh("m + n"), fresh("m"), fresh("n")
@@ -157,7 +157,7 @@ APPLIES = {  # what a rule must change: its name, the free indices, and the fact
     "a root of a sum at a place":   ("at_unit", (), [grouped((1,), (1, factor(x, i, power=2)), free=(i,), to=Fraction(1, 2)), factor(E1, i)]),
     "a maximum at a place":         ("at_unit", (), [of("maximum", linear(x, i), linear(y, i)), factor(E1, i)]),
     "an identity at a place":       ("at_unit", (j,), [factor(I, i, j), factor(E1, i)]),
-    "a unit vector at its place":   ("at_unit", (), [factor(E1, i), Factor(E1, (i,)), factor(x, j)]),
+    "a unit vector at its place":   ("at_unit", (), [factor(E1, i), IndexedFactor(E1, (i,)), factor(x, j)]),
     "a unit vector at another":     ("at_unit", (i,), [factor(E1, i), factor(E0, i)]),
     "first and last":               ("at_unit", (i,), [factor(E0, i), factor(LAST, i)]),
     "softmax squared at a place":   ("at_unit", (), [raised(SOFTMAX, 2), factor(E0, i)]),
@@ -189,7 +189,7 @@ APPLIES = {  # what a rule must change: its name, the free indices, and the fact
     "a comparison squared":         ("_facts", (i,), [raised(of("greater", linear(x, i), linear(y, i)), 2)]),
     "D x":                          ("_diagonal", (i,), [factor(D, i, j), factor(x, j)]),
     "x' D y":                       ("_diagonal", (), [factor(x, i), factor(D, i, j), factor(y, j)]),
-    "a bracket of one product":     ("_facts", (i,), [Factor(Atom("group", args=grouped((1, factor(A, i, j), factor(x, j)), free=(i,)).atom.args, dims=("n",)), (i,))]),
+    "a bracket of one product":     ("_facts", (i,), [IndexedFactor(Atom("group", args=grouped((1, factor(A, i, j), factor(x, j)), free=(i,)).atom.args, dims=("n",)), (i,))]),
     "|x| squared":                  ("_signs", (i,), [raised(ABS, 2)]),
     "|x| to the -4":                ("_signs", (i,), [raised(ABS, -4)]),
     "sign(x) |x|":                  ("_signs", (i,), [SGN, ABS]),
@@ -221,15 +221,15 @@ APPLIES = {  # what a rule must change: its name, the free indices, and the fact
     "all of an indicator":          ("_sums_to_one", (), [factor(HOT, i)]),
     "what is centred":              ("_centred", (), [CENTRED]),
     "what is centred, and more":    ("_centred", (j,), [CENTRED, factor(x, j)]),
-    "V diag(w) V'":                 ("spectral", (i, k), [VECTORS, VALUES_OF_S, Factor(VECTORS.atom, (k, j))]),
-    "V V'":                         ("spectral", (i, k), [VECTORS, Factor(VECTORS.atom, (k, j))]),
-    "V diag(1/w) V' x":             ("spectral", (i,), [VECTORS, raised(VALUES_OF_S, -1), Factor(VECTORS.atom, (k, j)), factor(x, k)]),
-    "V diag(w)^3 V'":               ("spectral", (i, k), [VECTORS, raised(VALUES_OF_S, 3), Factor(VECTORS.atom, (k, j))]),
+    "V diag(w) V'":                 ("spectral", (i, k), [VECTORS, VALUES_OF_S, IndexedFactor(VECTORS.atom, (k, j))]),
+    "V V'":                         ("spectral", (i, k), [VECTORS, IndexedFactor(VECTORS.atom, (k, j))]),
+    "V diag(1/w) V' x":             ("spectral", (i,), [VECTORS, raised(VALUES_OF_S, -1), IndexedFactor(VECTORS.atom, (k, j)), factor(x, k)]),
+    "V diag(w)^3 V'":               ("spectral", (i, k), [VECTORS, raised(VALUES_OF_S, 3), IndexedFactor(VECTORS.atom, (k, j))]),
     "U diag(s) V'":                 ("spectral", (p, k), [LEFT, SINGULAR, RIGHT]),
     "tril(L)":                      ("triangular", (i, j), [factor(TRI, i, j), CHOLESKY]),
     "tril(L')":                     ("triangular", (i, j), [factor(TRI, j, i), CHOLESKY]),
-    "inv(L)' inv(L)":               ("inverse_factors", (j, k), [INV_L, Factor(INV_L.atom, (i, k))]),
-    "inv(L)' inv(L) x":             ("inverse_factors", (j,), [INV_L, Factor(INV_L.atom, (i, k)), factor(x, k)]),
+    "inv(L)' inv(L)":               ("inverse_factors", (j, k), [INV_L, IndexedFactor(INV_L.atom, (i, k))]),
+    "inv(L)' inv(L) x":             ("inverse_factors", (j,), [INV_L, IndexedFactor(INV_L.atom, (i, k)), factor(x, k)]),
     "v v**(v - 1)":                ("one_base", (p,), [factor(V, p), of("power", linear(V, p), tensor((p,), (1, factor(V, p)), (-1,)))]),
     "w v**v / v":                  ("one_base", (p,), [factor(Z, p, i), factor(V, p, power=-1), of("power", linear(V, p), linear(V, p)), factor(x, i)]),
     "erfc(-t/sqrt(2))":             ("normal", (i,), [of("erfc", tensor((i,), (-1, factor(t, i), ROOT_HALF)))]),
@@ -294,12 +294,12 @@ STAYS = {  # what looks like it and is not: the free indices, and the factors
     "1/(2 + exp(t))":               ((i,), [raised(sum_of(tensor((i,), (2,), (1, exps(t, i))))[1], -1)]),
     "1/(1 + exp(t)) of two":        ((i, j), [exps(t, j), raised(ONE_PLUS, -1)]),
     "V diag(w) x":                  ((i,), [VECTORS, VALUES_OF_S, factor(x, j)]),
-    "V diag(x) V'":                 ((i, k), [VECTORS, factor(x, j), Factor(VECTORS.atom, (k, j))]),
-    "V diag(w)^(1/2) V'":           ((i, k), [VECTORS, raised(VALUES_OF_S, Fraction(1, 2)), Factor(VECTORS.atom, (k, j))]),
+    "V diag(x) V'":                 ((i, k), [VECTORS, factor(x, j), IndexedFactor(VECTORS.atom, (k, j))]),
+    "V diag(w)^(1/2) V'":           ((i, k), [VECTORS, raised(VALUES_OF_S, Fraction(1, 2)), IndexedFactor(VECTORS.atom, (k, j))]),
     "U V'":                         ((p, k), [LEFT, RIGHT]),
-    "U diag(s) U'":                 ((p, r_m), [LEFT, SINGULAR, Factor(LEFT.atom, (r_m, j))]),
+    "U diag(s) U'":                 ((p, r_m), [LEFT, SINGULAR, IndexedFactor(LEFT.atom, (r_m, j))]),
     "tril(A)":                      ((i, j), [factor(TRI, i, j), factor(A, i, j)]),
-    "inv(L) inv(L)'":               ((i, k), [INV_L, Factor(INV_L.atom, (k, j))]),
+    "inv(L) inv(L)'":               ((i, k), [INV_L, IndexedFactor(INV_L.atom, (k, j))]),
     "erfc(t)":                      ((i,), [of("erfc", linear(t, i))]),
     "1 + erf(t)":                   ((i,), [grouped((1,), (1, of("erf", linear(t, i))), free=(i,))]),
     "exp(-t^2)/sqrt(2 pi)":         ((i,), [raised(of("exp", tensor((i,), (1, factor(t, i, power=2)))), -1), ROOT_HALF, factor(Atom("pi", "pi"), power=Fraction(-1, 2))]),
@@ -327,8 +327,8 @@ def test_every_rule_is_tested() -> None:
 
 @for_rows("coef", [Fraction(1), Fraction(-3, 2), 0.1], parts=3)
 @for_rows(("rule", "free", "factors"), APPLIES.values(), ids=APPLIES)
-def test_a_rule_keeps_the_value(rule: str, free: tuple[Index, ...], factors: list[Factor], coef: Any) -> None:
-    before = Term(coef, tuple(factors))
+def test_a_rule_keeps_the_value(rule: str, free: tuple[Index, ...], factors: list[IndexedFactor], coef: Any) -> None:
+    before = IndexedTerm(coef, tuple(factors))
     after = BY_NAME[rule](before, free)
     assert after is not None and after != before
     assert_equal(Tensor(free, (before,)), Tensor(free, (after,)))
@@ -336,6 +336,6 @@ def test_a_rule_keeps_the_value(rule: str, free: tuple[Index, ...], factors: lis
 
 
 @for_rows(("free", "factors"), STAYS.values(), ids=STAYS)
-def test_what_only_looks_like_it_keeps_its_value(free: tuple[Index, ...], factors: list[Factor]) -> None:
-    before = Term(ONE, tuple(factors))
+def test_what_only_looks_like_it_keeps_its_value(free: tuple[Index, ...], factors: list[IndexedFactor]) -> None:
+    before = IndexedTerm(ONE, tuple(factors))
     assert_equal(Tensor(free, (before,)), Tensor(free, (tidied(before, free),)))

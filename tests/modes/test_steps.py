@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from gradcli.modes.steps import SAFETY, Line, Noise, derivative, noise
+from gradcli.modes.steps import SAFETY, FunctionNoise, Line, derivative, noise
 from tests.rows import for_rows
 
 EPS = float(np.finfo(np.float64).eps)
@@ -160,10 +160,10 @@ def test_the_bound_holds_beside_kinks_that_noise_hides_from_small_steps(added: f
     a, b, c = rng.normal(size=(3, 300))
     d, sigma = 10.0 ** rng.uniform(-14, -0.5, 300), 10.0 ** rng.uniform(-14, -3, 300)
     line = Line(lambda t: a * t + b * np.abs(t - d) + c * np.sin(t) + added * sigma * rng.normal(size=300))
-    found = derivative(line, noise=Noise(sigma, sigma, None if added else 0.0))
+    found = derivative(line, noise=FunctionNoise(sigma, sigma, None if added else 0.0))
     assert np.all(np.abs(found.value - (a - b + c)) <= found.bound)
 
 
 def test_the_bound_of_a_smooth_function_with_allowed_noise_is_that_of_noise() -> None:
-    found = derivative(Line(lambda t: np.exp(np.float64(t))), noise=Noise(1e-6, 1e-6, 0.0))
+    found = derivative(Line(lambda t: np.exp(np.float64(t))), noise=FunctionNoise(1e-6, 1e-6, 0.0))
     assert abs(found.value - 1) <= found.bound <= 2 * SAFETY * found.rounding

@@ -15,7 +15,7 @@ from gradcli.checks.run_modes import run
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.modes.symbolic import MEMORY_BYTES
-from gradcli.process.workers import WORKERS, Late, Worker
+from gradcli.process.workers import WORKERS, Worker, WorkerTimeout
 from gradcli.request.point import Point
 from gradcli.targets.expression import Expression
 
@@ -64,7 +64,7 @@ def test_a_process_that_reads_nothing_is_late(worker: Worker) -> None:
     start = time.monotonic()
     worker.send(LARGE)
     assert time.monotonic() - start < 60  # nothing waits for it to be read
-    with pytest.raises(Late):
+    with pytest.raises(WorkerTimeout):
         worker.receive(0.2)
 
 

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradcli.repair.edits import edits_of
-from gradcli.repair.scope import Change, Edit, Place, Scope, Text, changed, expressions, spans_of
+from gradcli.repair.scope import Change, Edit, EditPlace, Scope, Text, changed, expressions, spans_of
 from tests.rows import for_rows
 
 X, Y = np.array([0.3, -1.2, 2.0]), np.array([1.5, 0.4, -0.7])
 NAMES = {"x": X, "y": Y, "n": 3, "lam": 0.7, "A": np.arange(9.0).reshape(3, 3), "np": np}
 
 
-def places(source: str) -> list[Place]:
+def places(source: str) -> list[EditPlace]:
     text = Text(source, spans_of(source))
     values = {name: x for name, x in NAMES.items() if name != "np"}
     scope = Scope(values, lambda code: eval(code, dict(NAMES)))
-    return [Place(node, parent, text, scope) for node, parent in expressions(ast.parse(source).body[0])]
+    return [EditPlace(node, parent, text, scope) for node, parent in expressions(ast.parse(source).body[0])]
 
 
 def edited(source: str) -> dict[str, Edit]:

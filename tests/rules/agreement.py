@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.arithmetic.ball import Ball, error_of, precision, radius
 from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.program import record, vjp
-from gradcli.modes.steps import Line, Noise, derivative, noise
+from gradcli.modes.steps import FunctionNoise, Line, derivative, noise
 
 EPS = float(np.finfo(np.float64).eps)
 Function = Callable[..., Any]
@@ -47,7 +47,7 @@ def differences_agree(f: Function, xs: Sequence[Any], xdots: Sequence[Any]) -> N
     ydot = jvp(f, xs, xdots)[1]
     phi = lambda t: f(*(x + t * xdot for x, xdot in zip(xs, xdots, strict=True)))
     found = derivative(
-        Line(phi), 1.0, Noise(seen=noise(phi, 1.0))
+        Line(phi), 1.0, FunctionNoise(seen=noise(phi, 1.0))
     )  # as the mode does; LAPACK rounds more than one operation
     assert np.all(found.bound <= 1e-5 * np.maximum(1.0, np.abs(ydot))), "differences say nothing"
     assert np.all(np.abs(found.value - ydot) <= found.bound)

@@ -7,7 +7,7 @@ import pytest
 
 from gradcli.arithmetic.program import record, vjp
 from gradcli.errors import NoRule, TraceEnded
-from gradcli.rules.pairs import Pair
+from gradcli.rules.pairs import ComplexPair
 from tests.rows import for_rows
 from tests.rules.agreement import Function, Shapes, check_function, drawn
 
@@ -209,4 +209,4 @@ def test_the_real_part_of_a_real_value_tells_the_complex_step() -> None:
 
 
 def test_a_pair_prints_its_value() -> None:
-    assert "2j" in repr(Pair(np.float64(0), np.float64(2)))
+    assert "2j" in repr(ComplexPair(np.float64(0), np.float64(2)))

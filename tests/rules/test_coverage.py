@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.arithmetic import arb, symbol
 from gradcli.arithmetic.program import record
-from gradcli.rules.kinds import Factor, Partial
+from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.study.accuracy import PARAMS
 from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, Primitive
 from tests.rows import for_rows
@@ -126,7 +126,7 @@ def test_every_numpy_ufunc_in_the_table_is_what_its_row_runs() -> None:
 def wrong(row: Primitive, i: int, slip: Any) -> Primitive:
     """Return the row with a slip in the partial of argument `i`."""
     rule: Any = row.rules[i]
-    factor = rule.factor if isinstance(rule, Factor) else None
+    factor = rule.factor if isinstance(rule, ConstantSlope) else None
 
     def partial(y: Any, *xs: Any, **params: Any) -> Any:
         return slip(factor if factor is not None else rule.partial(y, *xs, **params), *xs)

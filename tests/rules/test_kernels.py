@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.arithmetic.ball import Ball, error_of, nearest, precision, radius
 from gradcli.arithmetic.program import vjp
-from gradcli.rules.kinds import Factor, Partial
+from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.study.accuracy import worst_ulps
 from gradcli.tracing.domain import NEAR_0, NEAR_1, REAL
 from gradcli.tracing.primitive import PRIMITIVES, Primitive
@@ -18,7 +18,9 @@ EPS = float(np.finfo(np.float64).eps)
 CLAIMED = 8.0  # ulps, of a row that states no reason for more
 EXCUSED = 1e9  # ulps, of a row that states one: seven digits are right
 CANCELS = {"beta", "betaln"}  # made of digammas that are subtracted: far from one all digits may be gone
-ROWS = [row for row in PRIMITIVES.values() if row.rules and all(isinstance(r, Partial | Factor) for r in row.rules)]
+ROWS = [
+    row for row in PRIMITIVES.values() if row.rules and all(isinstance(r, Partial | ConstantSlope) for r in row.rules)
+]
 KERNELS = [
     pytest.param(row, i, id=f"{row.name}-{i}")
     for row in ROWS

@@ -12,7 +12,7 @@ from gradcli.errors import GradcliError, NotSupported
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.request.point import Point
-from gradcli.rules.kinds import Factor, Partial
+from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.rules.special import ByOrder
 from gradcli.study.accuracy import PARAMS
 from gradcli.targets.expression import Expression
@@ -25,7 +25,7 @@ ONE = np.float64(1)
 ROWS = [
     row
     for row in PRIMITIVES.values()
-    if row.rules and all(isinstance(rule, Partial | Factor | ByOrder) for rule in row.rules)
+    if row.rules and all(isinstance(rule, Partial | ConstantSlope | ByOrder) for rule in row.rules)
     if not row.name.endswith("_order")  # derivatives by an order: tests/rules/test_incomplete.py
 ]
 SLOW = {

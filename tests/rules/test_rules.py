@@ -14,7 +14,7 @@ from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.program import record, vjp
 from gradcli.errors import NotSupported
 from gradcli.modes.steps import Line, derivative
-from gradcli.rules.kinds import Factor, Partial
+from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.study.accuracy import PARAMS, samples
 from gradcli.tracing.primitive import PRIMITIVES, Params, Primitive
 from tests.rows import for_rows
@@ -24,7 +24,9 @@ ONE = np.float64(1)
 ULPS = 8 * EPS  # what `gradcli ops` claims of a row that states no reason
 LOSSY = 1e-12  # of rows that do state one: digits of scipy's functions, here away from their roots and poles
 SHAPES = (((), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((1,), (2, 3)), ((2, 3), ()), ((1, 1), (2,)))
-ROWS = [row for row in PRIMITIVES.values() if row.rules and all(isinstance(r, Partial | Factor) for r in row.rules)]
+ROWS = [
+    row for row in PRIMITIVES.values() if row.rules and all(isinstance(r, Partial | ConstantSlope) for r in row.rules)
+]
 SLOW = ("betainc", "betaincc", "betainc_order")
 CASES = [
     pytest.param(row, params, id=row.name + "".join(f"-{value}" for value in params.values()))

@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from gradcli.modes.registry import MODES
-from gradcli.rules.kinds import Factor, Partial
+from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.study.accuracy import worst_ulps
 from gradcli.targets.names import FUNCTIONS
 from gradcli.tracing.primitive import PRIMITIVES
 from tests.rows import for_rows
 
 WITH_RULES = {name for name, row in PRIMITIVES.items() if row.rules}
-ELEMENTWISE = {name for name in WITH_RULES if all(isinstance(r, Partial | Factor) for r in PRIMITIVES[name].rules)}
+ELEMENTWISE = {
+    name for name in WITH_RULES if all(isinstance(r, Partial | ConstantSlope) for r in PRIMITIVES[name].rules)
+}
 
 
 @pytest.fixture(name="listed", scope="module")

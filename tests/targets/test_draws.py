@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcli.errors import BadOption, BadPoint, TooLarge
-from gradcli.targets.draws import Source, Whole
+from gradcli.targets.draws import RandomStream, Whole
 from gradcli.targets.points import read, shapes
 from tests.rows import for_rows
 
@@ -102,13 +102,13 @@ def test_a_longer_draw_begins_like_a_shorter_one() -> None:
 
 
 def test_streams_differ_by_seed_name_and_point_alone() -> None:
-    draws = [Source(*key).functions()["randn"](4) for key in [(0, "x", 0), (1, "x", 0), (0, "y", 0), (0, "x", 1)]]
+    draws = [RandomStream(*key).functions()["randn"](4) for key in [(0, "x", 0), (1, "x", 0), (0, "y", 0), (0, "x", 1)]]
     assert len({tuple(draw) for draw in draws}) == 4
-    assert np.array_equal(Source(0, "x", 0, N).functions()["randn"](4), draws[0])
+    assert np.array_equal(RandomStream(0, "x", 0, N).functions()["randn"](4), draws[0])
 
 
 def test_whole_numbers_say_so() -> None:
-    whole = Source(0, "k", 0).functions()["int"]
+    whole = RandomStream(0, "k", 0).functions()["int"]
     assert isinstance(whole(3.0), Whole) and not isinstance(3, Whole)
     assert whole(np.array([1.0, 2.0])).dtype.kind == "i"
     with pytest.raises(ValueError, match="not whole numbers"):

@@ -9,7 +9,7 @@ import pytest
 from gradcli.errors import BadPoint
 from gradcli.targets.arguments import with_entries
 from gradcli.targets.draws import Whole
-from gradcli.targets.structure import Named
+from gradcli.targets.structure import NamedValues
 from tests.rows import for_rows
 
 
@@ -25,11 +25,11 @@ def f(x: Any, config: Config = Config(2.0)) -> Any:
 
 
 def test_the_parameters_of_a_module_have_their_own_names() -> None:
-    held = Named({"0.weight": np.ones(2), "fc.bias": np.zeros(1)})
+    held = NamedValues({"0.weight": np.ones(2), "fc.bias": np.zeros(1)})
     for path in ("fc.bias", "parameters.fc.bias"):
         found = with_entries(f, {"parameters": held, "x": 1.0, path: np.array([5.0])}, True)
         assert found["parameters"]["fc.bias"] == 5.0 and found["parameters"]["0.weight"] is held["0.weight"]
-        assert set(found) == {"parameters", "x"} and isinstance(found["parameters"], Named)
+        assert set(found) == {"parameters", "x"} and isinstance(found["parameters"], NamedValues)
     assert with_entries(f, {"parameters": held, "0.weight": 2}, True)["parameters"]["0.weight"] == 2.0
     assert held["fc.bias"] == 0.0
 

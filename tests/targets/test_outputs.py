@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradcli.errors import FunctionFailed
-from gradcli.targets.facts import Output
+from gradcli.targets.facts import OutputPart
 from gradcli.targets.python import flattened, named_outputs
 from tests.rows import for_rows
 from tests.targets.test_loading import written, xfail
@@ -166,7 +166,7 @@ def test_results_of_other_shapes_at_other_points_stay_apart(gradcli: Callable[..
 def test_flattened_lays_parts_end_to_end() -> None:
     y, outputs = flattened({"loss": 1.0, "aux": {"W": np.ones((2, 2))}}, "f")
     assert y.tolist() == [1.0] * 5
-    assert outputs == (Output("loss", ()), Output("aux.W", (2, 2)))
+    assert outputs == (OutputPart("loss", ()), OutputPart("aux.W", (2, 2)))
     assert named_outputs(outputs) == ["loss", "aux.W[0,0]", "aux.W[0,1]", "aux.W[1,0]", "aux.W[1,1]"]
 
 

@@ -16,8 +16,17 @@ from jax.extend.core import set_current_trace
 
 from gradcli.arithmetic.devices import DEVICES
 from gradcli.errors import BadOption, FunctionFailed, GradcliError, NotSupported
-from gradcli.frameworks.framework import Call, Flat, Placed, Prepared, RecordedSteps, Tensor, Without, told
-from gradcli.frameworks.jax.record import Analytic, Recorded, Recorder, host, recorded
+from gradcli.frameworks.framework import (
+    CustomCall,
+    Flat,
+    FrameworkDefaults,
+    Placed,
+    Prepared,
+    RecordedSteps,
+    Tensor,
+    told,
+)
+from gradcli.frameworks.jax.record import Analytic, JaxRecorder, JaxTracer, host, recorded
 from gradcli.request.point import Array
 from gradcli.targets.python import message_of
 from gradcli.targets.structure import put_together, taken_apart
@@ -39,7 +48,7 @@ _MOST = 64  # calls that are collected at most
 _CUSTOM = {"custom_vjp_call", "custom_jvp_call"}
 
 
-def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
+def custom_calls(f: Flat, xs: Sequence[Any]) -> list[CustomCall]:
     """Return one call of each custom function, for each set of argument shapes that a run contains.
 
     Jitted functions and loops run as plain Python here, so that calls inside them get actual values. Calls that are traced
@@ -55,12 +64,12 @@ def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
     return list(seen.found.values())
 
 
-class _Seen(Recorder):
+class _Seen(JaxRecorder):
     """A trace that collects calls of custom functions with their actual values."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: dict[Any, Call] = {}
+        self.found: dict[Any, CustomCall] = {}
 
     def function(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Collect a call that Python code makes."""
@@ -73,11 +82,11 @@ class _Seen(Recorder):
         where = place_of(inspect.unwrap(rule)) if rule else None
         constants = _constants(*_moving(function, args, kwargs)[1:])
         alone, given, named = _moving(function, given, named)
-        self._note(rule, leaves, Call(_name(function), alone, given, named, position(), where, constants))
+        self._note(rule, leaves, CustomCall(_name(function), alone, given, named, position(), where, constants))
 
     def process_primitive(self, primitive: Any, xs: Sequence[Any], params: dict[str, Any], /) -> Any:
         """Collect a call that an equation makes, too."""
-        if primitive.name in _CUSTOM and any(isinstance(x, Recorded) for x in xs):
+        if primitive.name in _CUSTOM and any(isinstance(x, JaxTracer) for x in xs):
             self._equation(primitive, xs, params)
         return super().process_primitive(primitive, xs, params)
 
@@ -103,15 +112,15 @@ class _Seen(Recorder):
         call.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
         call.__name__ = own.func_name
         where = place_of(inspect.unwrap(rule)) if rule else None
-        constants = frozenset(k for k, x in enumerate(traced[held:]) if not isinstance(x, Recorded))
-        self._note(rule, xs[held:], Call(call.__name__, call, tuple(xs[held:]), {}, self.here, where, constants))
+        constants = frozenset(k for k, x in enumerate(traced[held:]) if not isinstance(x, JaxTracer))
+        self._note(rule, xs[held:], CustomCall(call.__name__, call, tuple(xs[held:]), {}, self.here, where, constants))
 
-    def _note(self, rule: Any, leaves: Sequence[Any], call: Call) -> None:
+    def _note(self, rule: Any, leaves: Sequence[Any], call: CustomCall) -> None:
         key = (call.name, id(rule), tuple(_key(x) for x in leaves))
         if len(self.found) < _MOST:
             self.found.setdefault(key, call)
 
-    def _step(self, name: str, made: Callable[[], Any], xs: Sequence[Any], ys: Sequence[Any]) -> list[Recorded]:
+    def _step(self, name: str, made: Callable[[], Any], xs: Sequence[Any], ys: Sequence[Any]) -> list[JaxTracer]:
         return [self._new(y) for y in ys]
 
 
@@ -134,7 +143,7 @@ def _watched(kind: Any, seen: Callable[[Any, tuple[Any, ...], dict[str, Any]], N
 def _concrete(x: Any) -> Any:
     """Return the value behind a tracer, or the first value of a batch; a tracer without a value as it is."""
     while isinstance(x, jax.core.Tracer):
-        if isinstance(x, Recorded):
+        if isinstance(x, JaxTracer):
             x = x.value
         elif hasattr(x, "batch_dim"):
             x = x.val if x.batch_dim is None else jax.numpy.take(_concrete(x.val), 0, axis=x.batch_dim)
@@ -185,7 +194,7 @@ def _key(x: Any) -> Any:
     return (x.shape, x.dtype) if hasattr(x, "dtype") else repr(x)[:80]
 
 
-class Jax(Without):
+class Jax(FrameworkDefaults):
     """The adapter for JAX."""
 
     name = "jax"
@@ -352,7 +361,7 @@ class Jax(Without):
             ) as error:  # the function runs in JAX, and only its recording failed
                 raise NotSupported(f"JAX cannot trace it: {message_of(error)[:160]}") from error
 
-    def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
+    def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[CustomCall]:
         with _as_wide_as(xs):
             return custom_calls(f, xs)
 

@@ -17,7 +17,7 @@ import numpy as np
 from jax.extend.core import Literal, set_current_trace
 
 from gradcli.errors import NotSupported, Place
-from gradcli.frameworks.framework import RecordedSteps, Slot, Step, is_same, ran, rounds_to
+from gradcli.frameworks.framework import FrameworkStep, RecordedSteps, Slot, is_same, ran, rounds_to
 from gradcli.frameworks.ops import TABLE
 from gradcli.tracing.primitive import Value, named
 from gradcli.tracing.provenance import is_users, position, shown
@@ -53,12 +53,12 @@ class At:
         return None
 
 
-class Recorded(jax.core.Tracer):  # type: ignore[misc]
+class JaxTracer(jax.core.Tracer):  # type: ignore[misc]
     """A value that depends on the inputs."""
 
     __slots__ = ("number", "value")
 
-    def __init__(self, trace: "Recorder", value: Any, number: int) -> None:
+    def __init__(self, trace: "JaxRecorder", value: Any, number: int) -> None:
         super().__init__(trace, jax.typeof(value))
         self.value = value
         self.number = number
@@ -361,7 +361,7 @@ def _left_to_jax(equation: Any, xs: list[Value]) -> Sequence[Value]:
     return y if primitive.multiple_results else (y,)
 
 
-class Recorder(jax.core.Trace):  # type: ignore[misc]
+class JaxRecorder(jax.core.Trace):  # type: ignore[misc]
     """A trace that records the primitives applied to values that depend on the inputs."""
 
     def __init__(self) -> None:
@@ -371,7 +371,7 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
         self.here: Any = None
         self.count = -1
 
-    def input(self, x: Any) -> Recorded:
+    def input(self, x: Any) -> JaxTracer:
         """Return an input wrapped, so that operations on it are recorded."""
         new = self._new(x)
         self.program.inputs.append(new.number)
@@ -396,14 +396,14 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
         )
         return news if primitive.multiple_results else news[0]
 
-    def _step(self, name: str, made: Callable[[], Any], xs: Sequence[Any], ys: Sequence[Any]) -> list[Recorded]:
+    def _step(self, name: str, made: Callable[[], Any], xs: Sequence[Any], ys: Sequence[Any]) -> list[JaxTracer]:
         """Record one operation with JAX's results `ys`; `made` returns the function that computes it in numpy."""
         news = [self._new(y) for y in ys]
         if not news:
             return news
         where = self.here if self.here is not None else position()
         args = tuple(Slot(x.number) if self._ours(x) else settled(x, jax.typeof(x)) for x in xs)
-        step = Step(
+        step = FrameworkStep(
             f"lax.{name}", _settling(made(), [t.aval for t in news]), args, {}, tuple(t.number for t in news), where,
             rounds_to=None if name in LOOPS else rounds_to(t.dtype.name for t in news),
         )  # fmt: skip
@@ -416,7 +416,7 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
         self.program.steps.append(step)
         return news
 
-    def _opaque(self, inner: Any, own: Callable[..., Any], xs: Sequence[Any]) -> list[Recorded]:
+    def _opaque(self, inner: Any, own: Callable[..., Any], xs: Sequence[Any]) -> list[JaxTracer]:
         """Record a function of JAX's library, which gradcli implements itself, as one operation."""
         values = [x.value if self._ours(x) else x for x in xs]
         with jax.core.eval_context():
@@ -466,7 +466,7 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
         self.here = before
         return [v.val if isinstance(v, Literal) else values[v] for v in jaxpr.outvars]
 
-    def _compared(self, step: Step, t: Recorded) -> None:
+    def _compared(self, step: FrameworkStep, t: JaxTracer) -> None:
         """Raise NotSupported if numpy gives a primitive a different value from JAX."""
         if not jax.numpy.issubdtype(t.dtype, jax.numpy.floating):
             return
@@ -477,11 +477,11 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
         self.shadows[t.number] = theirs  # so that rounding errors do not add up over steps
 
     def _ours(self, x: Any) -> bool:
-        return isinstance(x, Recorded) and x._trace is self
+        return isinstance(x, JaxTracer) and x._trace is self
 
-    def _new(self, x: Any) -> Recorded:
+    def _new(self, x: Any) -> JaxTracer:
         self.count += 1
-        return Recorded(self, x, self.count)
+        return JaxTracer(self, x, self.count)
 
     def value(self, x: Any) -> Any:
         """Return the plain value of a result."""
@@ -496,14 +496,14 @@ class Recorder(jax.core.Trace):  # type: ignore[misc]
         return self.count
 
 
-class Analytic(Recorder):
+class Analytic(JaxRecorder):
     """A trace that refuses what is not the analytic continuation of the real function: |z|^2 for a square, say."""
 
-    def input(self, x: Any) -> Recorded:
+    def input(self, x: Any) -> JaxTracer:
         """Return a complex input wrapped, so that operations on it are checked."""
         return self._new(x)
 
-    def _step(self, name: str, made: Callable[[], Any], xs: Sequence[Any], ys: Sequence[Any]) -> list[Recorded]:
+    def _step(self, name: str, made: Callable[[], Any], xs: Sequence[Any], ys: Sequence[Any]) -> list[JaxTracer]:
         of_parts = any(
             self._ours(x) and x.dtype.kind == "f" for x in xs
         )  # real parts and absolute values are allowed in comparisons only
@@ -546,7 +546,7 @@ def _plainly() -> Iterator[None]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = inspect.signature(self.fun).bind(*args, **kwargs).args if self.nondiff_argnums else ()
         held = [given[k] for k in self.nondiff_argnums if k < len(given)]
-        return self.fun(*args, **kwargs) if any(isinstance(x, Recorded) for x in held) else own(self, *args, **kwargs)
+        return self.fun(*args, **kwargs) if any(isinstance(x, JaxTracer) for x in held) else own(self, *args, **kwargs)
 
     jax.custom_vjp.__call__ = call
     try:
@@ -559,7 +559,7 @@ def recorded(
     call: Callable[[list[Any]], Any], inputs: Sequence[Any], outputs: Callable[[Any], list[Any]]
 ) -> tuple[RecordedSteps, Any]:
     """Record a call as a program of its inputs; return it with the call's result. Raises NotSupported."""
-    recorder = Recorder()
+    recorder = JaxRecorder()
     with set_current_trace(recorder), _plainly():
         y = call([recorder.input(x) for x in inputs])
     recorder.program.results = [recorder.result(t) for t in outputs(y)]

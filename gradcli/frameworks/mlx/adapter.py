@@ -17,7 +17,17 @@ from mlx.utils import tree_flatten, tree_unflatten
 
 from gradcli.arithmetic.devices import DEVICES
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
-from gradcli.frameworks.framework import EPS, Call, Flat, Inside, Placed, Prepared, Tensor, Without, told
+from gradcli.frameworks.framework import (
+    EPS,
+    CustomCall,
+    Flat,
+    FrameworkDefaults,
+    Inside,
+    Placed,
+    Prepared,
+    Tensor,
+    told,
+)
 from gradcli.request.point import Array
 from gradcli.targets.facts import Notice
 from gradcli.targets.structure import put_together, taken_apart
@@ -74,9 +84,9 @@ def applied(custom: Any) -> Own:
     return apply
 
 
-def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
+def custom_calls(f: Flat, xs: Sequence[Any]) -> list[CustomCall]:
     """Return one call of each custom function, for each set of argument shapes that a run contains."""
-    found: dict[Any, Call] = {}
+    found: dict[Any, CustomCall] = {}
 
     def seen(own: Own, custom: Any, args: Any, kwargs: Any) -> Any:
         function, rule = parts(custom)
@@ -84,7 +94,7 @@ def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
         has_values = not any(_is_traced(x) for _, x in tree_flatten([list(args), kwargs]))
         if _is_users(function) and key not in found and len(found) < _MOST and has_values:
             name = getattr(function, "__name__", "function")
-            found[key] = Call(name, applied(custom), tuple(args), dict(kwargs), position(), place_of(rule))
+            found[key] = CustomCall(name, applied(custom), tuple(args), dict(kwargs), position(), place_of(rule))
         return own(custom, *args, **kwargs)
 
     with _instead(seen):
@@ -177,7 +187,7 @@ def _key(x: Any) -> Any:
     return (x.shape, str(x.dtype)) if isinstance(x, mx.array) else repr(x)[:80]
 
 
-class Mlx(Without):
+class Mlx(FrameworkDefaults):
     """The adapter for MLX."""
 
     name = "mlx"
@@ -320,7 +330,7 @@ class Mlx(Without):
             mx.stop_gradient = own
         return Inside(max(formats, key=lambda name: EPS[name]), tuple(stops))
 
-    def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
+    def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[CustomCall]:
         with _seeded(seed):
             return custom_calls(f, xs)
 

@@ -16,7 +16,17 @@ from tensorflow.python.ops import custom_gradient
 
 from gradcli.arithmetic.devices import DEVICES
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
-from gradcli.frameworks.framework import EPS, Call, Flat, Inside, Placed, Prepared, Tensor, Without, told
+from gradcli.frameworks.framework import (
+    EPS,
+    CustomCall,
+    Flat,
+    FrameworkDefaults,
+    Inside,
+    Placed,
+    Prepared,
+    Tensor,
+    told,
+)
 from gradcli.request.point import Array
 from gradcli.targets.facts import Notice
 from gradcli.targets.structure import taken_apart
@@ -37,12 +47,12 @@ _MOST = 64  # calls that are collected at most
 _EAGERLY = "_eager_mode_decorator"  # of tf.custom_gradient
 
 
-def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
+def custom_calls(f: Flat, xs: Sequence[Any]) -> list[CustomCall]:
     """Return one call of each custom function, for each set of argument shapes that a run contains.
 
     A `tf.function` runs as plain Python here, so that calls inside it get actual values.
     """
-    found: dict[Any, Call] = {}
+    found: dict[Any, CustomCall] = {}
     own = getattr(custom_gradient, _EAGERLY)
 
     def seen(function: Any, args: Any, kwargs: Any) -> Any:
@@ -51,7 +61,7 @@ def custom_calls(f: Flat, xs: Sequence[Any]) -> list[Call]:
         leaves = taken_apart("", (args, kwargs))[1].values()
         key = (code, tuple(_key(x) for x in leaves))
         if code is not None and is_users(code.co_filename) and key not in found and len(found) < _MOST:
-            found[key] = Call(
+            found[key] = CustomCall(
                 _name(plain), applied(function), tuple(args), dict(kwargs), position(), place_of(_rule(plain))
             )
         return own(function, args, kwargs)
@@ -373,7 +383,7 @@ def _signed(call: Callable[..., Any], like: Any, kind: type) -> Callable[..., An
     return call
 
 
-class TensorFlow(Without):
+class TensorFlow(FrameworkDefaults):
     """The adapter for TensorFlow."""
 
     name = "tensorflow"
@@ -537,7 +547,7 @@ class TensorFlow(Without):
         with _here(xs, seed), _hushed():
             return inside(lambda: function(*args, **kwargs), xs)
 
-    def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
+    def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[CustomCall]:
         with _here(xs, seed):
             return custom_calls(f, xs)
 

@@ -17,7 +17,17 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
 from gradcli.errors import BadOption, FunctionFailed, NotSupported
-from gradcli.frameworks.framework import Call, Flat, Measured, Placed, Prepared, RecordedSteps, Run, Tensor, Without
+from gradcli.frameworks.framework import (
+    CustomCall,
+    Flat,
+    FrameworkDefaults,
+    Measured,
+    Placed,
+    Prepared,
+    RecordedSteps,
+    Run,
+    Tensor,
+)
 from gradcli.frameworks.torch.record import host, recorded
 from gradcli.request.point import Array
 from gradcli.targets.facts import Notice
@@ -37,10 +47,10 @@ _NO_FORWARD = ("jvp", "forward AD", "setup_context", "forward-mode", "forward mo
 _MOST = 64  # calls that are collected at most
 
 
-def custom_calls(run: Callable[[], Any], every: bool) -> list[Call]:
+def custom_calls(run: Callable[[], Any], every: bool) -> list[CustomCall]:
     """Return one call of each custom function for each set of argument shapes in a run; also one of each module if `every`."""
 
-    found: dict[Any, Call] = {}
+    found: dict[Any, CustomCall] = {}
 
     def seen(function: type[torch.autograd.Function], args: tuple[Any, ...]) -> None:
         key = (function, tuple(_key(a) for a in args))
@@ -49,7 +59,9 @@ def custom_calls(run: Callable[[], Any], every: bool) -> list[Call]:
         with contextlib.suppress(RuntimeError):  # a module that keeps results cannot be copied, so its call is left out
             own, alone = _with_own_modules(function, args)
             constants = frozenset(k for k, a in enumerate(args) if not _requires_grad(a))
-            found[key] = Call(function.__name__, alone, own, {}, position(), place_of(function.backward), constants)
+            found[key] = CustomCall(
+                function.__name__, alone, own, {}, position(), place_of(function.backward), constants
+            )
 
     users = _users(torch.autograd.Function)
     if not users and not every:
@@ -124,13 +136,13 @@ def _watched(function: Any, plain: Any, seen: Callable[[Any, tuple[Any, ...]], N
 
 
 @contextmanager
-def _hooked(found: dict[Any, Call]) -> Iterator[None]:
+def _hooked(found: dict[Any, CustomCall]) -> Iterator[None]:
     """Collect the forward calls of the innermost modules in `found` in the block."""
 
     def hook(module: torch.nn.Module, args: Any) -> None:
         if next(module.children(), None) is None and id(module) not in found and len(found) < _MOST:
             own = copy.deepcopy(module)
-            found[id(module)] = Call(type(module).__name__, own, tuple(map(_copied, args)), {}, position())
+            found[id(module)] = CustomCall(type(module).__name__, own, tuple(map(_copied, args)), {}, position())
 
     handle = torch.nn.modules.module.register_module_forward_pre_hook(hook)
     try:
@@ -486,7 +498,7 @@ def _finish(on_gpu: bool) -> None:
         torch.cuda.synchronize()
 
 
-class Torch(Without):
+class Torch(FrameworkDefaults):
     """The adapter for torch."""
 
     name = "torch"
@@ -705,7 +717,7 @@ class Torch(Without):
         record = lambda: recorded(lambda: function(*args, **kwargs), list(xs), outputs)
         return cast("tuple[RecordedSteps, Any]", _run(function, record, (args, kwargs), seed))
 
-    def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[Call]:
+    def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[CustomCall]:
         with torch.enable_grad(), _seeded(seed):
             return custom_calls(lambda: f([x.detach().clone().requires_grad_() for x in xs]), every)
 

@@ -18,7 +18,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from gradcli.errors import GradcliError, NotSupported, Span
-from gradcli.frameworks.framework import EXACT, RecordedSteps, Slot, Step, filled, is_same, largest, ran, rounds_to
+from gradcli.frameworks.framework import (
+    EXACT,
+    FrameworkStep,
+    RecordedSteps,
+    Slot,
+    filled,
+    is_same,
+    largest,
+    ran,
+    rounds_to,
+)
 from gradcli.frameworks.torch.aten import TABLE
 from gradcli.frameworks.torch.aten.rows import UP_TO_SIGN
 from gradcli.tracing.primitive import Primitive
@@ -41,7 +51,7 @@ def host(x: torch.Tensor) -> Any:
     return x.cpu().numpy().copy()[()]
 
 
-class Recorder(TorchDispatchMode):  # type: ignore[misc]
+class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
     """A dispatch mode that records the aten calls made while it is active."""
 
     def __init__(self, inputs: list[torch.Tensor]) -> None:
@@ -140,7 +150,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             outs = (args[0].number,)
             self.slots[id(results[0])] = args[0].number
         stopped = moved and self.stopping[-1] is True
-        step = Step(f"aten.{name}", compute, tuple(args), kwargs, outs, position(), writes, stopped, form)
+        step = FrameworkStep(f"aten.{name}", compute, tuple(args), kwargs, outs, position(), writes, stopped, form)
         ran(step, self.shadows)
         for number, t in zip(outs, results, strict=False):
             if isinstance(t, torch.Tensor):
@@ -158,7 +168,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         """Record a random draw as a step with a constant value; its derivative with respect to its parameters is 0."""
         xs = tuple(a for a in operands if isinstance(a, Slot))
         self.program.steps.append(
-            Step(f"aten.{name}", partial(_DRAW, y=value), xs, {}, (number,), position(), rounds_to=EXACT)
+            FrameworkStep(f"aten.{name}", partial(_DRAW, y=value), xs, {}, (number,), position(), rounds_to=EXACT)
         )
 
     def _through(self, t: torch.Tensor, number: int) -> None:
@@ -170,7 +180,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         for stride in base.stride():
             at.append(offset // stride if stride else 0)
             offset -= at[-1] * stride
-        step = Step(
+        step = FrameworkStep(
             "put",
             _putting(tuple(at)),
             (Slot(self.slots[id(base)]), Slot(number)),
@@ -184,7 +194,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         if _storage(t) in self.moving:
             self.moving.add(_storage(base))
 
-    def _compared(self, step: Step, number: int, t: torch.Tensor) -> None:
+    def _compared(self, step: FrameworkStep, number: int, t: torch.Tensor) -> None:
         """Raise NotSupported if numpy gives an operation a different value from torch."""
         ours, theirs = self.shadows.get(number), host(t)
         if ours is None or not t.is_floating_point():
@@ -360,7 +370,7 @@ def recorded(
     call: Callable[[], Any], inputs: list[torch.Tensor], outputs: Callable[[Any], list[torch.Tensor]]
 ) -> tuple[RecordedSteps, Any]:
     """Record a call as a program of its inputs; return it with the call's result. Raises NotSupported."""
-    recorder = Recorder(inputs)
+    recorder = TorchRecorder(inputs)
     try:
         with recorder, _stops_watched(recorder.stopping):
             y = call()

@@ -30,7 +30,7 @@ class Definition:
     line: int
 
 
-class Scope:
+class ReportedDefinitions:
     """The definitions that a report is about.
 
     By default those outside the standard library, numpy, scipy, the frameworks and gradcli; `sources` are folders to which

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from gradcli.project.capture.definitions import name_of
-from gradcli.project.capture.recorder import Pair, Recorded, Recorder, caller
+from gradcli.project.capture.recorder import GradientPair, RecordedCalls, Recorder, caller
 from gradcli.words import DerivativeKind
 
 
@@ -32,14 +32,17 @@ def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]
             recorded = None
         if recorded is not None and rule is not None:
             _record(
-                recorder, recorded, Pair(kind, self, rule, "framework", options={"framework": "jax"}), (args, kwargs)
+                recorder,
+                recorded,
+                GradientPair(kind, self, rule, "framework", options={"framework": "jax"}),
+                (args, kwargs),
             )
         return plain(self, *args, **kwargs)
 
     return call
 
 
-def _record(recorder: Recorder, recorded: Recorded, pair: Pair, arguments: Any) -> None:
+def _record(recorder: Recorder, recorded: RecordedCalls, pair: GradientPair, arguments: Any) -> None:
     leaves, tree = jax.tree_util.tree_flatten(arguments)
     moving = [k for k, x in enumerate(leaves) if isinstance(x, jax.Array | jax.core.Tracer)]
     at = caller("jax")

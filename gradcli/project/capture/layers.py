@@ -19,7 +19,16 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from gradcli.project.capture.definitions import LIBRARIES
-from gradcli.project.capture.recorder import OVERHEAD, Kept, Pair, Recorded, Recorder, bytes_of, caller, copied
+from gradcli.project.capture.recorder import (
+    OVERHEAD,
+    GradientPair,
+    Kept,
+    RecordedCalls,
+    Recorder,
+    bytes_of,
+    caller,
+    copied,
+)
 from gradcli.project.capture.state import State, state_of
 from gradcli.project.discovery.bodies import may_return_gradient, returns_both
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, backward_names, output_of
@@ -64,7 +73,7 @@ class _Open:
 class _Watch:
     """One backward pass: its record, how its calls are checked, and the forward passes that are open."""
 
-    def __init__(self, recorder: Recorder, recorded: Recorded, pair: Pair) -> None:
+    def __init__(self, recorder: Recorder, recorded: RecordedCalls, pair: GradientPair) -> None:
         self.recorder, self.recorded, self.pair = recorder, recorded, pair
         recorded.none_because = "it raised, or no forward pass was seen whose output has the shape of what it got"
         self.drawn = recorded.drawn((), seeks_largest=False)
@@ -282,7 +291,11 @@ class Layers:
     def _watch(self, function: Any, gradient: Any, kind: DerivativeKind) -> _Watch | None:
         name = function.__qualname__.replace("<locals>.", "")
         recorded = self._recorder.recorded(gradient, kind, None if function is gradient else name)
-        return None if recorded is None else _Watch(self._recorder, recorded, Pair(kind, function, gradient, "layer"))
+        return (
+            None
+            if recorded is None
+            else _Watch(self._recorder, recorded, GradientPair(kind, function, gradient, "layer"))
+        )
 
     def _watched_method(self, names: tuple[str, str], role: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         """Return a method that is noted, but for objects that are not watched, and for calls within its own.

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.frameworks.mlx.adapter import parts
 from gradcli.project.capture.definitions import name_of
-from gradcli.project.capture.recorder import Pair, Recorder, caller
+from gradcli.project.capture.recorder import GradientPair, Recorder, caller
 
 
 def replacements(recorder: Recorder) -> Iterator[tuple[Any, str, Any]]:
@@ -23,7 +23,7 @@ def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]
         function, rule = parts(self) if recorder.is_on else (None, None)
         recorded = None if rule is None else recorder.recorded(rule, "vjp", name_of(function))
         if recorded is not None and rule is not None:
-            pair = Pair("vjp", self, rule, "framework", options={"framework": "mlx"})
+            pair = GradientPair("vjp", self, rule, "framework", options={"framework": "mlx"})
             shapes = tuple(map(_shape, (*args, *kwargs.values())))
 
             def given() -> Any:

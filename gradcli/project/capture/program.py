@@ -20,7 +20,7 @@ _EXECUTORS = {"concurrent.futures.thread": "_shutdown", "concurrent.futures.proc
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProgramEnd:
     """How a program ended: its exit status, and whether an interrupt ended it."""
 
     status: int
@@ -39,7 +39,7 @@ class CannotStart(Exception):
         self.status = status
 
 
-def run(words: Sequence[str], prepare: Prepare) -> Ended:
+def run(words: Sequence[str], prepare: Prepare) -> ProgramEnd:
     """Run a program, given as `script.py ARGS...` or `-m MODULE ARGS...`, and return how it ended.
 
     `prepare` may change the tree of its script, and the scope in which it runs.
@@ -52,18 +52,18 @@ def run(words: Sequence[str], prepare: Prepare) -> Ended:
             _execute(words, prepare)
         except CannotStart as error:
             sys.stderr.write(f"{error}\n")
-            return Ended(error.status, started=False)
+            return ProgramEnd(error.status, started=False)
         finally:
             _wait_for_threads()
-        return Ended(0)
+        return ProgramEnd(0)
     except SystemExit as error:
-        return Ended(_status_of(error))
+        return ProgramEnd(_status_of(error))
     except KeyboardInterrupt as error:
         _print(error)
-        return Ended(_INTERRUPTED, interrupted=True)
+        return ProgramEnd(_INTERRUPTED, interrupted=True)
     except BaseException as error:
         _print(error)
-        return Ended(1)
+        return ProgramEnd(1)
     finally:
         sys.argv = before
 

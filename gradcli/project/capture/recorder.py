@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gradcli.project.capture.definitions import Definition, Scope, definition_of
+from gradcli.project.capture.definitions import Definition, ReportedDefinitions, definition_of
 from gradcli.project.capture.state import State, state_of
 from gradcli.tracing.captured import content
 from gradcli.words import DerivativeKind
@@ -28,7 +28,7 @@ OVERHEAD = 200  # bytes of a kept call beside its arrays
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class GradientPair:
     """A function and its hand-written gradient, and how a caller such as scipy calls the two.
 
     `gradient` is called with `own` arguments of the caller, of which that at `wrt` is differentiated, and then with the
@@ -56,7 +56,7 @@ class Kept:
     read besides. `at` is where the user's code began it, as file and line.
     """
 
-    pair: Pair
+    pair: GradientPair
     number: int
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -174,7 +174,7 @@ class Room:
             self._left += size
 
 
-class Recorded:
+class RecordedCalls:
     """All calls of one gradient: how many, and those that are kept."""
 
     def __init__(self, definition: Definition, kind: DerivativeKind, of: str | None, keep: int, seed: str) -> None:
@@ -222,7 +222,9 @@ class Recorded:
         for drawn in self._drawn.values():
             drawn.restart()
 
-    def keep_call(self, recorder: "Recorder", pair: Pair, shapes: Any, given: Given, **more: Any) -> Kept | None:
+    def keep_call(
+        self, recorder: "Recorder", pair: GradientPair, shapes: Any, given: Given, **more: Any
+    ) -> Kept | None:
         """Count a call of a framework's function, and keep it with what `given` returns, if it is one of those.
 
         `given` copies the arguments. Return the kept call, None if it is not kept.
@@ -250,33 +252,33 @@ class Recorded:
 class Recorder:
     """The gradients of one program."""
 
-    def __init__(self, keep: int, most_bytes: int, seed: int, scope: Scope) -> None:
+    def __init__(self, keep: int, most_bytes: int, seed: int, scope: ReportedDefinitions) -> None:
         self._keep, self._seed, self._scope = keep, seed, scope
         self.room = Room(most_bytes)
-        self.found: dict[tuple[Definition, DerivativeKind], Recorded] = {}
-        self.on_kept: list[Callable[[Recorded, Kept], None]] = []  # called with each call that is kept
+        self.found: dict[tuple[Definition, DerivativeKind], RecordedCalls] = {}
+        self.on_kept: list[Callable[[RecordedCalls, Kept], None]] = []  # called with each call that is kept
         self.is_on = True
 
-    def recorded(self, gradient: Any, kind: DerivativeKind, of: str | None) -> Recorded | None:
+    def recorded(self, gradient: Any, kind: DerivativeKind, of: str | None) -> RecordedCalls | None:
         """Return the record of a gradient; None if the report is not about its definition."""
         definition = definition_of(gradient)
         if definition is None or not self._scope.holds(definition):
             return None
         return self.of_definition(definition, kind, of)
 
-    def of_definition(self, definition: Definition, kind: DerivativeKind, of: str | None) -> Recorded:
+    def of_definition(self, definition: Definition, kind: DerivativeKind, of: str | None) -> RecordedCalls:
         """Return the record of a definition."""
         key = definition, kind
         if key not in self.found:
             seed = f"{self._seed} {definition.name} {definition.line}"
-            self.found[key] = Recorded(definition, kind, of, self._keep, seed)
+            self.found[key] = RecordedCalls(definition, kind, of, self._keep, seed)
         return self.found[key]
 
-    def all(self) -> Iterator[Recorded]:
+    def all(self) -> Iterator[RecordedCalls]:
         """Yield the gradients that were called."""
         yield from (recorded for recorded in self.found.values() if recorded.calls)
 
-    def keep(self, recorded: Recorded, shapes: Any, places: Iterable[int], call: Kept) -> None:
+    def keep(self, recorded: RecordedCalls, shapes: Any, places: Iterable[int], call: Kept) -> None:
         """Keep a call at its places, if there is room for it, and drop those that were there."""
         if not self.room.take(call.size):
             recorded.not_kept += 1
@@ -322,8 +324,8 @@ def noted(function: Callable[..., Any], last: Last, wrt: int = 0) -> Callable[..
 
 def watched(
     recorder: Recorder,
-    recorded: Recorded,
-    pair: Pair,
+    recorded: RecordedCalls,
+    pair: GradientPair,
     last: Last,
     at: tuple[str, int] | None,
     inner: Callable[..., Any],
@@ -370,7 +372,9 @@ def watched(
     return _like(inner, call)
 
 
-def _before(pair: Pair, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], at: tuple[str, int] | None) -> Kept:
+def _before(
+    pair: GradientPair, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], at: tuple[str, int] | None
+) -> Kept:
     """Return a call that is kept, with copies of what it is given."""
     own = len(args) if pair.convention == "curve" else pair.own
     kept = Kept(pair, number, (*map(copied, args[:own]), *args[own:]), kwargs, at=at)
@@ -379,7 +383,7 @@ def _before(pair: Pair, number: int, args: tuple[Any, ...], kwargs: dict[str, An
     return kept
 
 
-def _after(kept: Kept, x: Any, wrt: Any, y: Any, recorded: Recorded) -> bool:
+def _after(kept: Kept, x: Any, wrt: Any, y: Any, recorded: RecordedCalls) -> bool:
     """Note what a kept call returned, and whether it changed its input; return whether the function is finite there.
 
     A search refuses a step to where it is not.

@@ -22,7 +22,7 @@ import numpy as np
 
 from gradcli.errors import BadOption, GradcliError
 from gradcli.project.capture.definitions import Definition
-from gradcli.project.capture.recorder import Kept, Pair, Recorded, Recorder, norm_of
+from gradcli.project.capture.recorder import GradientPair, Kept, RecordedCalls, Recorder, norm_of
 from gradcli.project.suite.config import suite_file
 from gradcli.targets.loading import importable
 from gradcli.targets.points import from_file
@@ -57,7 +57,7 @@ def save(recorder: Recorder, words: Sequence[str], path: Path) -> None:
         raise BadOption(f"{path} cannot be written: {error.strerror}", do="name another file") from None
 
 
-def read(path: Path, allow_python: bool) -> list[tuple[Recorded, str]]:
+def read(path: Path, allow_python: bool) -> list[tuple[RecordedCalls, str]]:
     """Return the gradients of a file, with their calls where the functions can be imported, and else the reason.
 
     Modules must lie in the current folder, unless `allow_python` is set; the main script of a program is never run.
@@ -169,7 +169,7 @@ def _global_name(module: ModuleType, x: Any) -> str:
     return next((name for name, held in vars(module).items() if held is x), "")
 
 
-def _written(recorded: Recorded, arrays: list[Any]) -> dict[str, Any]:
+def _written(recorded: RecordedCalls, arrays: list[Any]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "definition": dataclasses.astuple(recorded.definition), "kind": recorded.kind, "of": recorded.of,
         "calls": recorded.calls, "pairs": [], "reason": "",
@@ -201,9 +201,9 @@ def _name(function: Any) -> list[str]:
     return [name.module, name.file, name.name]
 
 
-def _listed(found: dict[str, Any], path: Path, allow_python: bool) -> tuple[Recorded, str]:
+def _listed(found: dict[str, Any], path: Path, allow_python: bool) -> tuple[RecordedCalls, str]:
     definition = Definition(*found["definition"])
-    recorded = Recorded(definition, found["kind"], found["of"], len(found["pairs"]), "")
+    recorded = RecordedCalls(definition, found["kind"], found["of"], len(found["pairs"]), "")
     recorded.elsewhere = operator.index(found["calls"])
     reason = found["reason"]
     for each in found["pairs"]:
@@ -212,7 +212,7 @@ def _listed(found: dict[str, Any], path: Path, allow_python: bool) -> tuple[Reco
         except NotReachable as error:
             reason = str(error)
             continue
-        pair = Pair(
+        pair = GradientPair(
             recorded.kind, function, gradient, each["convention"], each["wrt"], each["own"], each["joint"], each["part"],
             each["options"],
         )  # fmt: skip
@@ -336,7 +336,7 @@ def write_suite(recorder: Recorder, path: Path, failed: Mapping[Definition, int]
     return f"{path.name}: {live} of {len(entries)} gradients as checks; {then}"
 
 
-def _entry(recorded: Recorded, number: int, folder: Path, table: str, failed: int | None) -> str:
+def _entry(recorded: RecordedCalls, number: int, folder: Path, table: str, failed: int | None) -> str:
     every = recorded.kept() if recorded.places else []
     kept = next((each for each in every if each.number == failed), None) or (largest(every) if every else None)
     if kept is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradcli.project.capture.definitions import name_of
-from gradcli.project.capture.recorder import Convention, Last, Pair, Recorder, noted, watched
+from gradcli.project.capture.recorder import Convention, GradientPair, Last, Recorder, noted, watched
 from gradcli.words import DerivativeKind
 
 
@@ -165,7 +165,9 @@ class _Given:
                 self._apart(each, arguments, (plain, last), returns_more)
 
     def _joint(self, each: Taken, plain: Any, inner: Any) -> Any:
-        pair = Pair(each.kind, plain, plain, each.convention, each.wrt, each.own, True, each.joint, self._options(each))
+        pair = GradientPair(
+            each.kind, plain, plain, each.convention, each.wrt, each.own, True, each.joint, self._options(each)
+        )
         recorded = self._recorder.recorded(plain, each.kind, None)
         return inner if recorded is None else watched(self._recorder, recorded, pair, Last(), self._at, inner)
 
@@ -176,7 +178,7 @@ class _Given:
             return
         options = self._options(each)
         wrt = 1 if options.get("tfirst") else each.wrt
-        pair = Pair(each.kind, plain, gradient, each.convention, wrt, each.own, returns_more, None, options)
+        pair = GradientPair(each.kind, plain, gradient, each.convention, wrt, each.own, returns_more, None, options)
         if arguments[each.of] is plain and not returns_more:
             arguments[each.of] = noted(plain, last, wrt)
         arguments[each.name] = watched(self._recorder, recorded, pair, last, self._at, gradient)

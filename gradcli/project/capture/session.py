@@ -23,9 +23,9 @@ from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
 from gradcli.project.capture import scipy_functions
-from gradcli.project.capture.definitions import Definition, Scope, name_of
+from gradcli.project.capture.definitions import Definition, ReportedDefinitions, name_of
 from gradcli.project.capture.layers import Layers
-from gradcli.project.capture.recorder import Kept, Last, Pair, Recorded, Recorder, watched
+from gradcli.project.capture.recorder import GradientPair, Kept, Last, RecordedCalls, Recorder, watched
 from gradcli.project.capture.state import State
 from gradcli.tracing.captured import UNBOUND, content
 from gradcli.words import DerivativeKind
@@ -40,7 +40,7 @@ _CURRENT: list["Session"] = []
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RecordingRequest:
     """What is recorded: how many calls of each gradient, in how many bytes, of which definitions, and the seed."""
 
     keep: int = 3
@@ -173,7 +173,7 @@ _DONE = "done"
 
 
 @dataclass(slots=True)
-class Written:
+class ChildCalls:
     """What a child writes: how often a gradient was called so far, and a call that it keeps."""
 
     definition: Definition
@@ -288,11 +288,11 @@ class Children:
             append(self._file, _DONE)
             self._file.close()
 
-    def _write(self, recorded: Recorded, call: Kept | None) -> None:
+    def _write(self, recorded: RecordedCalls, call: Kept | None) -> None:
         if self._file is None or self._file.closed:
             return
         carried_call = None if call is None else dataclasses.replace(call, state=State())  # closures hold it themselves
-        written = Written(recorded.definition, recorded.kind, recorded.of, recorded.calls, carried_call)
+        written = ChildCalls(recorded.definition, recorded.kind, recorded.of, recorded.calls, carried_call)
         if not append(self._file, written):
             written.call, written.is_whole = None, False
             append(self._file, written)
@@ -309,7 +309,7 @@ class Children:
     def _merge(self, found: list[Any], process: int) -> None:
         calls: dict[Any, int] = {}
         for written in found:
-            if not isinstance(written, Written):
+            if not isinstance(written, ChildCalls):
                 continue
             recorded = self._recorder.of_definition(written.definition, written.kind, written.of)
             key = written.definition, written.kind
@@ -331,8 +331,8 @@ class Children:
 class Session:
     """The watching of one program."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        self.recorder = Recorder(wanted.keep, wanted.keep_bytes, wanted.seed, Scope(wanted.sources))
+    def __init__(self, wanted: RecordingRequest) -> None:
+        self.recorder = Recorder(wanted.keep, wanted.keep_bytes, wanted.seed, ReportedDefinitions(wanted.sources))
         self._wanted = wanted
         self._patches = Patches()
         self.layers = Layers(self.recorder, self._patches.replace)
@@ -397,7 +397,7 @@ class Session:
         frame = sys._getframe(2)
         at = frame.f_code.co_filename, frame.f_lineno
         of_hvp = kind == "hvp"
-        pair = Pair(kind, function, gradient, "along" if of_hvp else "plain", own=2 if of_hvp else 1)
+        pair = GradientPair(kind, function, gradient, "along" if of_hvp else "plain", own=2 if of_hvp else 1)
         return watched(self.recorder, recorded, pair, Last(), at, gradient)  # type: ignore[return-value]
 
     def _importing(self, name: str) -> Iterator[tuple[Any, str, Any]]:
@@ -426,13 +426,13 @@ class Session:
 class Stowaway:
     """Travels with the data of a process that is started anew, and begins to watch there when it is unpacked."""
 
-    def __init__(self, wanted: Wanted, folder: str) -> None:
+    def __init__(self, wanted: RecordingRequest, folder: str) -> None:
         self._state = wanted, folder
 
-    def __getstate__(self) -> tuple[Wanted, str]:
+    def __getstate__(self) -> tuple[RecordingRequest, str]:
         return self._state
 
-    def __setstate__(self, state: tuple[Wanted, str]) -> None:
+    def __setstate__(self, state: tuple[RecordingRequest, str]) -> None:
         self._state = state
         Session(state[0]).begin_in(Path(state[1]))
 

@@ -19,7 +19,7 @@ from functools import cache, partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn
 
-from gradcli.project.capture.definitions import Definition, Scope, definition_of
+from gradcli.project.capture.definitions import Definition, ReportedDefinitions, definition_of
 from gradcli.tracing.captured import UNBOUND, codes, content
 
 _MOST_COPIED = 2**18  # bytes of an array that is copied; of a larger one there is a fingerprint
@@ -237,7 +237,7 @@ def _data_of(module: ModuleType) -> list[str]:
 @cache
 def _is_users(file: str | None) -> bool:
     """Whether a file is the user's: not of an installed package, nor of the standard library."""
-    return file is not None and Scope().holds(Definition("", file, 0)) and "site-packages" not in file
+    return file is not None and ReportedDefinitions().holds(Definition("", file, 0)) and "site-packages" not in file
 
 
 def _noted(array: Any) -> HeldArray:
@@ -256,7 +256,7 @@ def _fingerprint(array: Any) -> int:
 # The state of a process while the checks call the user's functions again: what they change is put back afterwards.
 
 
-class TimeIsUp(BaseException):
+class ChecksTimeUp(BaseException):
     """The time for the checks is over."""
 
 
@@ -297,7 +297,7 @@ def within(seconds: float | None) -> Iterator[None]:
         return
 
     def over(number: int, frame: Any) -> NoReturn:
-        raise TimeIsUp
+        raise ChecksTimeUp
 
     before = signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))

@@ -26,10 +26,10 @@ from gradcli.checks.probe import Located, LocateOptions, function_at
 from gradcli.checks.request import Request
 from gradcli.errors import BadPoint, FunctionFailed, GradcliError
 from gradcli.frameworks.adapt import PLAIN, framework, takes_less
-from gradcli.frameworks.framework import KNOWN, Call, Framework, Placed
+from gradcli.frameworks.framework import KNOWN, CustomCall, Framework, Placed
 from gradcli.project.capture.layers import CACHE, LayerCall, arrays_of
-from gradcli.project.capture.recorder import Convention, Kept, Pair, Recorded, copied
-from gradcli.project.capture.state import TimeIsUp, as_it_was, within
+from gradcli.project.capture.recorder import Convention, GradientPair, Kept, RecordedCalls, copied
+from gradcli.project.capture.state import ChecksTimeUp, as_it_was, within
 from gradcli.report.check import CheckReport
 from gradcli.report.common import Finding, error_report, finding
 from gradcli.report.encode import encode
@@ -133,13 +133,13 @@ def value_at(kept: Kept) -> Any:
     return value_of(kept.pair, *args)
 
 
-def value_of(pair: Pair, *args: Any) -> Any:
+def value_of(pair: GradientPair, *args: Any) -> Any:
     """Return the value of the function of a pair, without what it returns beside."""
     y = pair.function(*args)
     return y[0] if pair.joint else y
 
 
-def gradient_of(pair: Pair, *args: Any, **kwargs: Any) -> Any:
+def gradient_of(pair: GradientPair, *args: Any, **kwargs: Any) -> Any:
     """Return what the gradient of a pair returns, without the value beside it."""
     y = pair.gradient(*args, **kwargs)
     return y if pair.part is None else y[pair.part]
@@ -294,7 +294,7 @@ def _of(kept: Kept, users: Any, ours: Any, parameters: list[inspect.Parameter]) 
     return call
 
 
-def _name(pair: Pair, position: int) -> str:
+def _name(pair: GradientPair, position: int) -> str:
     """Return the name that the user's function has for an argument."""
     try:
         names = [p.name for p in inspect.signature(pair.function).parameters.values() if p.kind is not p.VAR_POSITIONAL]
@@ -332,7 +332,7 @@ class Judge:
 
     settings: Settings
 
-    def row(self, recorded: Recorded, kept: Kept) -> CheckRow:
+    def row(self, recorded: RecordedCalls, kept: Kept) -> CheckRow:
         """Return the check of one kept call; every error is an answer too."""
         begun = time.perf_counter()
         name = recorded.definition.name
@@ -346,7 +346,7 @@ class Judge:
             document = encode(error_report(FunctionFailed(says)))
         return row_of(name, recorded.of or name, document, time.perf_counter() - begun)
 
-    def _report(self, recorded: Recorded, kept: Kept) -> CheckReport:
+    def _report(self, recorded: RecordedCalls, kept: Kept) -> CheckReport:
         if kept.pair.convention == "framework":
             return self._of_framework(recorded, kept)
         if kept.pair.convention == "layer":
@@ -373,7 +373,7 @@ class Judge:
         says = f"call {kept.number:,} returned another gradient than the same input gives now: it {cause}"
         return _with(then, _state(says, Severity.ERROR))
 
-    def _of_framework(self, recorded: Recorded, kept: Kept) -> CheckReport:
+    def _of_framework(self, recorded: RecordedCalls, kept: Kept) -> CheckReport:
         """Check a custom gradient of a framework, and what its backward pass returned when it ran."""
         name = kept.pair.options["framework"]
         own = framework(name)
@@ -386,7 +386,7 @@ class Judge:
         said = repeated(kept)
         return report if said is None or report.verdict == Verdict.FAIL else _with(report, said)
 
-    def row_together(self, first: Recorded, second: Recorded) -> CheckRow | None:
+    def row_together(self, first: RecordedCalls, second: RecordedCalls) -> CheckRow | None:
         """Return the check of two layers as one, at the first call of each; None where they do not follow each other, or fail.
 
         A softmax may leave its slope to the loss after it: neither is right alone, and both together are.
@@ -477,10 +477,10 @@ class Judge:
                     return _with(again, said)
         return report
 
-    def _request(self, own: Framework, recorded: Recorded, kept: Kept, placed: Placed) -> Request:
+    def _request(self, own: Framework, recorded: RecordedCalls, kept: Kept, placed: Placed) -> Request:
         text, seed = recorded.of or recorded.definition.name, self.settings.options.seed
         args, kwargs = _as_tensors((kept.args, kept.kwargs), own, placed)
-        call = Call(text, kept.pair.function, args, kwargs, constants=kept.constants)
+        call = CustomCall(text, kept.pair.function, args, kwargs, constants=kept.constants)
         try:
             found = located_call(call, own, placed, seed)
         except FunctionFailed as error:
@@ -532,7 +532,7 @@ def _set_random_states(call: LayerCall) -> None:
             generator.set_state(state)
 
 
-def _is_inverse(recorded: Recorded) -> bool:
+def _is_inverse(recorded: RecordedCalls) -> bool:
     """Whether what is called a backward pass turned its forward pass round at every kept call, as that of a transform does.
 
     It got what the forward pass had returned, and returned what that had taken; or neither of the two returns anything.
@@ -630,7 +630,7 @@ def _has_changed(kept: Kept) -> bool:
         return not _same(value_at(kept), kept.value)
 
 
-def _cause(recorded: Recorded, kept: Kept) -> str | None:
+def _cause(recorded: RecordedCalls, kept: Kept) -> str | None:
     """Return the likely cause why a gradient was wrong at one call and not at another, None if none is seen."""
     earlier = [other for other in recorded.kept() if other.number < kept.number and other.process == kept.process]
     if all(_same(other.returned, kept.returned) for other in recorded.kept()):
@@ -661,7 +661,7 @@ def _same(x: Any, y: Any) -> bool:
 
 
 def report_of(
-    recorded: Iterable[tuple[Recorded, str]],
+    recorded: Iterable[tuple[RecordedCalls, str]],
     command: Sequence[str],
     program: Program | None,
     options: Options,
@@ -695,7 +695,7 @@ def report_of(
     return _report(gradients, command, program, options)
 
 
-def _is_excluded(recorded: Recorded, patterns: Sequence[str]) -> bool:
+def _is_excluded(recorded: RecordedCalls, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(recorded.definition.name, pattern) for pattern in patterns)
 
 
@@ -729,7 +729,7 @@ def _report(
     )
 
 
-def _gradient(recorded: Recorded, reason: str, judge: Judge, folder: Path, clock: "_Clock") -> UsedGradient:
+def _gradient(recorded: RecordedCalls, reason: str, judge: Judge, folder: Path, clock: "_Clock") -> UsedGradient:
     points: list[CheckedCall] = []
     notes = sorted({reason, *recorded.unclear} - {""})
     kept = recorded.kept()
@@ -767,16 +767,16 @@ class _Clock:
         left = None if self._until is None else self._until - time.monotonic()
         try:
             if self.stopped or (left is not None and left <= 0):
-                raise TimeIsUp
+                raise ChecksTimeUp
             with within(left):
                 return check(*given)
-        except (TimeIsUp, KeyboardInterrupt) as ended:
-            why = "the time limit was reached" if isinstance(ended, TimeIsUp) else "an interrupt ended the checks"
+        except (ChecksTimeUp, KeyboardInterrupt) as ended:
+            why = "the time limit was reached" if isinstance(ended, ChecksTimeUp) else "an interrupt ended the checks"
             self.stopped = self.stopped or why
             return None
 
 
-def _checked(recorded: Recorded, call: Kept, judge: Judge, folder: Path) -> CheckedCall:
+def _checked(recorded: RecordedCalls, call: Kept, judge: Judge, folder: Path) -> CheckedCall:
     at = None if call.at is None else f"{shown_path(call.at[0], folder)}:{call.at[1]}"
     return CheckedCall(call.number, at, call.process or None, call.drawn, judge.row(recorded, call))
 

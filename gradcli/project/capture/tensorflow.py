@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import custom_gradient
 
-from gradcli.project.capture.recorder import Pair, Recorder, caller
+from gradcli.project.capture.recorder import GradientPair, Recorder, caller
 
 _DECORATORS = ("_eager_mode_decorator", "_graph_mode_decorator")
 
@@ -27,7 +27,7 @@ def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]
         recorded = recorder.recorded(users, "backward", None) if recorder.is_on else None
         if recorded is not None:
             leaves = [*args, *kwargs.values()]
-            pair = Pair(
+            pair = GradientPair(
                 "backward",
                 tf.custom_gradient(function),
                 users,

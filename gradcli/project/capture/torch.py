@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from gradcli.project.capture.recorder import Kept, Pair, Recorded, Recorder, caller
+from gradcli.project.capture.recorder import GradientPair, Kept, RecordedCalls, Recorder, caller
 
 
 def replacements(recorder: Recorder) -> Iterator[tuple[Any, str, Any]]:
@@ -74,8 +74,8 @@ def _name(op: Any) -> str:
     return op if isinstance(op, str) else str(getattr(op, "_qualname", getattr(op, "__name__", op)))
 
 
-def _kept(recorder: Recorder, recorded: Recorded, function: Any, rule: Any, args: tuple[Any, ...]) -> Kept | None:
-    pair = Pair("backward", function, rule, "framework", own=len(args), options={"framework": "torch"})
+def _kept(recorder: Recorder, recorded: RecordedCalls, function: Any, rule: Any, args: tuple[Any, ...]) -> Kept | None:
+    pair = GradientPair("backward", function, rule, "framework", own=len(args), options={"framework": "torch"})
     shapes = tuple(map(_shape, args))
     moving = {
         k for k, x in enumerate(args) if any(t.requires_grad for t in tree_leaves(x) if isinstance(t, torch.Tensor))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import FunctionType
 
-from gradcli.project.discovery.source import Definition, dotted, last_name, own_nodes
+from gradcli.project.discovery.source import SourceFunction, dotted, last_name, own_nodes
 from gradcli.request.target_text import OUTPUTS
 from gradcli.words import DerivativeKind
 
@@ -35,11 +35,11 @@ _SHORT_GRADIENTS = frozenset({"g", "df", "dfdx", "dj", "dl", "gf", "gx", "dx"})
 
 
 @lru_cache(maxsize=256)
-def _nodes(definition: Definition) -> tuple[ast.AST, ...]:
+def _nodes(definition: SourceFunction) -> tuple[ast.AST, ...]:
     return tuple(own_nodes(definition.node))
 
 
-def is_written(definition: Definition) -> bool:
+def is_written(definition: SourceFunction) -> bool:
     """Whether a function is more than an interface: not a property, not abstract, not empty, not only a call of super()."""
     if definition.marked(*_PROPERTIES):
         return False
@@ -70,7 +70,7 @@ def _passes_on(value: ast.expr | None, name: str) -> bool:
     )
 
 
-def returned(definition: Definition) -> list[ast.expr]:
+def returned(definition: SourceFunction) -> list[ast.expr]:
     """Return the expressions that a function returns, without None."""
     if isinstance(definition.node, ast.Lambda):
         return [definition.node.body]
@@ -78,7 +78,7 @@ def returned(definition: Definition) -> list[ast.expr]:
     return [value for value in found if not (isinstance(value, ast.Constant) and value.value is None)]
 
 
-def entries_returned(definition: Definition) -> int | None:
+def entries_returned(definition: SourceFunction) -> int | None:
     """Return how many entries the list has that a function returns, as it is or as an array; None where it is no list."""
     made = ("array", "asarray", "tensor")
     values = [
@@ -88,32 +88,32 @@ def entries_returned(definition: Definition) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-def writes_entries(definition: Definition) -> bool:
+def writes_entries(definition: SourceFunction) -> bool:
     """Whether a function writes into entries of an array, as `dout[mask] = 0` does."""
     targets = (t for node in _nodes(definition) if isinstance(node, ast.Assign) for t in node.targets)
     return any(isinstance(target, ast.Subscript) for target in targets)
 
 
-def keeps_something(definition: Definition) -> bool:
+def keeps_something(definition: SourceFunction) -> bool:
     """Whether a function assigns to an attribute or to an entry, as a layer does that keeps a parameter's gradient."""
     targets = [t for node in _nodes(definition) if isinstance(node, ast.Assign) for t in node.targets]
     targets += [node.target for node in _nodes(definition) if isinstance(node, ast.AugAssign)]
     return any(isinstance(target, ast.Attribute | ast.Subscript) for target in targets)
 
 
-def keeps_output(definition: Definition) -> bool:
+def keeps_output(definition: SourceFunction) -> bool:
     """Whether a method assigns to an attribute that is called the output."""
     targets = (t for node in _nodes(definition) if isinstance(node, ast.Assign) for t in node.targets)
     return any(isinstance(target, ast.Attribute) and target.attr in OUTPUTS for target in targets)
 
 
-def passes_on_argument(definition: Definition) -> bool:
+def passes_on_argument(definition: SourceFunction) -> bool:
     """Whether all that a function does is to return an argument, as the backward pass of an identity does."""
     values = returned(definition)
     return bool(values) and all(isinstance(value, ast.Name) and value.id in definition.names for value in values)
 
 
-def is_engine(methods: Iterable[Definition]) -> bool:
+def is_engine(methods: Iterable[SourceFunction]) -> bool:
     """Whether the methods of a class make values that hold their own step of the backward pass: `out._backward = _backward`."""
     nodes = (node for method in methods for node in _nodes(method) if isinstance(node, ast.Assign))
     return any(
@@ -124,7 +124,7 @@ def is_engine(methods: Iterable[Definition]) -> bool:
     )
 
 
-def returns_several(definition: Definition) -> bool:
+def returns_several(definition: SourceFunction) -> bool:
     """Whether a function returns a tuple somewhere."""
     return any(isinstance(value, ast.Tuple) for value in returned(definition))
 
@@ -184,7 +184,7 @@ _PRODUCT = frozenset({"prod", "product", "vec", "vector", "p"})
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class NameReading:
     """One way to read a name: the kind of derivative, and the word that says so.
 
     `plain` are the keys that its function has without the word, `swapped` those with a word for a value in its place. `rest`
@@ -282,12 +282,12 @@ def keys(name: str) -> tuple[str, str]:
 
 
 @cache
-def readings(name: str) -> tuple[Reading, ...]:
+def readings(name: str) -> tuple[NameReading, ...]:
     """Return the ways to read a name as that of a derivative: none for `type`, one or two for `grad_focal`."""
     return tuple(_readings(name))
 
 
-def _readings(name: str) -> Iterator[Reading]:
+def _readings(name: str) -> Iterator[NameReading]:
     words = parts(name)
     places = [k for k, word in enumerate(words) if kind_of(word)]
     if places:
@@ -301,23 +301,23 @@ def _readings(name: str) -> Iterator[Reading]:
             rest = fused["base"] or fused["rest"]
             yield _with_word((*words[:k], rest, found, *words[k + 1 :]), [k + 1])
     if words and len(key(name)) > 1 and key(name)[0] == "d" and name.strip("_").lower().startswith("d"):
-        yield Reading("grad", "d", (key(name)[1:],), (), (key(name)[1:],))
+        yield NameReading("grad", "d", (key(name)[1:],), (), (key(name)[1:],))
 
 
-def _of_derivatives(words: tuple[str, ...], places: list[int]) -> Iterator[Reading]:
+def _of_derivatives(words: tuple[str, ...], places: list[int]) -> Iterator[NameReading]:
     """Yield the readings of a name as a derivative of a derivative, by its name: `psi_deriv` of psi, `deriv3_f` of deriv2_f."""
     for k in places:
         order = _ORDER.fullmatch(words[k])
         if order is not None and int(order[2]) > 2:
             less = f"{order[1]}{int(order[2]) - 1}"
-            yield Reading("grad", words[k], ("".join((*words[:k], less, *words[k + 1 :])),), (), words)
+            yield NameReading("grad", words[k], ("".join((*words[:k], less, *words[k + 1 :])),), (), words)
         elif words[k] in _OF_DERIVATIVES and len(places) > 1:
             rest = (*words[:k], *words[k + 1 :])
             by = [rest[:-1]] if rest[-1].startswith("d") else []  # deriv_score_dparams
-            yield Reading("grad", words[k], _once("".join(name) for name in (rest, *by)), (), words)
+            yield NameReading("grad", words[k], _once("".join(name) for name in (rest, *by)), (), words)
 
 
-def _with_word(words: tuple[str, ...], places: list[int]) -> Reading:
+def _with_word(words: tuple[str, ...], places: list[int]) -> NameReading:
     first = places[0]
     kind, word = kind_of(words[first]) or "grad", words[first]
     after = set(words[first + 1 : first + 3])
@@ -335,7 +335,7 @@ def _with_word(words: tuple[str, ...], places: list[int]) -> Reading:
         ]
         for made in (left, [*plain, value], [value, *plain]):
             swapped.append("_".join(("", *made, "")) if len(value) <= _SHORT else "".join(made))
-    return Reading("hvp" if product else kind, word, _once(direct), _once(swapped), tuple(plain))
+    return NameReading("hvp" if product else kind, word, _once(direct), _once(swapped), tuple(plain))
 
 
 _SHORT = 4  # letters of a word that other words contain by chance
@@ -345,7 +345,7 @@ def _once(found: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in found if each))
 
 
-def fills_a_gradient(definition: Definition) -> bool:
+def fills_a_gradient(definition: SourceFunction) -> bool:
     """Whether a function writes into an argument whose name is that of a derivative."""
     names = {name for name in definition.names if names_gradient(name)}
     return bool(names) and any(
@@ -353,7 +353,7 @@ def fills_a_gradient(definition: Definition) -> bool:
     )
 
 
-def gives_something(definition: Definition) -> bool:
+def gives_something(definition: SourceFunction) -> bool:
     """Whether a function returns a value, or writes into one of its arguments."""
     return bool(returned(definition)) or any(
         isinstance(node, ast.AugAssign | ast.Assign) and _is_stored(node, set(definition.names))
@@ -371,23 +371,23 @@ def _is_stored(node: ast.AugAssign | ast.Assign, names: set[str]) -> bool:
     )
 
 
-def computes(definition: Definition) -> bool:
+def computes(definition: SourceFunction) -> bool:
     """Whether there is arithmetic or a call in the body."""
     return has_arithmetic(definition, True)
 
 
-def has_arithmetic(definition: Definition, or_call: bool) -> bool:
+def has_arithmetic(definition: SourceFunction, or_call: bool) -> bool:
     """Whether there is arithmetic in the body, or, if that is enough, a call."""
     kinds = (ast.BinOp, ast.UnaryOp, ast.AugAssign, *([ast.Call] if or_call else []))
     return any(isinstance(node, kinds) for node in _nodes(definition))
 
 
-def only_looks_up(definition: Definition) -> bool:
+def only_looks_up(definition: SourceFunction) -> bool:
     """Whether all that is returned is names and attributes."""
     return all(isinstance(value, ast.Name | ast.Attribute | ast.Subscript) for value in returned(definition))
 
 
-def is_by_hand(definition: Definition, origins: dict[str, str]) -> bool:
+def is_by_hand(definition: SourceFunction, origins: dict[str, str]) -> bool:
     """Whether what is returned does not come from numerical or automatic differentiation alone.
 
     `origins` are the full names of what the file imports.
@@ -465,7 +465,7 @@ def _is_numerical(name: str) -> bool:
 _LARGEST_STEP = 0.1  # of a step that is a number
 
 
-def takes_differences(definition: Definition, functions: Collection[str]) -> bool:
+def takes_differences(definition: SourceFunction, functions: Collection[str]) -> bool:
     """Whether whatever is returned is made of difference quotients, or complex steps, of one of the functions, by their names.
 
     One such is `(f(x + e) - f(x - e)) / (2 * h)`. Parameters that are called are among the functions.
@@ -569,7 +569,7 @@ def _is_step(value: ast.expr, shifts: set[str]) -> bool:
     return bool(names) and not names.isdisjoint(shifts)
 
 
-def returns_value_and_gradient(definition: Definition) -> bool:
+def returns_value_and_gradient(definition: SourceFunction) -> bool:
     """Whether a function returns a tuple of a value and its derivative, as the names in it say."""
     inside = {node.name for node in _nodes(definition) if isinstance(node, ast.FunctionDef)}
     tuples = [value.elts for value in returned(definition) if isinstance(value, ast.Tuple) and len(value.elts) >= 2]
@@ -582,7 +582,7 @@ def returns_value_and_gradient(definition: Definition) -> bool:
     )
 
 
-def _by_parameter(value: ast.expr, definition: Definition) -> bool:
+def _by_parameter(value: ast.expr, definition: SourceFunction) -> bool:
     """Whether a dictionary has the keys by which the function reads its parameters: `{"W": ...}` beside `self.params["W"]`."""
     if not isinstance(value, ast.Dict) or not value.keys:
         return False
@@ -613,7 +613,7 @@ def may_return_gradient(function: FunctionType) -> bool:
 
 def returns_both(node: ast.FunctionDef) -> bool:
     """Whether a function that stands alone returns its value and its gradient, and differentiates nothing by a library."""
-    definition = Definition("", node.name, node.lineno, "", node)
+    definition = SourceFunction("", node.name, node.lineno, "", node)
     both = of_value_and_gradient(node.name) or returns_value_and_gradient(definition)
     return both and bool(definition.names) and is_by_hand(definition, {})
 
@@ -650,7 +650,7 @@ def _names(value: ast.expr) -> Iterator[str]:
             yield node.id
 
 
-def flag(definition: Definition) -> str | None:
+def flag(definition: SourceFunction) -> str | None:
     """Return the parameter that asks for a derivative beside the value, such as `return_grad=False`, or None."""
     args = definition.node.args
     given = [*zip(reversed([*args.posonlyargs, *args.args]), reversed(args.defaults), strict=False)]
@@ -670,7 +670,7 @@ _ASKS = frozenset({
 })  # fmt: skip
 
 
-def gives_tuple_if_asked(definition: Definition, parameter: str) -> bool:
+def gives_tuple_if_asked(definition: SourceFunction, parameter: str) -> bool:
     """Whether a function tests the parameter, and returns a tuple somewhere."""
     tests = [n.test for n in _nodes(definition) if isinstance(n, ast.If | ast.IfExp | ast.While)]
     tested = any(isinstance(name, ast.Name) and name.id == parameter for test in tests for name in ast.walk(test))

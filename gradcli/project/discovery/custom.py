@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gradcli.project.discovery import bodies
 from gradcli.project.discovery.project import Declared, Project, modules_of_project
-from gradcli.project.discovery.source import Class, Definition, Source, dotted, last_name
+from gradcli.project.discovery.source import Class, FileScopes, SourceFunction, dotted, last_name
 from gradcli.request.target_text import backward_names
 from gradcli.words import DerivativeKind, FoundBy
 
@@ -16,7 +16,7 @@ _OWN = ("backward", "bprop", "backward_pass", "compute_partials")  # what a chec
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CheckTarget:
     """The target of a check: the file and the name of what it means, and the names that this mentions."""
 
     id: str
@@ -42,11 +42,11 @@ class Custom:
     kind: DerivativeKind
     of: str | None
     framework: FoundBy
-    function: Definition | Class
-    inner: tuple[Definition, ...] = ()
+    function: SourceFunction | Class
+    inner: tuple[SourceFunction, ...] = ()
 
 
-def custom_gradients(project: Project, source: Source) -> Iterator[Custom]:
+def custom_gradients(project: Project, source: FileScopes) -> Iterator[Custom]:
     """Yield the custom gradients of a file."""
     for found in source.classes.values():
         if is_torch_function(project, found):
@@ -71,7 +71,7 @@ def is_torch_function(project: Project, found: Class) -> bool:
     return False
 
 
-def _registered(project: Project, source: Source) -> Iterator[Custom]:
+def _registered(project: Project, source: FileScopes) -> Iterator[Custom]:
     """Yield what `torch.library.register_autograd(op, backward)` and `op.register_autograd(backward)` are given."""
     if "torch" not in source.imported:
         return
@@ -95,12 +95,12 @@ def _text(value: ast.expr | None) -> str | None:
     return None if value is None else dotted(value)
 
 
-def _functions(project: Project, source: Source, scope: str, value: ast.expr | None) -> list[Definition]:
+def _functions(project: Project, source: FileScopes, scope: str, value: ast.expr | None) -> list[SourceFunction]:
     found = [] if value is None else project.function(source, scope, value)
     return [] if isinstance(found, str) else found
 
 
-def _is_custom(project: Project, source: Source, value: ast.expr, framework: str, names: tuple[str, ...]) -> bool:
+def _is_custom(project: Project, source: FileScopes, value: ast.expr, framework: str, names: tuple[str, ...]) -> bool:
     """Whether an expression is a framework's decorator: by itself, called with options, or inside `partial`."""
     if isinstance(value, ast.Call):
         inner = value.args[0] if last_name(value.func) == "partial" and value.args else value.func
@@ -109,10 +109,10 @@ def _is_custom(project: Project, source: Source, value: ast.expr, framework: str
     return whole.partition(".")[0] == framework and whole.rpartition(".")[2] in names
 
 
-_Rules = dict[str, tuple[str, str, ast.expr | Definition, tuple[ast.expr, ...]]]
+_Rules = dict[str, tuple[str, str, ast.expr | SourceFunction, tuple[ast.expr, ...]]]
 
 
-def _of_jax(project: Project, source: Source) -> Iterator[Custom]:
+def _of_jax(project: Project, source: FileScopes) -> Iterator[Custom]:
     """Yield one gradient for each rule: what `f.defvjp(fwd, bwd)`, `f.defjvp(rule)` or `@f.defjvp` has, by its function."""
     if not {"jax", "flax", "equinox"} & source.imported:
         return
@@ -129,7 +129,7 @@ def _of_jax(project: Project, source: Source) -> Iterator[Custom]:
                         yield _with_rule(project, source, function, f"{scope}.{name}" if scope else name, rules)
 
 
-def _rules(source: Source) -> _Rules:
+def _rules(source: FileScopes) -> _Rules:
     """Return how custom functions get their rules, by the names that these have there: the method, and where it is called."""
     found: _Rules = {}
     for rule in source.definitions():
@@ -143,14 +143,14 @@ def _rules(source: Source) -> _Rules:
     return found
 
 
-def _with_rule(project: Project, source: Source, function: Definition, name: str, rules: _Rules) -> Custom:
+def _with_rule(project: Project, source: FileScopes, function: SourceFunction, name: str, rules: _Rules) -> Custom:
     """Return the gradient of a custom function under the name of its rule, or under its own where that has none."""
     if name.rpartition(".")[2] not in rules:
         kind: DerivativeKind = "jvp" if any("jvp" in ast.unparse(d) for d in function.decorators) else "vjp"
         return Custom(name, function.line, kind, name, "jax", function)
     scope, method, place, given = rules[name.rpartition(".")[2]]
     kind = _DEFINING[method]
-    if isinstance(place, Definition):
+    if isinstance(place, SourceFunction):
         return Custom(place.name, place.line, kind, name, "jax", function, (place,))
     inner = [d for value in given for d in _functions(project, source, scope, value)]
     if not inner or isinstance(inner[-1].node, ast.Lambda):
@@ -158,7 +158,7 @@ def _with_rule(project: Project, source: Source, function: Definition, name: str
     return Custom(inner[-1].name, inner[-1].line, kind, name, "jax", function, tuple(inner))
 
 
-def _decorated(project: Project, source: Source, definition: Definition) -> Iterator[Custom]:
+def _decorated(project: Project, source: FileScopes, definition: SourceFunction) -> Iterator[Custom]:
     """Yield the gradient of a function with a decorator of TensorFlow or MLX."""
     for decorator in definition.decorators:
         if _is_custom(project, source, decorator, "tensorflow", ("custom_gradient", "RegisterGradient")):
@@ -178,7 +178,7 @@ def _operation(decorator: ast.expr) -> str | None:
     return _text(decorator.args[0]) if isinstance(decorator, ast.Call) and decorator.args else None
 
 
-def _second_returned(source: Source, definition: Definition) -> Definition | None:
+def _second_returned(source: FileScopes, definition: SourceFunction) -> SourceFunction | None:
     """Return the function inside that is returned beside the value."""
     inside = source.functions.get(definition.name, {})
     for value in bodies.returned(definition):
@@ -195,13 +195,13 @@ class Covered:
     """The ids of the checks of each definition, and the targets of the checks with what they mention."""
 
     claims: dict[int, list[str]]
-    targets: tuple["Target", ...]
+    targets: tuple["CheckTarget", ...]
 
-    def of_definition(self, definition: Definition) -> tuple[str, ...]:
+    def of_definition(self, definition: SourceFunction) -> tuple[str, ...]:
         """Return the checks whose claim, or target with its own gradient, is this function."""
         return tuple(dict.fromkeys(self.claims.get(id(definition.node), ())))
 
-    def of_custom(self, source: Source, custom: Custom) -> tuple[str, ...]:
+    def of_custom(self, source: FileScopes, custom: Custom) -> tuple[str, ...]:
         """Return the checks whose target is the custom function, or a function of the same file that mentions it."""
         last = custom.function.name.rpartition(".")[2]
         wanted = {last} if custom.of is None else {last, custom.of.rpartition(".")[2]}
@@ -255,13 +255,13 @@ def checks_of(project: Project, declared: Iterable[Declared]) -> Covered:
     for check in declared:
         source = _source(project, places, check.folder, check.target)
         target = None if source is None else _meant(project, source, _split(check.target)[1])
-        if isinstance(target, Definition | Class):
-            targets.append(Target(check.id, target.file, target.name, _mentioned(target)))
+        if isinstance(target, SourceFunction | Class):
+            targets.append(CheckTarget(check.id, target.file, target.name, _mentioned(target)))
         elif target is not None and source is not None:
-            targets.append(Target(check.id, source.file, "", target))
-        if isinstance(target, Definition) and not check.claims:
+            targets.append(CheckTarget(check.id, source.file, "", target))
+        if isinstance(target, SourceFunction) and not check.claims:
             claims.setdefault(id(target.node), []).append(check.id)
-        if isinstance(target, Definition) and source is not None and not check.claims:
+        if isinstance(target, SourceFunction) and source is not None and not check.claims:
             beside = source.functions.get(target.scope, {})
             for name in backward_names(target.last):
                 claims.setdefault(id(beside[name][-1].node), []).append(check.id) if name in beside else None
@@ -273,12 +273,12 @@ def checks_of(project: Project, declared: Iterable[Declared]) -> Covered:
             there = _source(project, places, check.folder, claim) or source
             name = _split(claim)[1] or claim
             meant = methods.get(claim) or (None if there is None else _meant(project, there, name))
-            if isinstance(meant, Definition):
+            if isinstance(meant, SourceFunction):
                 claims.setdefault(id(meant.node), []).append(check.id)
     return Covered(claims, tuple(targets))
 
 
-def _methods_beside(project: Project, source: Source | None, target: str) -> dict[str, Definition]:
+def _methods_beside(project: Project, source: FileScopes | None, target: str) -> dict[str, SourceFunction]:
     """Return the methods of the class whose method, or whose object's method, is the target, by their names."""
     before = target.rpartition(".")[0]
     if source is None or not before:
@@ -288,7 +288,7 @@ def _methods_beside(project: Project, source: Source | None, target: str) -> dic
     return {} if owner is None else project.methods(owner)
 
 
-def _own_gradients(project: Project, source: Source, target: object) -> list[Definition]:
+def _own_gradients(project: Project, source: FileScopes, target: object) -> list[SourceFunction]:
     """Return the gradients of a class with its function, which is the target, or of which an object of the file is made."""
     owners = [target] if isinstance(target, Class) else []
     if isinstance(target, frozenset):
@@ -298,7 +298,7 @@ def _own_gradients(project: Project, source: Source, target: object) -> list[Def
     return [held[name] for held in methods for name in _OWN if name in held]
 
 
-def _source(project: Project, places: dict[str, Source], folder: Path, text: str) -> Source | None:
+def _source(project: Project, places: dict[str, FileScopes], folder: Path, text: str) -> FileScopes | None:
     path = _file(folder, text)
     if path is not None:
         return places.get(str(path.resolve()))
@@ -307,7 +307,7 @@ def _source(project: Project, places: dict[str, Source], folder: Path, text: str
     return project.sources[ends[0]] if len(ends) == 1 else None
 
 
-def _meant(project: Project, source: Source, name: str) -> "Definition | Class | frozenset[str] | None":
+def _meant(project: Project, source: FileScopes, name: str) -> "SourceFunction | Class | frozenset[str] | None":
     """Return the function or class of a file that a dotted name means, or the names in the expression it is bound to."""
     if not name or not all(part.isidentifier() for part in name.split(".")):
         return None
@@ -325,7 +325,7 @@ def _meant(project: Project, source: Source, name: str) -> "Definition | Class |
     return frozenset(n.id for v in values for n in ast.walk(v) if isinstance(n, ast.Name)) if values else None
 
 
-def _mentioned(target: Definition | Class) -> frozenset[str]:
+def _mentioned(target: SourceFunction | Class) -> frozenset[str]:
     if isinstance(target, Class):
         return frozenset()
     return frozenset(n.id for n in ast.walk(target.node) if isinstance(n, ast.Name))

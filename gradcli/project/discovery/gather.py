@@ -12,7 +12,7 @@ from gradcli.project.discovery.bodies import (
     MAPS,
     OF_ARRAYS,
     WEAK,
-    Reading,
+    NameReading,
     is_backward,
     is_forward,
     is_likelihood,
@@ -27,8 +27,8 @@ from gradcli.project.discovery.bodies import (
 )
 from gradcli.project.discovery.custom import Covered, Custom, checks_of, custom_gradients
 from gradcli.project.discovery.parameters import parameters_of
-from gradcli.project.discovery.project import Declared, Found, Parameter, ParameterKind, Project
-from gradcli.project.discovery.source import PASSED, Class, Definition, Source, dotted, last_name, own_nodes
+from gradcli.project.discovery.project import Declared, HandGradient, Parameter, ParameterKind, Project
+from gradcli.project.discovery.source import PASSED, Class, FileScopes, SourceFunction, dotted, last_name, own_nodes
 from gradcli.request.target_text import backward_names
 from gradcli.words import DerivativeKind, FoundBy
 
@@ -69,22 +69,22 @@ _PRODUCTS = frozenset({"hvp", "jvp", "vjp"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pair:
+class GradientMatch:
     """A gradient by its definition, its kind, and the function it is a gradient of, None where that is not known.
 
     `state` is the place among the arguments of what it is a derivative by, where scipy's convention says so. It is given to
     `curve_fit` where that takes it, a column for each parameter.
     """
 
-    gradient: Definition
+    gradient: SourceFunction
     kind: DerivativeKind
-    of: Definition | None
+    of: SourceFunction | None
     state: int | None = None
     of_curve: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class SiblingFunctions:
     """The functions that stand beside each other, as a gradient looks for its own among them.
 
     `by_key` has them by the forms of their names, `by_required` by their required parameters, `passes` by the usual names of
@@ -93,18 +93,18 @@ class Scope:
     """
 
     is_class: bool
-    by_key: dict[str, list[Definition]]
-    by_required: dict[tuple[str, ...], list[Definition]]
-    passes: dict[str, Definition]
-    forward: list[Definition]
-    values: list[Definition]
-    likelihoods: list[Definition]
-    computed: list[Definition]
+    by_key: dict[str, list[SourceFunction]]
+    by_required: dict[tuple[str, ...], list[SourceFunction]]
+    passes: dict[str, SourceFunction]
+    forward: list[SourceFunction]
+    values: list[SourceFunction]
+    likelihoods: list[SourceFunction]
+    computed: list[SourceFunction]
 
 
-def scope_of(known: Iterable[Definition], is_class: bool) -> Scope:
+def scope_of(known: Iterable[SourceFunction], is_class: bool) -> SiblingFunctions:
     """Return the functions of one scope by what gradients look for."""
-    scope = Scope(is_class, {}, {}, {}, [], [], [], [])
+    scope = SiblingFunctions(is_class, {}, {}, {}, [], [], [], [])
     for each in known:
         name = each.last
         for form in keys(name):
@@ -126,7 +126,7 @@ def scope_of(known: Iterable[Definition], is_class: bool) -> Scope:
     return scope
 
 
-def pairs(project: Project, source: Source) -> Iterator[Pair]:
+def pairs(project: Project, source: FileScopes) -> Iterator[GradientMatch]:
     """Yield the gradients of a file that names show."""
     origins = project.origins(source)
     for place, functions in source.functions.items():
@@ -134,7 +134,7 @@ def pairs(project: Project, source: Source) -> Iterator[Pair]:
         known = project.methods(owner) if owner is not None else {n: several[-1] for n, several in functions.items()}
         scope = scope_of(known.values(), owner is not None)
         engine = functions.get("backward", [])[-1:] if owner is not None and bodies.is_engine(known.values()) else []
-        yield from (Pair(definition, "backward", None) for definition in engine)
+        yield from (GradientMatch(definition, "backward", None) for definition in engine)
         for several in functions.values():
             for definition in several:
                 found = _found(definition, scope)
@@ -142,14 +142,14 @@ def pairs(project: Project, source: Source) -> Iterator[Pair]:
                     yield found
 
 
-def _found(definition: Definition, scope: Scope) -> Pair | None:
+def _found(definition: SourceFunction, scope: SiblingFunctions) -> GradientMatch | None:
     if stopped(definition.last) or not bodies.gives_something(definition):
         return _of_passes(definition, scope)  # whose names may have any words: lstm_step_backward
     of_both = _of_both(definition) or _of_passes(definition, scope)
     return of_both or _by_name(definition, scope) or _certain(definition)
 
 
-def _of_both(definition: Definition) -> Pair | None:
+def _of_both(definition: SourceFunction) -> GradientMatch | None:
     """Return a function that gives the value and the gradient, always or where a parameter asks for it."""
     if not definition.names:
         return None
@@ -159,11 +159,11 @@ def _of_both(definition: Definition) -> Pair | None:
         or (asked is not None and bodies.gives_tuple_if_asked(definition, asked))
         or (of_value_and_gradient(definition.last) and not bodies.only_looks_up(definition))
     ):
-        return Pair(definition, BOTH, None)
+        return GradientMatch(definition, BOTH, None)
     return None
 
 
-def _certain(definition: Definition) -> Pair | None:
+def _certain(definition: SourceFunction) -> GradientMatch | None:
     """Return a function that is a derivative by what stands around it, whatever it is a gradient of.
 
     That is one that writes into an argument named for a derivative, and a product such as `hessp` inside a gradient.
@@ -176,11 +176,11 @@ def _certain(definition: Definition) -> Pair | None:
             reading.kind in _PRODUCTS and reading.bare and any(r.word != "d" and not stopped(r.word) for r in around)
         )
         if inside or (bodies.fills_a_gradient(definition) and bodies.computes(definition)):
-            return Pair(definition, reading.kind, None)
+            return GradientMatch(definition, reading.kind, None)
     return None
 
 
-def _of_passes(definition: Definition, scope: Scope) -> Pair | None:
+def _of_passes(definition: SourceFunction, scope: SiblingFunctions) -> GradientMatch | None:
     """Return a backward pass with the forward pass beside it: two methods of a class, or two functions of a module."""
     if scope.is_class:
         is_own = is_backward(definition.last) and not definition.last.startswith("__")  # else a part of that one
@@ -193,20 +193,20 @@ def _of_passes(definition: Definition, scope: Scope) -> Pair | None:
     gives_output = bodies.returned(forward) or bodies.keeps_output(forward)
     keeps = scope.is_class and bodies.keeps_something(definition) and gives_output
     gives = bodies.returned(definition) or keeps
-    return Pair(definition, "backward", forward) if works and gives else None
+    return GradientMatch(definition, "backward", forward) if works and gives else None
 
 
-def _by_name(definition: Definition, scope: Scope) -> Pair | None:
+def _by_name(definition: SourceFunction, scope: SiblingFunctions) -> GradientMatch | None:
     for reading in readings(definition.last):
         partner = _partner(definition, reading, scope)
         if partner is not None:
-            return Pair(definition, reading.kind, partner)
+            return GradientMatch(definition, reading.kind, partner)
         if scope.is_class and reading.word != "d" and _in_class(definition, reading, scope):
-            return Pair(definition, reading.kind, _value_of(definition, reading, scope))
+            return GradientMatch(definition, reading.kind, _value_of(definition, reading, scope))
     return None
 
 
-def _partner(definition: Definition, reading: Reading, scope: Scope) -> Definition | None:
+def _partner(definition: SourceFunction, reading: NameReading, scope: SiblingFunctions) -> SourceFunction | None:
     """Return the function whose name is that of the gradient without its word, or with a word for the value in its place."""
     direct = [other for wanted in reading.plain for other in scope.by_key.get(wanted, ())[:_MOST]]
     near = [other for wanted in reading.swapped for other in scope.by_key.get(wanted, ())[:_MOST]]
@@ -218,12 +218,12 @@ def _partner(definition: Definition, reading: Reading, scope: Scope) -> Definiti
     return next((other for other in suitable if other.last != definition.last), None)
 
 
-def _alike(definition: Definition, other: Definition) -> bool:
+def _alike(definition: SourceFunction, other: SourceFunction) -> bool:
     """Whether two methods share a parameter, or have none."""
     return _shares(definition, other) or not (definition.names or other.names)
 
 
-def _suits(definition: Definition, other: Definition, reading: Reading, method: bool) -> bool:
+def _suits(definition: SourceFunction, other: SourceFunction, reading: NameReading, method: bool) -> bool:
     """Whether the parameters of a function are such that another can be its gradient."""
     mine, theirs = definition.names, other.names
     if reading.word == "d":
@@ -242,11 +242,11 @@ def _suits(definition: Definition, other: Definition, reading: Reading, method: 
     return _shares(definition, other) or abs(len(definition.required) - len(other.required)) <= more
 
 
-def _shares(a: Definition, b: Definition) -> bool:
+def _shares(a: SourceFunction, b: SourceFunction) -> bool:
     return not set(a.names).isdisjoint(b.names)
 
 
-def _in_class(definition: Definition, reading: Reading, scope: Scope) -> bool:
+def _in_class(definition: SourceFunction, reading: NameReading, scope: SiblingFunctions) -> bool:
     """Whether a method with a word for a derivative first or last in its name belongs to something the class computes."""
     words = parts(definition.last)
     outer = {words[0], words[-1], *words[:2]}
@@ -261,7 +261,7 @@ def _in_class(definition: Definition, reading: Reading, scope: Scope) -> bool:
     return second or any(not readings(o.last) and bodies.gives_something(o) for o in same)
 
 
-def _value_of(definition: Definition, reading: Reading, scope: Scope) -> Definition | None:
+def _value_of(definition: SourceFunction, reading: NameReading, scope: SiblingFunctions) -> SourceFunction | None:
     """Return the method of the class that has a value, and the most parameters in common with the gradient.
 
     What the name says beside the word for a derivative must be parameters of it: `derivative_exog`, but not `hessian_factor`.
@@ -273,13 +273,13 @@ def _value_of(definition: Definition, reading: Reading, scope: Scope) -> Definit
     return max(named, key=lambda other: len(set(definition.names) & set(other.names)), default=None)
 
 
-def _computed_near(definition: Definition, reading: Reading, scope: Scope) -> list[Definition]:
+def _computed_near(definition: SourceFunction, reading: NameReading, scope: SiblingFunctions) -> list[SourceFunction]:
     """Return what the class computes of a parameter that the gradient has, too."""
     near = scope.likelihoods if reading.word in ("score", "scoreobs") else scope.computed
     return [other for other in near if other.last != definition.last and _shares(definition, other)]
 
 
-def passed_to_scipy(project: Project, source: Source) -> Iterator[Pair]:
+def passed_to_scipy(project: Project, source: FileScopes) -> Iterator[GradientMatch]:
     """Yield the functions of the project that a file passes to scipy as derivatives."""
     for scope, call in source.calls:
         name = _of_scipy(project, source, call)
@@ -290,7 +290,7 @@ def passed_to_scipy(project: Project, source: Source) -> Iterator[Pair]:
             yield from _in_dict(project, source, scope, found)
 
 
-def _of_scipy(project: Project, source: Source, call: ast.Call) -> str | None:
+def _of_scipy(project: Project, source: FileScopes, call: ast.Call) -> str | None:
     """Return the name of the function of scipy that is called, or None."""
     name = last_name(call.func)
     whole = project.origin(source, call.func)
@@ -301,7 +301,7 @@ def _of_scipy(project: Project, source: Source, call: ast.Call) -> str | None:
     return None
 
 
-def _in_call(project: Project, source: Source, scope: str, call: ast.Call, name: str) -> Iterator[Pair]:
+def _in_call(project: Project, source: FileScopes, scope: str, call: ast.Call, name: str) -> Iterator[GradientMatch]:
     given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
     for keyword in call.keywords:
         if keyword.arg is None:
@@ -315,20 +315,20 @@ def _in_call(project: Project, source: Source, scope: str, call: ast.Call, name:
             yield from _gradients(project, source, scope, (option, value, fun, function, name))
     alone = name in _GIVES_BOTH and not {"fprime", "approx_grad"} & given.keys() and len(call.args) < _UP_TO_APPROX
     if alone and function is not None and bodies.is_by_hand(function, project.origins(project.sources[function.file])):
-        yield Pair(function, BOTH, None)
+        yield GradientMatch(function, BOTH, None)
 
 
-_Given = tuple[str, ast.expr, ast.expr | None, Definition | None, str]
+_Given = tuple[str, ast.expr, ast.expr | None, SourceFunction | None, str]
 
 
-def _gradients(project: Project, source: Source, scope: str, given: _Given) -> Iterator[Pair]:
+def _gradients(project: Project, source: FileScopes, scope: str, given: _Given) -> Iterator[GradientMatch]:
     key, value, fun, function, name = given
     if isinstance(value, ast.Constant):
         found = project.function(source, scope, fun) if value.value is True and fun is not None else []
         kind: DerivativeKind = BOTH
         function = None
         if len(found) > 1:  # bound in several branches: to a value where no gradient is asked for
-            found = [d for d in found if isinstance(d, Definition) and bodies.returns_several(d)]
+            found = [d for d in found if isinstance(d, SourceFunction) and bodies.returns_several(d)]
     else:
         found = project.function(source, scope, value)
         kind = "grad" if key == "jac" and name in _OF_SCALARS else KINDS[key]
@@ -336,10 +336,10 @@ def _gradients(project: Project, source: Source, scope: str, given: _Given) -> I
         origins = project.origins(project.sources[definition.file])
         if bodies.is_written(definition) and bodies.is_by_hand(definition, origins):
             state = STATES.get(name) if key == "jac" else None
-            yield _unwrapped(project, Pair(definition, kind, function, state, name == "curve_fit"))
+            yield _unwrapped(project, GradientMatch(definition, kind, function, state, name == "curve_fit"))
 
 
-def _unwrapped(project: Project, pair: Pair) -> Pair:
+def _unwrapped(project: Project, pair: GradientMatch) -> GradientMatch:
     """Return the gradient that a lambda calls, if that is all that it does."""
     node = pair.gradient.node
     if not isinstance(node, ast.Lambda) or not isinstance(node.body, ast.Call):
@@ -350,15 +350,15 @@ def _unwrapped(project: Project, pair: Pair) -> Pair:
     found = project.function(source, pair.gradient.scope, node.body.func)
     if isinstance(found, str) or len(found) != 1 or not bodies.is_written(found[0]):
         return pair
-    return Pair(found[0], pair.kind, pair.of, pair.state, pair.of_curve)
+    return GradientMatch(found[0], pair.kind, pair.of, pair.state, pair.of_curve)
 
 
-def _first(project: Project, source: Source, scope: str, fun: ast.expr | None) -> Definition | None:
+def _first(project: Project, source: FileScopes, scope: str, fun: ast.expr | None) -> SourceFunction | None:
     found = [] if fun is None else project.function(source, scope, fun)
     return found[0] if found and not isinstance(found, str) else None
 
 
-def _entries(source: Source, scope: str, value: ast.expr) -> dict[str, ast.expr]:
+def _entries(source: FileScopes, scope: str, value: ast.expr) -> dict[str, ast.expr]:
     """Return the entries of a dictionary that is written in place, or bound to a name in the same scope."""
     if isinstance(value, ast.Name):
         bound = source.bound.get(scope, {}).get(value.id, [])
@@ -371,7 +371,7 @@ def _entries(source: Source, scope: str, value: ast.expr) -> dict[str, ast.expr]
     return {}
 
 
-def _in_dict(project: Project, source: Source, scope: str, found: ast.Dict) -> Iterator[Pair]:
+def _in_dict(project: Project, source: FileScopes, scope: str, found: ast.Dict) -> Iterator[GradientMatch]:
     """Yield the derivatives in a dictionary such as a constraint, `{"type": "eq", "fun": f, "jac": g}`."""
     entries = _entries(source, scope, found)
     fun = entries.get("fun")
@@ -381,12 +381,12 @@ def _in_dict(project: Project, source: Source, scope: str, found: ast.Dict) -> I
             yield from _gradients(project, source, scope, (option, value, fun, function, ""))
 
 
-def gathered(project: Project, files: Iterable[str], declared: Iterable[Declared]) -> tuple[Found, ...]:
+def gathered(project: Project, files: Iterable[str], declared: Iterable[Declared]) -> tuple[HandGradient, ...]:
     """Return the gradients that the files define, by file and line."""
     listed = [*files]
     customs = [(file, custom) for file in listed for custom in custom_gradients(project, project.sources[file])]
     inner = {id(d.node) for _, custom in customs for d in custom.inner}
-    found: dict[int, tuple[Pair, FoundBy]] = {}
+    found: dict[int, tuple[GradientMatch, FoundBy]] = {}
     for file in listed:
         for pair in passed_to_scipy(project, project.sources[file]):
             _merge(found, pair, "scipy")
@@ -405,7 +405,7 @@ def gathered(project: Project, files: Iterable[str], declared: Iterable[Declared
     return tuple(sorted(_once(made), key=lambda gradient: (gradient.file, gradient.line, gradient.name)))
 
 
-def _takes_differences(pair: Pair) -> bool:
+def _takes_differences(pair: GradientMatch) -> bool:
     """Whether a gradient is computed by differences of its function, or a Hessian by those of a gradient."""
     functions = set() if pair.of is None else {pair.of.last}
     if pair.kind == "hess":
@@ -414,7 +414,7 @@ def _takes_differences(pair: Pair) -> bool:
     return bodies.takes_differences(pair.gradient, functions)
 
 
-def _once(made: Iterable[Found]) -> Iterator[Found]:
+def _once(made: Iterable[HandGradient]) -> Iterator[HandGradient]:
     seen: set[tuple[str, int, str]] = set()
     for each in made:
         place = (each.file, each.line, each.name)
@@ -423,7 +423,7 @@ def _once(made: Iterable[Found]) -> Iterator[Found]:
             yield each
 
 
-def _merge(found: dict[int, tuple[Pair, FoundBy]], pair: Pair, by: FoundBy) -> None:
+def _merge(found: dict[int, tuple[GradientMatch, FoundBy]], pair: GradientMatch, by: FoundBy) -> None:
     """Keep a gradient once: found by scipy before found by name, with the function that either knows."""
     place = id(pair.gradient.node)
     if place not in found:
@@ -433,13 +433,13 @@ def _merge(found: dict[int, tuple[Pair, FoundBy]], pair: Pair, by: FoundBy) -> N
     kind = _MORE_EXACT.get(kept.kind, kept.kind) if pair.kind == "grad" else kept.kind
     known = kept.of if kept.of is not None and not isinstance(kept.of.node, ast.Lambda) else pair.of or kept.of
     state = kept.state if kept.state is not None else pair.state
-    found[place] = (Pair(kept.gradient, kind, known, state, kept.of_curve or pair.of_curve), first)
+    found[place] = (GradientMatch(kept.gradient, kind, known, state, kept.of_curve or pair.of_curve), first)
 
 
-def _of_custom(project: Project, file: str, custom: Custom, covered: Covered) -> Found:
+def _of_custom(project: Project, file: str, custom: Custom, covered: Covered) -> HandGradient:
     ids = covered.of_custom(project.sources[file], custom)
     wrt = ""
-    if isinstance(custom.function, Definition):
+    if isinstance(custom.function, SourceFunction):
         parameters = parameters_of(custom.function)
     else:  # the first argument of forward is ctx, unless setup_context takes that
         methods = project.methods(custom.function)
@@ -448,10 +448,12 @@ def _of_custom(project: Project, file: str, custom: Custom, covered: Covered) ->
         parameters = () if forward is None else parameters_of(forward, has_context)
         parameters = tuple(_as_applied(project.sources[file], custom.name, parameters))
         wrt = _differentiated(methods["backward"], parameters)
-    return Found(custom.name, file, custom.line, custom.kind, custom.of, custom.framework, ids, parameters, wrt=wrt)
+    return HandGradient(
+        custom.name, file, custom.line, custom.kind, custom.of, custom.framework, ids, parameters, wrt=wrt
+    )
 
 
-def _differentiated(backward: Definition, parameters: Sequence[Parameter]) -> str:
+def _differentiated(backward: SourceFunction, parameters: Sequence[Parameter]) -> str:
     """Return the parameters by which a backward pass gives gradients, where it gives None for an array; else an empty text."""
     given = [value.elts for value in bodies.returned(backward) if isinstance(value, ast.Tuple)]
     if not given or any(len(elements) != len(parameters) for elements in given):
@@ -463,7 +465,7 @@ def _differentiated(backward: Definition, parameters: Sequence[Parameter]) -> st
     return ",".join(p.name for p in parameters if p not in without)
 
 
-def _as_applied(source: Source, name: str, parameters: Sequence[Parameter]) -> Iterator[Parameter]:
+def _as_applied(source: FileScopes, name: str, parameters: Sequence[Parameter]) -> Iterator[Parameter]:
     """Yield the parameters of a custom function with the constants that `NAME.apply(...)` is given, or has by default."""
     kinds: dict[type, ParameterKind] = {float: "number", int: "integer", bool: "flag", str: "text"}
     given: dict[int, object] = {}
@@ -482,7 +484,9 @@ def _as_applied(source: Source, name: str, parameters: Sequence[Parameter]) -> I
         yield replace(parameter, kind=kind, values=(str(given[k]),)) if kind is not None and known else parameter
 
 
-def _of_pair(source: Source, pair: Pair, by: FoundBy, covered: Covered, objects: dict[Class, str]) -> Found:
+def _of_pair(
+    source: FileScopes, pair: GradientMatch, by: FoundBy, covered: Covered, objects: dict[Class, str]
+) -> HandGradient:
     gradient, of = pair.gradient, pair.of
     function = of or (gradient if pair.kind == "value-and-grad" else None)
     parameters = () if function is None else parameters_of(function)
@@ -499,14 +503,14 @@ def _of_pair(source: Source, pair: Pair, by: FoundBy, covered: Covered, objects:
     free = gradient.scope == "" and (of is None or of.scope == "") and not isinstance(gradient.node, ast.Lambda)
     same = function is not None and function.file == gradient.file
     point = "point" in source.bound.get("", {}) or "point" in source.functions.get("", {})
-    return Found(
+    return HandGradient(
         gradient.name, gradient.file, gradient.line, pair.kind, None if of is None else of.name, by,
         covered.of_definition(gradient), parameters, same and (free or bool(through)), through, point,
         _only_run(pair, owner), wrt,
     )  # fmt: skip
 
 
-def _only_run(pair: Pair, owner: Class | None) -> str:
+def _only_run(pair: GradientMatch, owner: Class | None) -> str:
     """Return why no check can name a gradient, so that it is checked while a program uses it; empty where one can."""
     if owner is None and pair.gradient.scope:
         return f"it stands inside {pair.gradient.scope}"
@@ -519,7 +523,7 @@ TIMES = frozenset({"t", "time"})
 _STATE = re.compile(r"[xyzuqs]\d*|[XY]|state\w*|vars?|values?|pop\w*|conc\w*|species")
 
 
-def _state(pair: Pair, parameters: Sequence[Parameter]) -> int | None:
+def _state(pair: GradientMatch, parameters: Sequence[Parameter]) -> int | None:
     """Return the place of the state of a differential equation, f(t, y) or f(y, t), whose Jacobian is by it; else None."""
     first = [parameter.name for parameter in parameters[:2] if not parameter.default]
     if pair.kind != "jac" or len(first) < 2 or TIMES.isdisjoint(first):
@@ -528,7 +532,7 @@ def _state(pair: Pair, parameters: Sequence[Parameter]) -> int | None:
     return place if _STATE.fullmatch(first[place]) else None
 
 
-def _objects(project: Project, source: Source) -> dict[Class, str]:
+def _objects(project: Project, source: FileScopes) -> dict[Class, str]:
     """Return the objects that a module holds, by their classes and the base classes of these."""
     found: dict[Class, str] = {}
     for name, values in source.bound.get("", {}).items():

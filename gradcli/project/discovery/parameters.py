@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gradcli.project.discovery.project import Parameter, ParameterKind
-from gradcli.project.discovery.source import Definition, last_name, own_nodes
+from gradcli.project.discovery.source import SourceFunction, last_name, own_nodes
 
 _SCALARS: dict[str, ParameterKind] = {
     "int": "integer", "float": "number", "bool": "flag", "str": "text", "dict": "table", "Dict": "table",
@@ -44,7 +44,7 @@ class _Said:
         self.sizes = sizes if self.sizes is None else self.sizes
 
 
-def parameters_of(definition: Definition, without_first: bool = False) -> tuple[Parameter, ...]:
+def parameters_of(definition: SourceFunction, without_first: bool = False) -> tuple[Parameter, ...]:
     """Return the parameters of a function that a point can have a value for, with their defaults as they are written.
 
     Those that are given by name alone come last. `without_first` leaves out the first, such as `ctx` of torch.

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Literal
 
-from gradcli.project.discovery.source import Class, Definition, Import, Source, dotted, last_name
+from gradcli.project.discovery.source import Class, FileScopes, Import, SourceFunction, dotted, last_name
 from gradcli.words import DerivativeKind, FoundBy
 
 _DEEP = 8  # imports and names that lead to another, one after the other
@@ -26,21 +26,21 @@ PARAMETER = "parameter"
 class Project:
     """The sources by file, and the files by the ends of their dotted names."""
 
-    sources: dict[str, Source] = field(default_factory=dict)
+    sources: dict[str, FileScopes] = field(default_factory=dict)
     ends: dict[str, list[str]] = field(default_factory=dict)
 
-    def add(self, source: Source) -> None:
+    def add(self, source: FileScopes) -> None:
         """Add a file."""
         self.sources[source.file] = source
         names = module_parts(source.file)
         for k in range(len(names)):
             self.ends.setdefault(".".join(names[k:]), []).append(source.file)
 
-    def origins(self, source: Source) -> dict[str, str]:
+    def origins(self, source: FileScopes) -> dict[str, str]:
         """Return the full names of what a file imports."""
         return {name: ".".join(filter(None, ("." * i.level + i.module, i.name))) for name, i in source.imports.items()}
 
-    def origin(self, source: Source, expression: ast.expr) -> str:
+    def origin(self, source: FileScopes, expression: ast.expr) -> str:
         """Return the full name of an imported thing, such as `scipy.optimize.minimize`; empty where it is not imported."""
         text = dotted(expression)
         if text is None:
@@ -50,12 +50,12 @@ class Project:
         if found is None:
             return ""
         local = self._imported(source, found)
-        if isinstance(local, Source) and found.name is not None and not rest:
+        if isinstance(local, FileScopes) and found.name is not None and not rest:
             return ""
         whole = ".".join(filter(None, ("." * found.level + found.module, found.name, rest)))
         return self._through(source, found, whole)
 
-    def _through(self, source: Source, found: Import, whole: str) -> str:
+    def _through(self, source: FileScopes, found: Import, whole: str) -> str:
         """Return the full name of what another file of the project imports itself, such as scipy's functions."""
         for _ in range(_DEEP):
             file = self.module(source, found.module, found.level)
@@ -66,7 +66,7 @@ class Project:
             whole = ".".join(filter(None, ("." * found.level + found.module, found.name)))
         return whole
 
-    def module(self, source: Source, name: str, level: int = 0) -> str | None:
+    def module(self, source: FileScopes, name: str, level: int = 0) -> str | None:
         """Return the file of a module that a source imports, or None where it was not read."""
         if level:
             folder = PurePosixPath(source.file.replace("\\", "/")).parent
@@ -80,7 +80,7 @@ class Project:
         near = self.ends.get(name, [])
         return max(near, key=lambda file: _shared(file, source.file)) if near else None
 
-    def _imported(self, source: Source, found: Import) -> "Source | Definition | Class | None":
+    def _imported(self, source: FileScopes, found: Import) -> "FileScopes | SourceFunction | Class | None":
         """Return what an import brings into a file: a module, a function, a class, or None where it was not read."""
         for _ in range(_DEEP):
             if found.name is None:
@@ -101,12 +101,12 @@ class Project:
             found = source.imports[found.name]
         return None
 
-    def named(self, source: Source, name: str) -> "Source | Definition | Class | None":
+    def named(self, source: FileScopes, name: str) -> "FileScopes | SourceFunction | Class | None":
         """Return what an imported name means in a file."""
         found = source.imports.get(name)
         return None if found is None else self._imported(source, found)
 
-    def module_named(self, source: Source, text: str) -> Source | None:
+    def module_named(self, source: FileScopes, text: str) -> FileScopes | None:
         """Return the file of the module that a dotted name means in a file, such as `losses` or `package.losses`."""
         head, _, rest = text.partition(".")
         found = source.imports.get(head)
@@ -117,9 +117,9 @@ class Project:
         if file is not None:
             return self.sources[file]
         meant = self._imported(source, found)
-        return meant if isinstance(meant, Source) and not rest else None
+        return meant if isinstance(meant, FileScopes) and not rest else None
 
-    def class_of(self, source: Source, expression: ast.expr) -> Class | None:
+    def class_of(self, source: FileScopes, expression: ast.expr) -> Class | None:
         """Return the class that an expression names in a file."""
         text = dotted(expression)
         if text is None:
@@ -146,20 +146,22 @@ class Project:
             waiting += [base for base in (self.class_of(source, b) for b in here.bases) if base is not None]
         return tuple(chain)
 
-    def methods(self, found: Class) -> dict[str, Definition]:
+    def methods(self, found: Class) -> dict[str, SourceFunction]:
         """Return the methods of a class, those of its bases among them."""
-        known: dict[str, Definition] = {}
+        known: dict[str, SourceFunction] = {}
         for each in self.lineage(found):
             for name, several in self.sources[each.file].methods(each.name).items():
                 known.setdefault(name, several[-1])
         return known
 
-    def function(self, source: Source, scope: str, expression: ast.expr, depth: int = 0) -> list[Definition] | str:
+    def function(
+        self, source: FileScopes, scope: str, expression: ast.expr, depth: int = 0
+    ) -> list[SourceFunction] | str:
         """Return the functions that an expression means in a scope, or `PARAMETER` where it is one; empty where unknown."""
         if depth > _DEEP:
             return []
         if isinstance(expression, ast.Lambda):
-            return [Definition(source.file, _lambda_name(scope), expression.lineno, scope, expression)]
+            return [SourceFunction(source.file, _lambda_name(scope), expression.lineno, scope, expression)]
         if isinstance(expression, ast.IfExp):
             both = [self.function(source, scope, e, depth + 1) for e in (expression.body, expression.orelse)]
             return [d for found in both if not isinstance(found, str) for d in found]
@@ -171,12 +173,12 @@ class Project:
             return self._by_attribute(source, scope, expression, depth)
         return []
 
-    def _by_name(self, source: Source, scope: str, name: str, depth: int) -> list[Definition] | str:
+    def _by_name(self, source: FileScopes, scope: str, name: str, depth: int) -> list[SourceFunction] | str:
         for place in scopes(source, scope):
             if name in source.functions.get(place, {}):
                 return source.functions[place][name]
             if name in source.bound.get(place, {}):
-                found: list[Definition] = []
+                found: list[SourceFunction] = []
                 for value in source.bound[place][name]:
                     each = self.function(source, place, value, depth + 1)
                     if isinstance(each, str):
@@ -186,9 +188,11 @@ class Project:
             if name in source.parameters.get(place, frozenset()):
                 return PARAMETER
         imported = self.named(source, name)
-        return [imported] if isinstance(imported, Definition) else []
+        return [imported] if isinstance(imported, SourceFunction) else []
 
-    def _by_attribute(self, source: Source, scope: str, node: ast.Attribute, depth: int) -> list[Definition] | str:
+    def _by_attribute(
+        self, source: FileScopes, scope: str, node: ast.Attribute, depth: int
+    ) -> list[SourceFunction] | str:
         text = dotted(node.value)
         if text in ("self", "cls"):
             owner = next((source.classes[p] for p in _outwards(scope) if p in source.classes), None)
@@ -201,7 +205,7 @@ class Project:
         module = None if text is None else self.module_named(source, text)
         return [] if module is None else self._by_name(module, "", node.attr, depth + 1)
 
-    def class_of_instance(self, source: Source, scope: str, value: ast.expr, depth: int = 0) -> Class | None:
+    def class_of_instance(self, source: FileScopes, scope: str, value: ast.expr, depth: int = 0) -> Class | None:
         """Return the class of the object that an expression means: `Model(...)`, or a name that was set to it."""
         if isinstance(value, ast.Call):
             return self.class_of(source, value.func)
@@ -218,15 +222,15 @@ def _lambda_name(scope: str) -> str:
     return ".".join([*(part for part in scope.split(".") if part and not part.startswith("<lambda")), "<lambda>"])
 
 
-def _renamed(definition: Definition, scope: str, name: str) -> Definition:
+def _renamed(definition: SourceFunction, scope: str, name: str) -> SourceFunction:
     """Return a lambda under the name that it was bound to."""
     if not isinstance(definition.node, ast.Lambda) or not definition.name.endswith("<lambda>"):
         return definition
     whole = f"{scope}.{name}" if scope else name
-    return Definition(definition.file, whole, definition.line, scope, definition.node)
+    return SourceFunction(definition.file, whole, definition.line, scope, definition.node)
 
 
-def _all_names(source: Source) -> Iterable[str]:
+def _all_names(source: FileScopes) -> Iterable[str]:
     return {*source.functions.get("", {}), *source.classes, *source.imports, *source.bound.get("", {})}
 
 
@@ -237,7 +241,7 @@ def _outwards(scope: str) -> Iterator[str]:
     yield ""
 
 
-def scopes(source: Source, scope: str) -> Iterator[str]:
+def scopes(source: FileScopes, scope: str) -> Iterator[str]:
     """Yield the scopes in which a name is looked for: inside out, without the classes around."""
     for k, place in enumerate(_outwards(scope)):
         if k == 0 or place not in source.classes:
@@ -467,7 +471,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class HandGradient:
     """A hand-written gradient: where it is defined, what it is, of which function, and the checks that cover it.
 
     `parameters` are those of the function that it is a gradient of, and `reachable` says whether both can be named from
@@ -504,5 +508,5 @@ class Findings:
     """The paths that were read, the hand-written gradients in them, by file and line, and the files that cannot be read."""
 
     paths: tuple[str, ...]
-    gradients: tuple[Found, ...]
+    gradients: tuple[HandGradient, ...]
     unreadable: tuple[Unread, ...]

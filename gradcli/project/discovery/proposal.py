@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from gradcli.project.discovery.points import SIZES, outline, points
-from gradcli.project.discovery.project import Found, Parameter
+from gradcli.project.discovery.project import HandGradient, Parameter
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES
 
 CUSTOM = ("torch", "jax", "tensorflow", "mlx")
@@ -20,7 +20,7 @@ Keys = Mapping[str, str | bool]  # of a check in a suite
 
 
 def suite(
-    gradients: Sequence[Found],
+    gradients: Sequence[HandGradient],
     paths: Iterable[str],
     table: str = "tool.gradcli",
     run: Mapping[int, Keys] = {},
@@ -41,7 +41,7 @@ _TO_FILL_IN = "# Checks in comments lack something: fill in what is marked with 
 
 
 def checks(
-    gradients: Sequence[Found],
+    gradients: Sequence[HandGradient],
     table: str,
     run: Mapping[int, Keys] = {},
     reasons: Mapping[int, str] = {},
@@ -64,7 +64,7 @@ def checks(
     return parts
 
 
-def left_out(gradient: Found) -> str:
+def left_out(gradient: HandGradient) -> str:
     """Say which arrays a check of a custom gradient leaves out, those that its backward pass returns None for, if any."""
     if gradient.found_by not in CUSTOM or not gradient.wrt:
         return ""
@@ -79,7 +79,7 @@ def commented_ids(text: str) -> frozenset[str]:
     return frozenset(json.loads(each) for each in found)
 
 
-def ids(gradients: Sequence[Found]) -> tuple[str, ...]:
+def ids(gradients: Sequence[HandGradient]) -> tuple[str, ...]:
     """Return an id for each gradient: its name; after the module's where others have it, too, and numbered where these do."""
     names = [gradient.name for gradient in gradients]
     longer = [
@@ -88,7 +88,7 @@ def ids(gradients: Sequence[Found]) -> tuple[str, ...]:
     return tuple(n if longer.count(n) == 1 else f"{n}#{longer[:k].count(n) + 1}" for k, n in enumerate(longer))
 
 
-def is_live(gradient: Found) -> bool:
+def is_live(gradient: HandGradient) -> bool:
     """Whether the check can be made as it is: the gradient can be named, and its point is known."""
     known = bool(gradient.parameters) and all(_is_float(p.default) for p in gradient.parameters)
     return gradient.reachable and gradient.found_by not in CUSTOM and (known or gradient.point)
@@ -100,7 +100,7 @@ def _lines(keys: Keys, id: str, table: str) -> str:
     return "\n".join([f"[[{table}]]", f"id = {quoted(id)}", *written])
 
 
-def _check(gradient: Found, id: str, table: str, reason: str) -> str:
+def _check(gradient: HandGradient, id: str, table: str, reason: str) -> str:
     if is_live(gradient):
         return _lines(values(gradient), id, table)
     why = [f"Tried, and not run: {reason.splitlines()[0][:_LONGEST]}"] if reason else []
@@ -108,7 +108,7 @@ def _check(gradient: Found, id: str, table: str, reason: str) -> str:
     return "\n".join(f"# {line}" for line in (*_note(gradient, reason), *why, *lines, *_point(gradient, reason)))
 
 
-def _with_object(gradient: Found) -> dict[str, str | bool]:
+def _with_object(gradient: HandGradient) -> dict[str, str | bool]:
     """Return the keys of a check of a method with an object of its class, where the module holds none."""
     keys = values(gradient)
     if not _needs_object(gradient):
@@ -118,7 +118,7 @@ def _with_object(gradient: Found) -> dict[str, str | bool]:
     return {**keys, "target": f"{gradient.file}:{owner}().{of}", **claims}
 
 
-def _needs_object(gradient: Found) -> bool:
+def _needs_object(gradient: HandGradient) -> bool:
     plain = (
         gradient.found_by not in CUSTOM and not gradient.reachable and not gradient.only_run and "." in gradient.name
     )
@@ -126,7 +126,7 @@ def _needs_object(gradient: Found) -> bool:
     return plain and known and "<lambda>" not in gradient.name and not _is_pass(gradient) and not _is_engine(gradient)
 
 
-def values(gradient: Found) -> dict[str, str | bool]:
+def values(gradient: HandGradient) -> dict[str, str | bool]:
     """Return the target and the claim of a check of a gradient, and its point where the module has one, by their keys."""
     name = gradient.name.replace("<lambda>", "lambda")
     point: dict[str, str | bool] = {"at": f"{gradient.file}:point"} if gradient.point else {}
@@ -147,28 +147,28 @@ def values(gradient: Found) -> dict[str, str | bool]:
     return {"target": f"{gradient.file}:{of}", key: _reached(gradient, name), **by, **point}
 
 
-def _is_pass(gradient: Found) -> bool:
+def _is_pass(gradient: HandGradient) -> bool:
     """Whether it is the backward pass of a class with a forward pass, or its gradient beside a loss: checked as one target."""
     (owner, _, name), (of_owner, _, of) = gradient.name.rpartition("."), (gradient.of or "").rpartition(".")
     beside_loss = gradient.kind == "grad" and name in GRADIENT_METHODS and of in LOSSES
     return bool(owner and of_owner) and (gradient.kind == "backward" or (beside_loss and of_owner == owner))
 
 
-def _is_engine(gradient: Found) -> bool:
+def _is_engine(gradient: HandGradient) -> bool:
     """Whether it is the backward pass of an engine: of objects that stand for numbers."""
     return (
         gradient.kind == "backward" and gradient.of is None and gradient.found_by not in CUSTOM and "." in gradient.name
     )
 
 
-def _reached(gradient: Found, name: str) -> str:
+def _reached(gradient: HandGradient, name: str) -> str:
     """Return a name as it is reached from the module: a method by an object that the module holds."""
     if not gradient.through:
         return name
     return f"{gradient.through}.{name.rpartition('.')[2]}"
 
 
-def _note(gradient: Found, reason: str) -> list[str]:
+def _note(gradient: HandGradient, reason: str) -> list[str]:
     """Return what must be done before the gradient can be named, if anything that the reason why it did not run leaves open."""
     if gradient.found_by in CUSTOM or gradient.reachable:
         return []
@@ -190,7 +190,7 @@ def _note(gradient: Found, reason: str) -> list[str]:
     return [f"{gradient.name} and {gradient.of} are in two files: name both with their files."]
 
 
-def _point(gradient: Found, reason: str) -> list[str]:
+def _point(gradient: HandGradient, reason: str) -> list[str]:
     """Return the line of the point, with a mark for each value that is not known.
 
     A custom function has shapes that are likely, where no other was tried.

@@ -24,7 +24,7 @@ from gradcli.project.discovery.gather import gathered
 from gradcli.project.discovery.project import (
     Declared,
     Findings,
-    Found,
+    HandGradient,
     Parameter,
     Project,
     Unread,
@@ -207,5 +207,5 @@ def findings_of(answer: dict[str, Any]) -> Findings:
     gradients = []
     for each in answer["gradients"]:
         parameters = tuple(_parameter(p) for p in each.pop("parameters"))
-        gradients.append(Found(**each | {"checked_by": tuple(each["checked_by"]), "parameters": parameters}))
+        gradients.append(HandGradient(**each | {"checked_by": tuple(each["checked_by"]), "parameters": parameters}))
     return Findings(tuple(answer["paths"]), tuple(gradients), tuple(Unread(**u) for u in answer["unreadable"]))

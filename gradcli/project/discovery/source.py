@@ -14,7 +14,7 @@ PASSED = frozenset({
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Definition:
+class SourceFunction:
     """A function or lambda: its qualified name, its line, the scope it stands in, and its tree."""
 
     file: str
@@ -77,11 +77,11 @@ class Import:
 
 
 @dataclass(slots=True)
-class Source:
+class FileScopes:
     """What one file holds, by scope: the qualified name of a function or class, empty for the module."""
 
     file: str
-    functions: dict[str, dict[str, list[Definition]]] = field(default_factory=dict)
+    functions: dict[str, dict[str, list[SourceFunction]]] = field(default_factory=dict)
     classes: dict[str, Class] = field(default_factory=dict)
     imports: dict[str, Import] = field(default_factory=dict)
     stars: list[Import] = field(default_factory=list)
@@ -91,13 +91,13 @@ class Source:
     parameters: dict[str, frozenset[str]] = field(default_factory=dict)
     imported: frozenset[str] = frozenset()  # the outermost modules
 
-    def definitions(self) -> Iterator[Definition]:
+    def definitions(self) -> Iterator[SourceFunction]:
         """Yield the functions of all scopes."""
         for scope in self.functions.values():
             for several in scope.values():
                 yield from several
 
-    def methods(self, name: str) -> dict[str, list[Definition]]:
+    def methods(self, name: str) -> dict[str, list[SourceFunction]]:
         """Return the methods that a class itself defines, by name."""
         return self.functions.get(name, {})
 
@@ -153,9 +153,9 @@ def parameters_of(node: Function) -> frozenset[str]:
     return frozenset(a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs, *rest))
 
 
-def collected(tree: ast.Module, file: str) -> Source:
+def collected(tree: ast.Module, file: str) -> FileScopes:
     """Return what a parsed file holds."""
-    source = Source(file)
+    source = FileScopes(file)
     waiting: list[tuple[ast.AST, str, bool]] = [(tree, "", False)]
     while waiting:
         node, scope, in_class = waiting.pop()
@@ -171,7 +171,7 @@ def collected(tree: ast.Module, file: str) -> Source:
     return source
 
 
-def _entered(source: Source, node: ast.AST, scope: str, in_class: bool) -> tuple[ast.AST, str, bool]:
+def _entered(source: FileScopes, node: ast.AST, scope: str, in_class: bool) -> tuple[ast.AST, str, bool]:
     if isinstance(node, ast.ClassDef):
         name = _inside(scope, node.name)
         source.classes[name] = Class(source.file, name, node.lineno, scope, tuple(node.bases))
@@ -181,7 +181,7 @@ def _entered(source: Source, node: ast.AST, scope: str, in_class: bool) -> tuple
         name = _inside(scope, f"<lambda {node.lineno}:{node.col_offset}>")
         return node, name, False
     name = _inside(scope, node.name)
-    definition = Definition(source.file, name, node.lineno, scope, node, scope if in_class else None)
+    definition = SourceFunction(source.file, name, node.lineno, scope, node, scope if in_class else None)
     source.functions.setdefault(scope, {}).setdefault(node.name, []).append(definition)
     for decorator in node.decorator_list:
         for inner in ast.walk(decorator):
@@ -193,7 +193,7 @@ def _inside(scope: str, name: str) -> str:
     return f"{scope}.{name}" if scope else name
 
 
-def _noted(source: Source, node: ast.AST, scope: str) -> None:
+def _noted(source: FileScopes, node: ast.AST, scope: str) -> None:
     """Keep an import, an assignment to a name, a call or a dictionary that may be of interest."""
     if isinstance(node, ast.Import):
         for alias in node.names:

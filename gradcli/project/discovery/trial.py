@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 
 from gradcli.project.discovery.parameters import annotated, parameters_of
 from gradcli.project.discovery.points import CLASSES, RATES, SIZES, is_of_data, points, values_of
-from gradcli.project.discovery.project import Found, Parameter
+from gradcli.project.discovery.project import HandGradient, Parameter
 from gradcli.project.discovery.proposal import CUSTOM, is_live, values
-from gradcli.project.discovery.source import Definition, last_name
+from gradcli.project.discovery.source import SourceFunction, last_name
 from gradcli.project.suite.executors import Pool
-from gradcli.project.suite.job import Answer, Job
+from gradcli.project.suite.job import Job, JobResult
 from gradcli.request.options import CLAIM_KINDS, Options
 from gradcli.targets.target_request import TargetRequest
 from gradcli.words import DiagnosisKind, Kind, Verdict
@@ -56,7 +56,7 @@ class Trial:
     plausible: bool = False
 
 
-def tried(gradients: Sequence[Found], folder: Path, tell: Callable[[str], None]) -> dict[int, Trial]:
+def tried(gradients: Sequence[HandGradient], folder: Path, tell: Callable[[str], None]) -> dict[int, Trial]:
     """Return what trying each check that is not known to run showed, by the number of the gradient.
 
     The first try with a verdict is taken, else the first that is inconclusive. `tell` is told what is tried.
@@ -67,7 +67,7 @@ def tried(gradients: Sequence[Found], folder: Path, tell: Callable[[str], None])
     said: dict[int, list[str]] = {}
     with TemporaryDirectory() as empty, Pool(1) as pool:
 
-        def several(number: int, gradient: Found, tree: ast.Module) -> Iterator[dict[str, str | bool]]:
+        def several(number: int, gradient: HandGradient, tree: ast.Module) -> Iterator[dict[str, str | bool]]:
             yield from itertools.islice(candidates(gradient, tree), _MOST)
             sizes = _sizes_in(said.get(number, []))  # of what was tried until now
             yield from itertools.islice(candidates(gradient, tree, sizes, again=True), _MOST)
@@ -129,7 +129,7 @@ def _imported(tree: ast.Module) -> set[str]:
     return {name.partition(".")[0] for name in whole}
 
 
-def _hindrance(gradient: Found, tree: ast.Module) -> str:
+def _hindrance(gradient: HandGradient, tree: ast.Module) -> str:
     """Return why no point can make a check run; empty where one may."""
     if gradient.found_by in CUSTOM and importlib.util.find_spec(gradient.found_by) is None:
         return f"{gradient.found_by} is not in this environment"
@@ -148,7 +148,7 @@ def _hindrance(gradient: Found, tree: ast.Module) -> str:
 _MISSING = re.compile(r".*cannot be loaded: ModuleNotFoundError: No module named '(\w+)")
 
 
-def _trial(answer: Answer, keys: dict[str, str | bool], folder: Path) -> Trial:
+def _trial(answer: JobResult, keys: dict[str, str | bool], folder: Path) -> Trial:
     document = answer.document
     if "error" in document:
         reason = str(document["error"]["message"]).replace(f"{folder.resolve()}/", "")
@@ -203,7 +203,7 @@ def runs_a_program(tree: ast.Module) -> bool:
 
 
 def candidates(
-    gradient: Found, tree: ast.Module, sizes: Sequence[int] = SIZES, again: bool = False
+    gradient: HandGradient, tree: ast.Module, sizes: Sequence[int] = SIZES, again: bool = False
 ) -> Iterator[dict[str, str | bool]]:
     """Yield the keys of checks of a gradient that may run, the likeliest first: with an object of its class, and a point.
 
@@ -235,7 +235,7 @@ def _with_sets(keys: dict[str, str | bool]) -> Iterator[dict[str, str | bool]]:
 
 
 def _targets(
-    keys: dict[str, str | bool], gradient: Found, tree: ast.Module
+    keys: dict[str, str | bool], gradient: HandGradient, tree: ast.Module
 ) -> Iterator[tuple[str, dict[str, str | bool], int | None]]:
     """Yield targets with the objects that they need, the claim where that changes, and the first size of such an object.
 
@@ -322,7 +322,7 @@ def _needed(of: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> list[Param
     """Return the arguments that the constructor of a class needs; a base in the same file may have it."""
     for node in of.body:
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            found = parameters_of(Definition("", "__init__", node.lineno, of.name, node, of.name))
+            found = parameters_of(SourceFunction("", "__init__", node.lineno, of.name, node, of.name))
             return [parameter for parameter in found if not parameter.default]
     if any(last_name(decorator) == "dataclass" for decorator in of.decorator_list):
         fields = [node for node in of.body if isinstance(node, ast.AnnAssign) and node.value is None]

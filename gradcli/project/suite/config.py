@@ -45,7 +45,7 @@ _HEADS = {"pyproject.toml": ("tool", "gradcli"), "gradcli.toml": ()}
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class SuiteCheck:
     """One check of a suite: its id, what is asked, and its options."""
 
     id: str
@@ -67,7 +67,7 @@ class Suite:
     path: Path | None
     folder: Path
     paths: tuple[str, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[SuiteCheck, ...] = ()
     profile: str | None = None
     options: Options = DEFAULTS
     notes: tuple[str, ...] = ()
@@ -317,7 +317,7 @@ class _Reader:
         listed = f"profiles: {', '.join(profiles)}" if profiles else f"{self._path.name} has none"
         raise BadOption(f"there is no profile '{profile}'", do=f"did you mean '{near}'?" if near else listed)
 
-    def _check(self, number: int, entry: Any, top: Mapping[str, Any], chosen: Mapping[str, Any]) -> Check:
+    def _check(self, number: int, entry: Any, top: Mapping[str, Any], chosen: Mapping[str, Any]) -> SuiteCheck:
         at: KeyPath = (*self._head, "check", number)
         table = self._of(dict, entry, at, "a table")
         given = self._options(table, at, KEYS, ("id", "target"))
@@ -470,14 +470,14 @@ def _keywords(decorator: ast.Call, place: Place) -> dict[str, Any]:
 
 def _decorated(
     folder: Path, paths: Sequence[str], top: Mapping[str, Any], chosen: Mapping[str, Any], over: Options
-) -> list[Check]:
+) -> list[SuiteCheck]:
     """Return the checks that decorators declare in these paths, by file and line; the second of one function is NAME#2.
 
     `top` are the options of the file, under those of a decorator; `chosen` are those of the profile, over them.
     """
     found = []
     declared = [(each, dict(each.keywords)) for each in decorated(folder, paths)]
-    names = Names(str(keywords["id"]) for _, keywords in declared if "id" in keywords)
+    names = CheckNames(str(keywords["id"]) for _, keywords in declared if "id" in keywords)
     for each, keywords in declared:
         name = keywords.pop("id") if "id" in keywords else names.of(each.target)
         given = option_values(keywords, KEYS, ("id",), "@gradcli.checked", each.at)
@@ -485,7 +485,7 @@ def _decorated(
     return found
 
 
-def _unlike(checks: Sequence[Check], place: Callable[[int], Place | None]) -> None:
+def _unlike(checks: Sequence[SuiteCheck], place: Callable[[int], Place | None]) -> None:
     """Raise BadOption if two checks have one id, at the place of the second."""
     seen: set[str] = set()
     for number, check in enumerate(checks):
@@ -523,7 +523,7 @@ def option_values(
     return found
 
 
-class Names:
+class CheckNames:
     """Names of checks that are all different: the second one of the same text ends in #2."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
@@ -536,19 +536,19 @@ class Names:
         return name if name == text or not self._counts[name] else self.of(text)
 
 
-def declared_check(name: str, target: str, values: Mapping[str, Any], over: Options) -> Check:
+def declared_check(name: str, target: str, values: Mapping[str, Any], over: Options) -> SuiteCheck:
     """Return a check from the values of its options, with those of the command line over them. Raises BadOption."""
     return check_with(name, target, dataclasses.replace(DEFAULTS, **{**values, **given_in(over)}))
 
 
-def check_with(name: str, target: str, options: Options) -> Check:
+def check_with(name: str, target: str, options: Options) -> SuiteCheck:
     """Return a check with these options. Raises BadOption for two claims."""
     claim = claim_of(options)
     ask = TargetRequest(target, options.at, claim, options.wrt, separate_points=True)
-    return Check(name, ask, dataclasses.replace(options, given=frozenset()))
+    return SuiteCheck(name, ask, dataclasses.replace(options, given=frozenset()))
 
 
-def digest_of_check(check: Check) -> str:
+def digest_of_check(check: SuiteCheck) -> str:
     """Return a digest of what one check asks for: its target, its points, its claim and its options.
 
     `--seed random` asks for the same in every run, whatever is drawn.
@@ -560,7 +560,7 @@ def digest_of_check(check: Check) -> str:
     return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
 
-def digest_of(checks: Sequence[Check]) -> str:
+def digest_of(checks: Sequence[SuiteCheck]) -> str:
     """Return a digest of what all checks of a suite ask for."""
     return hashlib.sha256("".join(map(digest_of_check, checks)).encode()).hexdigest()
 

@@ -28,7 +28,7 @@ _DO = {
 }  # fmt: skip
 
 
-class TimeIsUp(OutOfTime):
+class SuiteTimeUp(OutOfTime):
     """The time limit of `--timeout` is over.
 
     `points` are the reports that were finished by then, and `report` says what is checked; where it has points itself, the
@@ -39,9 +39,11 @@ class TimeIsUp(OutOfTime):
     report: "CheckReport | None" = None
 
 
-def time_is_up(seconds: float, points: tuple["PointReport", ...] = (), report: "CheckReport | None" = None) -> TimeIsUp:
+def time_is_up(
+    seconds: float, points: tuple["PointReport", ...] = (), report: "CheckReport | None" = None
+) -> SuiteTimeUp:
     """Return the error for a target that ran out of time, with the points that were finished."""
-    error = TimeIsUp(f"time is up after {seconds:g} s", do=_longer(seconds))
+    error = SuiteTimeUp(f"time is up after {seconds:g} s", do=_longer(seconds))
     error.points, error.report = points, report
     return error
 
@@ -77,7 +79,7 @@ def _longer(seconds: float) -> str:
 
 
 def unfinished_check(
-    over: TimeIsUp, target: "Target", claim: str | None, command: tuple[str, ...], seed: int, allowed: bool
+    over: SuiteTimeUp, target: "Target", claim: str | None, command: tuple[str, ...], seed: int, allowed: bool
 ) -> "CheckReport":
     """Return the report of the points that were checked in time, with a finding that time is up.
 
@@ -110,7 +112,7 @@ def unfinished_check(
     )  # fmt: skip
 
 
-def _without_cause(report: "CheckReport", over: TimeIsUp) -> "CheckReport":
+def _without_cause(report: "CheckReport", over: SuiteTimeUp) -> "CheckReport":
     """Return a report whose verdict was decided before the time was up, with a finding at its wrong points."""
     from gradcli.report.common import finding
 

@@ -12,9 +12,9 @@ from typing import Any
 from gradcli.errors import BadOption, GradcliError, ProcessEnded
 from gradcli.process.process import Process, name_of, wait_for
 from gradcli.process.relay import relayed_errors, wait_for_relay
-from gradcli.project.suite.config import Check, Suite
+from gradcli.project.suite.config import Suite, SuiteCheck
 from gradcli.project.suite.ended import process_ended, time_is_up, unfinished_check
-from gradcli.project.suite.job import Answer, Executor, Job, answer_of, job_of, row_of_answer
+from gradcli.project.suite.job import Executor, Job, JobResult, answer_of, job_of, row_of_answer
 from gradcli.report.common import ErrorDetail, ErrorReport, Target, error_report
 from gradcli.report.decode import NotADocument, decoded
 from gradcli.report.encode import encode
@@ -30,7 +30,7 @@ Remote = Callable[[str, Function, Iterable[str]], Iterator[tuple[int, str | None
 class Inline:
     """Runs jobs in this process: for expressions, which run no code of the user's and cannot end it."""
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Answer]]:
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, JobResult]]:
         """Yield each answer when it is there."""
         for number, job in enumerate(jobs):
             yield number, answer_of(job)
@@ -54,7 +54,7 @@ class Pool:
         for slot in self._slots:
             slot.wait_until_ready()
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Answer]]:
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, JobResult]]:
         """Yield the number of each job and its answer, as they come. A job is taken when a worker is free.
 
         Raises  ProcessEnded if no worker can be started.
@@ -124,7 +124,7 @@ class _Slot:
             message = self.process.receive(None)
             self._ready = message is not None and message[0] == "ready"
 
-    def answer(self) -> Answer | None:
+    def answer(self) -> JobResult | None:
         """Return the answer to the job if there is one: also that the worker has ended, or that its time is up."""
         if self.job is None:
             return None
@@ -136,23 +136,23 @@ class _Slot:
                 self._points[message[1]] = json.loads(message[2])
             else:
                 self.job = None
-                return decoded(Answer, json.loads(message[1]))
+                return decoded(JobResult, json.loads(message[1]))
         if self._deadline is not None and time.monotonic() >= self._deadline:
             return self._late(self.job)
         return None if self.process.status is None else self._ended(self.job)
 
-    def _late(self, job: Job) -> Answer:
+    def _late(self, job: Job) -> JobResult:
         self.process.end_family()
         self.process.finish()
         self._replace()
         seconds = job.options.timeout or 0.0
-        return Answer(_unfinished(job, seconds, self._points), seconds)
+        return JobResult(_unfinished(job, seconds, self._points), seconds)
 
-    def _ended(self, job: Job) -> Answer | None:
+    def _ended(self, job: Job) -> JobResult | None:
         status, was_ready = self.process.status or 0, self._ready
         stack = self._replace()
         if was_ready:
-            return Answer(_error(job, process_ended(status, stack, job.ask.target)), 0.0)
+            return JobResult(_error(job, process_ended(status, stack, job.ask.target)), 0.0)
         self._ended_at_start += 1
         if self._ended_at_start == _AT_START:
             says = f"the process that does the work ended with {name_of(status)} before it could say anything"
@@ -228,7 +228,7 @@ def run_apart(text: str) -> str:
     return _answer(decoded(Job, json.loads(text))).text()
 
 
-def checked(suite: Suite, check: Check) -> CheckRow:
+def checked(suite: Suite, check: SuiteCheck) -> CheckRow:
     """Run one check of a suite, and return its row."""
     job = job_of(suite, check)
     return row_of_answer(job, _answer(job))
@@ -241,7 +241,7 @@ def close() -> None:
         _LOCAL.pool = None
 
 
-def _answer(job: Job) -> Answer:
+def _answer(job: Job) -> JobResult:
     if _LOCAL.pool is None or _LOCAL.run != job.run:
         close()
         _LOCAL.pool, _LOCAL.run = Pool(1, job.options.threads), job.run
@@ -255,7 +255,7 @@ class Elsewhere:
     def __init__(self, url: str, remote: Remote) -> None:
         self._url, self._remote = url, remote
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Answer]]:
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, JobResult]]:
         """Yield each answer when it comes; a job that was lost, and what is no answer, is that check's error."""
 
         listed = list(jobs)
@@ -266,12 +266,12 @@ class Elsewhere:
         for number in sorted(left):
             yield number, self._answer(listed[number], None)
 
-    def _answer(self, job: Job, text: str | None) -> Answer:
+    def _answer(self, job: Job, text: str | None) -> JobResult:
         import json
 
         try:
             if text is not None:
-                answer = decoded(Answer, json.loads(text))
+                answer = decoded(JobResult, json.loads(text))
                 if answer.document.keys().isdisjoint(("error", "verdict")):
                     raise NotADocument("there is no verdict")
                 return answer
@@ -279,7 +279,7 @@ class Elsewhere:
         except (ValueError, NotADocument):
             says = f"{self._url} gave no answer that can be read"
         detail = ErrorDetail("ended the process", says, None, "run it here: without --executor")
-        return Answer(encode(ErrorReport(detail, line=job.ask.line, id=job.id)), 0.0)
+        return JobResult(encode(ErrorReport(detail, line=job.ask.line, id=job.id)), 0.0)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gradcli.errors import BadOption, BadTarget, GradcliError, TooLarge
-from gradcli.project.suite.config import Check, Suite
+from gradcli.project.suite.config import Suite, SuiteCheck
 from gradcli.report.check import with_hints
 from gradcli.report.common import ABSENT, ErrorDetail, ErrorReport, error_report
 from gradcli.report.decode import decoded
@@ -54,7 +54,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class JobResult:
     """What a check gave: its document, which is that of an error if there is no verdict, and its time in seconds."""
 
     document: dict[str, Any]
@@ -65,7 +65,7 @@ class Answer:
         return json.dumps({"document": self.document, "seconds": self.seconds})
 
 
-def job_of(suite: Suite, check: Check, *, run: str = "") -> Job:
+def job_of(suite: Suite, check: SuiteCheck, *, run: str = "") -> Job:
     """Return the job of a check of a suite."""
     if not suite.declared:
         return Job(check.id, check.ask, check.options, str(suite.folder), run=run)
@@ -86,7 +86,7 @@ def run(text: str) -> str:
     return answer_of(decoded(Job, json.loads(text))).text()
 
 
-def answer_of(job: Job, progress: Progress | None = None) -> Answer:
+def answer_of(job: Job, progress: Progress | None = None) -> JobResult:
     """Run a job in this process; every error is an answer too."""
     started = time.perf_counter()
     try:
@@ -98,7 +98,7 @@ def answer_of(job: Job, progress: Progress | None = None) -> Answer:
         document = encode(_error(job, TooLarge("there is not enough memory for this", do="use smaller arrays")))
     except Exception as error:
         document = encode(_internal(job, error))
-    return Answer(document, time.perf_counter() - started)
+    return JobResult(document, time.perf_counter() - started)
 
 
 def _folder(job: Job) -> str:
@@ -161,7 +161,7 @@ def _internal(job: Job, error: Exception) -> ErrorReport:
 class Executor(Protocol):
     """Runs jobs, and yields the number of each with its answer, as they come."""
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Answer]]: ...
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, JobResult]]: ...
 
 
 Executors = AbstractContextManager[Executor]
@@ -202,6 +202,6 @@ def run_jobs(jobs: Sequence[Job], executor: Executor, seconds: Mapping[str, floa
         yield waiting.pop(following)
 
 
-def row_of_answer(job: Job, answer: Answer) -> CheckRow:
+def row_of_answer(job: Job, answer: JobResult) -> CheckRow:
     """Return the row of a job's answer."""
     return row_of(job.id, job.ask.target, answer.document, answer.seconds)

@@ -19,7 +19,7 @@ from typing import Any
 
 from gradcli.errors import BadOption, GradcliError, Span
 from gradcli.project.discovery.reader import CannotRead, parsed
-from gradcli.project.suite.config import Check, Suite, digest_of_check, read_suite
+from gradcli.project.suite.config import Suite, SuiteCheck, digest_of_check, read_suite
 from gradcli.report.suite import CheckRow
 from gradcli.request.target_text import TARGET
 from gradcli.words import Severity
@@ -28,7 +28,7 @@ Wanted = Callable[[str], bool]  # whether a text in lower case is selected
 _WORD = re.compile(r"\s*(?:(?P<quoted>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(?P<word>[^\s()'\"]+)|(?P<sign>[()]))")
 
 
-def by_name(checks: Sequence[Check], expression: str) -> tuple[Check, ...]:
+def by_name(checks: Sequence[SuiteCheck], expression: str) -> tuple[SuiteCheck, ...]:
     """Return the checks whose id or target an expression of names with `and`, `or` and `not` selects, as in pytest.
 
     Raises  BadOption for an expression that cannot be read, or that selects nothing.
@@ -107,7 +107,7 @@ class _Expression:
         )
 
 
-def not_passed(checks: Sequence[Check], last: Mapping[str, Any]) -> tuple[Check, ...]:
+def not_passed(checks: Sequence[SuiteCheck], last: Mapping[str, Any]) -> tuple[SuiteCheck, ...]:
     """Return the checks that did not pass last time, or were not reached. Raises BadOption if there are none."""
     found = tuple(check for check in checks if last.get(check.id, {}).get("verdict") != "pass")
     if not found:
@@ -129,7 +129,7 @@ _IMPORTERS = ("import_module", "__import__")  # functions that import the module
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
-def changed_checks(suite: Suite, checks: Iterable[Check], since: str | None) -> tuple[Check, ...]:
+def changed_checks(suite: Suite, checks: Iterable[SuiteCheck], since: str | None) -> tuple[SuiteCheck, ...]:
     """Return the checks that depend on what differs from git's HEAD, or from where HEAD left `since`.
 
     A check depends on its declaration, on the files that it names, and on the modules of the project that are reached by
@@ -176,7 +176,7 @@ class _Project:
             return frozenset(now)
         return frozenset(name for name, found in now.items() if before.get(name) != found)
 
-    def has_changed_for(self, check: Check) -> bool:
+    def has_changed_for(self, check: SuiteCheck) -> bool:
         """Whether a file changed that a check names, or a module that is reached from one that it names."""
         claim, options = check.ask.claim, check.options
         claims = (options.grad, options.reference, None if claim is None else claim[1])
@@ -339,7 +339,7 @@ _SCHEMA = "gradcli.baseline/1"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Known:
+class KnownFailure:
     """One way in which a check is known not to pass: wrong by an input, or without a verdict, and why."""
 
     id: str
@@ -352,7 +352,7 @@ class Known:
         return ": ".join((self.id, self.input, self.kind, self.reason))
 
     @classmethod
-    def of(cls, text: str) -> "Known":
+    def of(cls, text: str) -> "KnownFailure":
         """Return what a line says. Raises ValueError."""
         name, input_, kind, reason = text.rsplit(": ", 3)
         return cls(name, input_, kind, reason)
@@ -362,7 +362,7 @@ class Known:
 class Baseline:
     """What is known to fail."""
 
-    checks: tuple[Known, ...] = ()
+    checks: tuple[KnownFailure, ...] = ()
 
     def covers(self, row: CheckRow) -> bool:
         """Whether all that is wrong with a check is listed. Errors are never covered."""
@@ -385,19 +385,19 @@ class Baseline:
         return Baseline(tuple(sorted({*kept, *(known for row in rows for known in reasons(row))})))
 
 
-def reasons(row: CheckRow) -> tuple[Known, ...]:
+def reasons(row: CheckRow) -> tuple[KnownFailure, ...]:
     """Return the ways in which a check does not pass."""
     if row.verdict not in ("fail", "inconclusive"):
         return ()
-    found: dict[Known, None] = {}
+    found: dict[KnownFailure, None] = {}
     for point in row.document["points"]:
         if point["verdict"] == "fail":
             reason = point["diagnosis"]["kind"] if point["diagnosis"] else _kinds(point, Severity.ERROR)[0]
             names = dict.fromkeys(entry["input"] for entry in point["mismatches"]) or {"": None}
-            found |= dict.fromkeys(Known(row.id, name, "fail", reason) for name in names)
+            found |= dict.fromkeys(KnownFailure(row.id, name, "fail", reason) for name in names)
         elif point["verdict"] == "inconclusive":
             kinds = _kinds(point, Severity.INCONCLUSIVE)
-            found |= dict.fromkeys(Known(row.id, "", "inconclusive", kind) for kind in kinds)
+            found |= dict.fromkeys(KnownFailure(row.id, "", "inconclusive", kind) for kind in kinds)
     return tuple(found)
 
 
@@ -413,7 +413,7 @@ def read(path: Path) -> Baseline:
         found = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(found, dict) or found.get("schema") != _SCHEMA:
             raise BadOption(f"{path.name} is no baseline of this version", do=do)
-        return Baseline(tuple(sorted(Known.of(text) for text in found["known"])))
+        return Baseline(tuple(sorted(KnownFailure.of(text) for text in found["known"])))
     except IsADirectoryError:
         raise BadOption(f"{path} is a folder", do="name the file of the baseline") from None
     except FileNotFoundError:

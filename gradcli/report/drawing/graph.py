@@ -12,7 +12,7 @@ import numpy as np
 from gradcli.report import numbers
 from gradcli.report.blocks import cut, in_markup
 from gradcli.report.common import Absent
-from gradcli.report.drawing.levels import Group, Level, levels_of
+from gradcli.report.drawing.levels import Level, NodeGroup, levels_of
 from gradcli.report.encode import Values
 from gradcli.report.tidy import norm, shaped
 from gradcli.report.trace import Node, TraceReport
@@ -35,7 +35,7 @@ _GAP, _APART, _MARGIN = 36, 14, 12
 class Box:
     """One box of the drawing: its words, and the nodes of the computation that it stands for."""
 
-    group: Group
+    group: NodeGroup
     name: str
     text: str
     value: str
@@ -50,7 +50,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class OutsideValue:
     """What the boxes of a drawing read from elsewhere: its name, or the constant itself, its value, and the boxes that use it."""
 
     name: str
@@ -730,8 +730,8 @@ def prefix(number: int) -> str:
 
 
 def _edges(
-    trace: TraceReport, groups: Sequence[Group]
-) -> tuple[list["Given"], list[tuple[int, int]], list[tuple[int, int]]]:
+    trace: TraceReport, groups: Sequence[NodeGroup]
+) -> tuple[list["OutsideValue"], list[tuple[int, int]], list[tuple[int, int]]]:
     """Return what is read from elsewhere, the edges between the groups, and one operand and one user of each edge.
 
     Edges between the same two groups are one.
@@ -740,7 +740,7 @@ def _edges(
     numbers = {node.name: k for k, node in enumerate(nodes)}
     group_of = {k: number for number, group in enumerate(groups) for k in range(group.first, group.last + 1)}
     found: dict[tuple[int, int], tuple[int, int]] = {}
-    given: dict[object, Given] = {}
+    given: dict[object, OutsideValue] = {}
     for k, b in group_of.items():
         for place, operand in enumerate(nodes[k].inputs):
             before = numbers.get(operand)
@@ -753,7 +753,7 @@ def _edges(
                 continue  # a constant inside of several nodes
             value = nodes[before].value if before is not None else trace.at.get(operand)
             key = operand if named else (operand, k, place)
-            one = given.setdefault(key, Given(_short(operand), brief(value) if named else "", ()))
+            one = given.setdefault(key, OutsideValue(_short(operand), brief(value) if named else "", ()))
             given[key] = replace(one, users=tuple(dict.fromkeys((*one.users, b))))
     pairs = sorted(found)
     return [*given.values()], pairs, [found[pair] for pair in pairs]
@@ -773,7 +773,7 @@ def _counted(count: int) -> str:
     return f"{count:,} operation{'' if count == 1 else 's'}"
 
 
-def _box(nodes: Sequence[Node], group: Group, departs: object) -> Box:
+def _box(nodes: Sequence[Node], group: NodeGroup, departs: object) -> Box:
     node = nodes[group.last]
     members = nodes[group.first : group.last + 1]
     claimed = next((m.claimed for m in reversed(members) if not isinstance(m.claimed, Absent)), None)
@@ -792,7 +792,7 @@ def brief(x: Values) -> str:
     return f"{shaped(np.shape(x))} ‖{numbers.short(norm(x), 3)}‖"
 
 
-def _partial(user: Node, operand: str, a: Group, b: Group) -> str:
+def _partial(user: Node, operand: str, a: NodeGroup, b: NodeGroup) -> str:
     """Return the label of an edge: the local partial between two nodes where it is a number."""
     partial = user.partials.get(operand)
     if a.count > 1 or b.count > 1 or partial is None or isinstance(partial, str) or np.ndim(partial):
@@ -862,7 +862,7 @@ class _Turned:
         return f'<text data-edge="{edge}" x="{_at(x)}" y="{_at(y)}">{in_markup(label)}</text>'
 
 
-def _drawn_given(box: Given, center: Spot) -> str:
+def _drawn_given(box: OutsideValue, center: Spot) -> str:
     x, y = center
     words = _line(-_BOX / 4 - 5, "v", box.value) + _line(4, "n", box.name)
     frame = f'<rect x="{_at(-box.width / 2)}" y="{_at(-_BOX / 4)}" width="{_at(box.width)}" height="{_at(_BOX / 2)}"/>'

@@ -15,7 +15,7 @@ _DRAWN = 100  # boxes of all levels
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class NodeGroup:
     """Neighbouring nodes that are drawn as one box, by the numbers of the first and the last.
 
     title   What several nodes are; empty for one.
@@ -44,7 +44,7 @@ class Level:
     `above` has the numbers of the level and of the box that open this one; None for the whole.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[NodeGroup, ...]
     title: str = ""
     above: tuple[int, int] | None = None
 
@@ -56,7 +56,7 @@ def levels_of(trace: TraceReport) -> tuple[Level, ...]:
     of each level, a box that is the only one to be opened, and the one in which a claim first goes wrong.
     """
     code = _Code(trace)
-    found = [Level(tuple(code.split(Group(0, len(trace.nodes) - 1))))]
+    found = [Level(tuple(code.split(NodeGroup(0, len(trace.nodes) - 1))))]
     room = _DRAWN - len(found[0].groups)
     waiting = code.closed(found[0], 0, 0)
     while waiting:
@@ -94,19 +94,19 @@ class _Code:
         ends = {*several[:1], *several[-1:], *(k for k in several if self._departs(level.groups[k]))}
         return [(behind + (k not in ends), number, k) for k in several]
 
-    def _departs(self, group: Group) -> bool:
+    def _departs(self, group: NodeGroup) -> bool:
         """Whether a claim first goes wrong in a group."""
         return any(node.name == self._trace.departs for node in self._nodes[group.first : group.last + 1])
 
-    def split(self, group: Group) -> list[Group]:
+    def split(self, group: NodeGroup) -> list[NodeGroup]:
         """Return what a group consists of: its nodes, if these are few enough, else turns, loops, functions and nodes."""
         if group.count <= MOST:
-            return [Group(k, k) for k in range(group.first, group.last + 1)]
+            return [NodeGroup(k, k) for k in range(group.first, group.last + 1)]
         if len(group.turns) > 1:
             ends = [first - 1 for _, first in group.turns[1:]] + [group.last]
             turn = "call" if group.opened and group.opened[-1].is_function else "turn"
             parts = [
-                Group(first, end, f"{turn} {number}" * (end > first), group.opened, ((number, first),))
+                NodeGroup(first, end, f"{turn} {number}" * (end > first), group.opened, ((number, first),))
                 for (number, first), end in zip(group.turns, ends, strict=True)
             ]
         else:
@@ -116,11 +116,11 @@ class _Code:
             return (
                 self.split(parts[0])
                 if news
-                else self._joined([Group(k, k) for k in range(group.first, group.last + 1)])
+                else self._joined([NodeGroup(k, k) for k in range(group.first, group.last + 1)])
             )
         return parts if len(parts) <= MOST else self._joined(parts)
 
-    def _parts(self, group: Group) -> Iterator[Group]:
+    def _parts(self, group: NodeGroup) -> Iterator[NodeGroup]:
         """Yield the nodes of a group, those of one loop or of one function together."""
         k = group.first
         while k <= group.last:
@@ -129,7 +129,7 @@ class _Code:
                 end = self._end(k, group.last, block, group.opened)
             elif self._is_input(k) and (inputs := sum(map(self._is_input, range(k, group.last + 1)))) > MOST // 2:
                 end = k + inputs - 1
-            yield Group(k, k) if k == end else self._several(k, end, block, group.opened)
+            yield NodeGroup(k, k) if k == end else self._several(k, end, block, group.opened)
             k = end + 1
 
     def _is_input(self, k: int) -> bool:
@@ -175,9 +175,9 @@ class _Code:
                 end = j  # at the end of the last turn
         return end
 
-    def _several(self, first: int, last: int, block: CodeBlock | None, opened: tuple[CodeBlock, ...]) -> Group:
+    def _several(self, first: int, last: int, block: CodeBlock | None, opened: tuple[CodeBlock, ...]) -> NodeGroup:
         if block is None:
-            return Group(first, last, self._says(first, last), opened)
+            return NodeGroup(first, last, self._says(first, last), opened)
         turns, opened, title = self._starts(first, last, block), (*opened, block), block.title
         while len(turns) == 1 and not block.is_function:  # a loop that has nothing but a loop inside
             inner = self._inner_block(first, opened)
@@ -193,7 +193,7 @@ class _Code:
         own = [self._function(k - 1) == self._function(k) for k in turns[1:]]
         if not all(own) and self._function(last) == self._here(opened):
             turns = [first]  # a call before a turn may be the beginning of it
-        return Group(first, last, title, opened, tuple(enumerate(turns, 1)))
+        return NodeGroup(first, last, title, opened, tuple(enumerate(turns, 1)))
 
     def _starts(self, first: int, last: int, block: CodeBlock) -> list[int]:
         """Return the first nodes of the turns of a loop, or of the calls of a function.
@@ -222,20 +222,20 @@ class _Code:
         """Return what tells an operation of the source from others."""
         return self._nodes[k].line, self._nodes[k].column, self._nodes[k].text
 
-    def _joined(self, parts: Sequence[Group]) -> list[Group]:
+    def _joined(self, parts: Sequence[NodeGroup]) -> list[NodeGroup]:
         """Join so many neighbours that few enough are left."""
         size = next(size for size in _round_numbers() if -(-len(parts) // size) <= MOST)
         return [self._together(parts[k : k + size]) for k in range(0, len(parts), size)]
 
-    def _together(self, parts: Sequence[Group]) -> Group:
+    def _together(self, parts: Sequence[NodeGroup]) -> NodeGroup:
         first, last = parts[0], parts[-1]
         if len(parts) == 1:
             return first
         turns = tuple(turn for part in parts for turn in part.turns)
         if len(turns) == len(parts) and all(len(part.turns) == 1 for part in parts):
             title = f"turns {turns[0][0]:,}-{turns[-1][0]:,}"
-            return Group(first.first, last.last, title, first.opened, turns)
-        return Group(first.first, last.last, self._says(first.first, last.last), first.opened)
+            return NodeGroup(first.first, last.last, title, first.opened, turns)
+        return NodeGroup(first.first, last.last, self._says(first.first, last.last), first.opened)
 
     def _says(self, first: int, last: int) -> str:
         """Return what several nodes are: inputs, or the lines they are on and their number."""

@@ -13,7 +13,7 @@ import pytest
 from scipy.optimize import minimize
 
 from gradcli.project.capture.program import run
-from gradcli.project.capture.session import Session, Wanted
+from gradcli.project.capture.session import RecordingRequest, Session
 from gradcli.report.run import RunReport
 from tests.conftest import process
 from tests.project.capture.watching import used
@@ -500,7 +500,7 @@ def test_a_script_hands_over_what_it_defines(tmp_path: Path, monkeypatch: pytest
     script.write_text(lines)
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     monkeypatch.setattr(sys, "path", [*sys.path])
-    session = Session(Wanted(3))
+    session = Session(RecordingRequest(3))
     session.begin()
     try:
         assert run([str(script)], session.layers.look_at_script).status == 0

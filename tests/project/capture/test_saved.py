@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from gradcli.errors import BadOption
 from gradcli.project.capture.saved import read, save, write_suite
-from gradcli.project.capture.session import Session, Wanted
+from gradcli.project.capture.session import RecordingRequest, Session
 
 MODULE = """
 import numpy as np
@@ -54,7 +54,7 @@ def _module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def recorded(work: Any) -> Any:
-    session = Session(Wanted())
+    session = Session(RecordingRequest())
     session.begin()
     work()
     return session.end()

@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, optimize
 
 import gradcli
-from gradcli.project.capture.session import Session, Wanted
+from gradcli.project.capture.session import RecordingRequest, Session
 from gradcli.project.capture.study import report_of
 from gradcli.report.run import Program
 from gradcli.request.options import Options
@@ -59,7 +59,7 @@ def test_run_and_check_give_one_verdict(
     monkeypatch.setattr("gradcli.checks.check.with_causes", lambda verified, budget: verified.report)
     (tmp_path / "logistic_fit.py").write_text(LOGISTIC.replace("FACTOR = 1.0", f"FACTOR = {factor}"))
     monkeypatch.syspath_prepend(tmp_path)
-    session = Session(Wanted(1, 2**28, (), 0))
+    session = Session(RecordingRequest(1, 2**28, (), 0))
     session.begin()
     try:
         fit = importlib.import_module("logistic_fit")  # while scipy's functions are those of the recorder
@@ -85,7 +85,7 @@ def test_a_module_that_was_imported_meanwhile_gets_scipys_functions_back(
         "from scipy.integrate import solve_ivp\nfrom scipy.optimize import root as r\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    session = Session(Wanted(1, 2**28, (), 0))
+    session = Session(RecordingRequest(1, 2**28, (), 0))
     session.begin()
     try:
         made = importlib.import_module("imports_names")

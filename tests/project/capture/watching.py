@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gradcli.project.capture.session import Session, Wanted
+from gradcli.project.capture.session import RecordingRequest, Session
 from gradcli.project.capture.study import report_of
 from gradcli.report.run import Program, RunReport
 from gradcli.request.options import Options
@@ -12,7 +12,7 @@ from gradcli.request.options import Options
 
 def used(work: Callable[[], Any], *, keep: int = 3, keep_bytes: int = 2**28, sources: Sequence[str] = ()) -> RunReport:
     """Run a function while gradients are watched, and return the report on those that it used."""
-    session = Session(Wanted(keep, keep_bytes, tuple(sources), 0))
+    session = Session(RecordingRequest(keep, keep_bytes, tuple(sources), 0))
     session.begin()
     try:
         work()

@@ -7,7 +7,7 @@ import pytest
 
 from gradcli.errors import BadOption
 from gradcli.project.suite import selection
-from gradcli.project.suite.selection import Baseline, Known
+from gradcli.project.suite.selection import Baseline, KnownFailure
 from gradcli.report.suite import CheckRow, row_of
 from tests.conftest import gradcli
 
@@ -31,7 +31,10 @@ def test_it_is_written_and_read_without_numbers(rows: dict[str, CheckRow], tmp_p
     found = Baseline().updated([*rows.values()], [*rows])
     selection.write(tmp_path / "known.json", found)
     assert selection.read(tmp_path / "known.json") == found
-    assert found.checks == (Known("kink", "", "inconclusive", "kink"), Known("sign: of x", "x", "fail", "sign"))
+    assert found.checks == (
+        KnownFailure("kink", "", "inconclusive", "kink"),
+        KnownFailure("sign: of x", "x", "fail", "sign"),
+    )
     assert all(found.covers(rows[name]) == (name != "good") for name in rows)
 
 
@@ -59,7 +62,7 @@ def test_what_no_longer_fails_is_stale(rows: dict[str, CheckRow]) -> None:
     mended = row("sign: of x", "x**2*y", "x=1", "y=2", "--grad", "x=2*x*y, y=x**2")
     assert known.stale([mended], [*rows]) == ("sign: of x",)
     assert known.stale([rows["good"]], [*rows]) == () and known.stale([], ["kink"]) == ("sign: of x",)
-    assert known.updated([mended], [*rows]).checks == (Known("kink", "", "inconclusive", "kink"),)
+    assert known.updated([mended], [*rows]).checks == (KnownFailure("kink", "", "inconclusive", "kink"),)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "gradcli.baseline/1", "known": [3]}', '{"schema": "gradcli.baseline/1", "known": ["x"]}', "{", '{"schema": "other/1", "known": []}'])  # fmt: skip
