@@ -28,7 +28,7 @@ class SupervisorLink:
     def begin(self, target: str, seconds: float | None) -> None:
         """Tell the supervisor that the work on the target begins, and how many seconds it may take.
 
-        Raises  ProcessEnded if an earlier child ended at this target; TimeIsUp if it ran out of time there.
+        Raises  ProcessEnded if an earlier child ended at this target; SuiteTimeUp if it ran out of time there.
         """
         earlier = self.earlier
         if earlier.stopped:

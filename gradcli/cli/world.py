@@ -111,7 +111,7 @@ class World:
         What the user's code prints goes to standard error; only gradcli writes to standard output. The file descriptor is
         redirected for good, so that text buffered by C code cannot follow the result.
 
-        Raises  ProcessEnded, TimeIsUp if an earlier process ended at this target.
+        Raises  ProcessEnded, SuiteTimeUp if an earlier process ended at this target.
         """
         self.link.begin(target, seconds)
         self._seconds = seconds

@@ -69,7 +69,7 @@ class Array:
     dtype: np.dtype[Any]
 
     def read(self, x: Any, into: list[Value]) -> None:
-        """Append the argument. Raises Mismatch for another shape or dtype."""
+        """Append the argument. Raises ExampleMismatch for another shape or dtype."""
         same = type(x) is np.ndarray and x.dtype == self.dtype and x.shape == self.shape
         if not same and not _is_traced(x, self.shape):
             raise _mismatch(self.path, _described(x), f"{self.dtype} of shape {self.shape}")
@@ -83,7 +83,7 @@ class Number:
     path: str
 
     def read(self, x: Any, into: list[Value]) -> None:
-        """Append the argument. Raises Mismatch for what is not a float."""
+        """Append the argument. Raises ExampleMismatch for what is not a float."""
         if type(x) in _NUMBERS:
             into.append(float(x))
         elif _is_traced(x, ()):
@@ -100,7 +100,7 @@ class Fixed:
     value: Any
 
     def read(self, x: Any, into: list[Value]) -> None:
-        """Append nothing. Raises Mismatch for another value."""
+        """Append nothing. Raises ExampleMismatch for another value."""
         if x is not self.value and not _is_equal(x, self.value):
             given, example = _described(x), _described(self.value)
             raise _mismatch(self.path, given, example if given != example else f"{example} with other values")
@@ -121,7 +121,7 @@ class Container:
     path: str
 
     def read(self, x: Any, into: list[Value]) -> None:
-        """Append the parts' arguments. Raises Mismatch for another structure."""
+        """Append the parts' arguments. Raises ExampleMismatch for another structure."""
         if type(x) is not self.kind:
             raise _mismatch(self.path, _described(x), f"a {self.kind.__name__}")
         values: list[Any] = _members(x) if self.keys is None else [x[key] for key in self.keys if key in x]

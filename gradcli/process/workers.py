@@ -42,7 +42,7 @@ class Worker:
         )
 
     def ask(self, request: bytes, timeout: float | None) -> bytes:
-        """Return the answer to a request, or no bytes if the process died. Raises Late after `timeout` seconds."""
+        """Return the answer to a request, or no bytes if the process died. Raises WorkerTimeout after `timeout` seconds."""
         self.send(request)
         return self.receive(timeout)
 
@@ -58,7 +58,7 @@ class Worker:
     def receive(self, timeout: float | None) -> bytes:
         """Return the answer to what was sent, or no bytes if the process died.
 
-        Raises  Late if there is no answer `timeout` seconds after the request was sent.
+        Raises  WorkerTimeout if there is no answer `timeout` seconds after the request was sent.
         """
         found: list[bytes] = []
         if timeout is None:

@@ -290,7 +290,7 @@ def undisturbed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def within(seconds: float | None) -> Iterator[None]:
-    """Raise TimeIsUp in the block after so many seconds, where the system has timers and this is the main thread."""
+    """Raise ChecksTimeUp in the block after so many seconds, where the system has timers and this is the main thread."""
     here = threading.current_thread() is threading.main_thread()
     if seconds is None or not here or not hasattr(signal, "setitimer"):
         yield
