@@ -12,9 +12,7 @@ from gradcli.report.compare import CompareReport
 from gradcli.report.cost import CostReport
 from gradcli.report.sweep import SweepReport
 from gradcli.report.trace import TraceReport
-from gradcli.request.option_values import joined
-from gradcli.request.option_values import seed as seed_of
-from gradcli.request.options import Options
+from gradcli.request.options import Options, from_keywords
 from gradcli.study import compare as comparing
 from gradcli.study import sweep as sweeping
 from gradcli.study.accounting import Training, account
@@ -25,7 +23,7 @@ __all__ = ["compare_modes", "cost", "sweep", "trace"]
 
 
 def sweep(
-    f: Function | str, at: Any = None, *, grad: Any = None, wrt: str | None = None, schemes: str | None = None,
+    f: Function | str, at: Any = None, *, grad: Any = None, wrt: str | Sequence[str] | None = None, schemes: str | None = None,
     dtype: str | Sequence[str] = "float64", each: bool = False, samples: int | None = None, seed: int | str = 0,
 ) -> SweepReport:  # fmt: skip
     """Return a report of error against step size, as `gradcli sweep` prints it; `print(report)` shows it.
@@ -41,12 +39,12 @@ def sweep(
     2.0
     """
     formats = (dtype,) if isinstance(dtype, str) else tuple(dtype)
-    request = _request(f, at, Options(grad=grad, wrt=wrt, seed=seed_of("seed=", seed)))
+    request = _request(f, at, from_keywords({"grad": grad, "wrt": wrt, "seed": seed}))
     return sweeping.sweep(request, sweeping.SweepOptions(schemes, formats, (), each, samples))
 
 
 def compare_modes(
-    f: Function | str, at: Any = None, *, grad: Any = None, wrt: str | None = None,
+    f: Function | str, at: Any = None, *, grad: Any = None, wrt: str | Sequence[str] | None = None,
     modes: str | Sequence[str] | None = None, order: int = 1,
     dtype: str | Sequence[str] = (), seed: int | str = 0, device: str | None = None,
 ) -> CompareReport:  # fmt: skip
@@ -61,17 +59,15 @@ def compare_modes(
     ['certified', 'reverse']
     """
     formats = (dtype,) if isinstance(dtype, str) else tuple(dtype)
-    options = Options(
-        grad=grad, wrt=wrt, modes=joined("modes=", modes), order=order, seed=seed_of("seed=", seed), device=device
-    )
-    request = _request(f, at, options)
+    options = {"grad": grad, "wrt": wrt, "modes": modes, "order": order, "seed": seed, "device": device}
+    request = _request(f, at, from_keywords(options))
     return comparing.compare_modes(request, comparing.Studies(dtypes=formats))
 
 
 def cost(
-    f: Function | str, at: Any = None, *, wrt: str | None = None, dtype: str = "float32", autocast: str | None = None,
-    optimizer: str = "none", master: str | None = None, checkpoint: Sequence[str] = (), memory: int | None = None,
-    seed: int | str = 0,
+    f: Function | str, at: Any = None, *, wrt: str | Sequence[str] | None = None, dtype: str = "float32",
+    autocast: str | None = None, optimizer: str = "none", master: str | None = None, checkpoint: Sequence[str] = (),
+    memory: int | None = None, seed: int | str = 0,
 ) -> CostReport:  # fmt: skip
     """Return a report of what a gradient costs at this point, as `gradcli cost` prints it; `print(report)` shows it.
 
@@ -85,12 +81,14 @@ def cost(
     >>> [(row.name, row.operations) for row in report.passes[:2]]
     [('f', 5), ('reverse mode', 15)]
     """
-    request = _request(f, at, Options(wrt=wrt, seed=seed_of("seed=", seed)))
+    request = _request(f, at, from_keywords({"wrt": wrt, "seed": seed}))
     how = Training(dtype, autocast, optimizer, master, tuple(checkpoint), memory)
     return account(lambda _: request, {}, how)
 
 
-def trace(f: Function | str, at: Any = None, *, wrt: str | None = None, seed: int | str = 0) -> TraceReport:
+def trace(
+    f: Function | str, at: Any = None, *, wrt: str | Sequence[str] | None = None, seed: int | str = 0
+) -> TraceReport:
     """Return a report of the computation, forward and backward, as `gradcli trace` prints it; `print(report)` shows it.
 
     Raises  GradcliError in all cases where the command line exits with status 2, and if f cannot be traced.
@@ -98,8 +96,8 @@ def trace(f: Function | str, at: Any = None, *, wrt: str | None = None, seed: in
     >>> [node.name for node in trace("v = x*y; v + x", {"x": 3.0, "y": 4.0}).nodes]
     ['x', 'y', 'v', 'result']
     """
-    settings = settings_of(Options(wrt=wrt, seed=seed_of("seed=", seed)))
-    found = found_at(f, at, settings, wrt)
+    settings = settings_of(from_keywords({"wrt": wrt, "seed": seed}))
+    found = found_at(f, at, settings, settings.options.wrt)
     q = Question(found.f, found.points[0], found.wrt, settings.options.seed)
     q.refuse_untraced()
     return walkthrough(q)

@@ -436,5 +436,8 @@ def test_a_sweep_takes_a_claim_and_formats() -> None:
 
 def test_a_walkthrough_takes_wrt_and_functions() -> None:
     assert next(iter(package.trace(scaled, (X, 2.0), wrt="y").nodes)).name == "y"
+    for study in (package.trace, package.sweep, package.cost):  # compare_modes prints times
+        listed, joined = (str(study("x*y", {"x": 3.0, "y": 2.0}, wrt=names)) for names in (["x", "y"], "x,y"))
+        assert listed == joined
     with pytest.raises(GradcliError):
         package.trace(lambda x: x.__float__() ** 2, 2.0)

@@ -27,7 +27,7 @@ class GradReport:
     exit_status  The exit status of this command.
     line         The line of standard input that asked for it, counted from 1.
     bound        The bound of rounding of each entry, shaped as the gradient; digits beyond it are left out of the gradient.
-    notes        What keeps digits from being known, in sentences: rounding, or values that are not finite.
+    notes        What the gradient does not tell, in sentences: digits lost in rounding, values that are not finite, kinks.
     """
 
     target: Target

@@ -22,7 +22,7 @@ STATUSES = [
     (2, ("compare-modes", "sine(x)", *QUICK)),
     (3, ("compare-modes", "abs(x)", "x=0", "--grad", "1.5", *QUICK)),
     (0, ("grad", "x**2", "x=3")),
-    (0, ("grad", "abs(x)", "x=0")),
+    (0, ("grad", "abs(x)", "x=1")),
     (2, ("grad", "x**2", "x=@nowhere.npy")),
     (0, ("trace", "x**2", "x=3")),
     (0, ("trace", "log(x)", "x=0")),
@@ -55,6 +55,8 @@ NOTES = [  # status, what is printed, what the note says
     (3, ("(1 - cos(x))/x**2", "x=1e-7"), 'df/dx = "nan"\n', "rounding leaves no right digit of df/dx: printed as nan"),
     (3, ("sum(cholesky(S))", "S=[[1, 1], [1, 1.0000000000000004]]"), "nan", "no digit of the gradient is known to be right: a run with random"),
     (0, ("(1 - cos(x))/x**2", "x=0.01"), "df/dx = -0.0008333", "right digits of df/dx, the worst; the others are not printed"),
+    (0, ("sum(abs(x))", "x=[1, 0]"), "df/dx = [1.0, 0.0]\n", "the gradient is a convention here: absolute has a kink where x = 0"),
+    (0, ("where(x > 1, x**2, x)", "x=1"), "df/dx = 1.0\n", "convention here: the two sides of a comparison are exactly equal"),
 ]
 # fmt: on
 
@@ -72,6 +74,11 @@ def test_a_gradient_has_no_digit_that_is_not_known(
     document = gradcli("grad", *argv, "--json")
     assert document.json["notes"] == [ran.stderr[len("note: ") : -1]]
     assert gradcli("grad", *argv, "--quiet").stderr == ""
+
+
+def test_a_gradient_is_no_convention_where_the_pieces_meet_smoothly(gradcli: Callable[..., Any]) -> None:
+    ran = gradcli("grad", "relu(x)**2", "x=0")
+    assert (ran.stdout, ran.stderr) == ("df/dx = 0.0\n", "")
 
 
 @pytest.mark.parametrize("small", [1e-4, 1e-8, 1e-11])
