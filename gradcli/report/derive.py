@@ -14,6 +14,7 @@ from gradcli.report.blocks import (
     Cell,
     Code,
     Figure,
+    Folded,
     Heading,
     Headline,
     Mathematics,
@@ -311,19 +312,23 @@ class DeriveReport(Printed):
 
     def blocks(self) -> tuple[Block, ...]:
         """Return what is said of answers, the variables, then for each input the steps, the result, the check and the code."""
-        return self._parts(narrated=False)
+        solution = self._derived(narrated=False) if self.solution else _HIDDEN
+        return (*self._judged(), *self._head(), *solution, *seed_line(self.seed))
 
-    def page_blocks(self) -> tuple[Block, ...]:
-        """Return the same for a page: the function as a formula, the results, and a sentence before the formulas of each step."""
+    def page_blocks(self) -> tuple[Block | Figure, ...]:
+        """Return the same for a page: the function as a formula, the results, and a sentence before the formulas of each step.
+
+        Beside an answer the solution is folded.
+        """
         text = self.target.text.strip()
         title = Mathematics(text, "plain", self.function, self.function_mathml) if self.function_mathml else text
         found = [Paragraph(r.formula.whole()) for r in self.results] if self.solution else []
-        return (Heading(title, 1), *found, *self._parts(narrated=True))
+        derived = tuple(self._derived(narrated=True))
+        solution = derived if self.solution else (Folded("The derivation, the result and its code", derived),)
+        return (Heading(title, 1), *found, *self._judged(), *self._head(), *solution, *seed_line(self.seed))
 
-    def _parts(self, *, narrated: bool) -> tuple[Block, ...]:
-        judged = [block for r in self.results if isinstance(r.answer, Answer) for block in r.answer.blocks()]
-        solution = self._derived(narrated=narrated) if self.solution else _HIDDEN
-        return (*judged, *self._head(), *solution, *seed_line(self.seed))
+    def _judged(self) -> list[Block]:
+        return [block for r in self.results if isinstance(r.answer, Answer) for block in r.answer.blocks()]
 
     def _head(self) -> Iterator[Block]:
         rows: list[tuple[Cell, ...]] = [("f", self.target.text)]

@@ -193,8 +193,8 @@ class Options:
         'Your derivative, to check: "2*X.T@(X@w - y)"; by several inputs, after statements of yours: '
         '"r = W@x - y; W = outer(r, x); y = -r".', on=("derive",), group=CLAIM)
     show: bool = row(
-        "--show", "", "With --answer: also show the derivation, the result and its code.", on=("derive",), group=OUTPUT,
-        default=False, kind=bool)
+        "--show", "", "With --answer: also show the derivation, the result and its code; a page has them folded.",
+        on=("derive",), group=OUTPUT, default=False, kind=bool)
     layout: str = row(
         "--layout", "KIND", "numerator, denominator; mixed: gradients shaped as the input, Jacobians [output, input].",
         on=("derive",), group=OUTPUT, default="mixed")

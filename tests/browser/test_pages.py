@@ -20,6 +20,8 @@ PAGES = [  # a name, the command without --out, and what a reader finds in its p
     ("derivation", ("derive", "sum((X@w-y)**2)", *LEAST, "--code", "all"), ("gradient by w", "checked", "def gradient")),
     ("answer", ("derive", "sum((X@w-y)**2)", *LEAST, "--style", "graph", "--wrt", "w", "--answer", "X.T@(X@w-y)", "--show"),
      ("FAIL", "off by 0.5", "adjoint")),
+    ("answer alone", ("derive", "sum((X@w-y)**2)", *LEAST, "--wrt", "w", "--answer", "X.T@(X@w-y)"),
+     ("FAIL", "off by 0.5", "The derivation, the result and its code")),
     ("index", ("derive", "norm(W@x)", "--shapes", "W: m n; x: n", "--style", "index"), ("gradient by W",)),
     ("hessian", ("derive", "sum(W**3)", "--shapes", "W: m n", "--order", "2"), ("relative error",)),
     ("matrices", ("derive", "log(det(S)) + x@inv(S)@x", "--shapes", "S: n n; x: n", "--assume", "S: spd"), ("spd",)),

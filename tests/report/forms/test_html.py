@@ -96,6 +96,12 @@ def test_derivations_are_pages(gradcli: Callable[..., Any], f: str, options: tup
     assert set(re.findall(r"https?://[^\"<]*", page)) <= {"http://www.w3.org/1998/Math/MathML"}
 
 
+def test_beside_an_answer_the_derivation_is_folded(gradcli: Callable[..., Any]) -> None:
+    page = gradcli("derive", "sum(x**2)", "--shapes", "x: n", "--answer", "x", "--format", "html").stdout
+    before, folded = page.split("<details><summary><h2>The derivation, the result and its code</h2></summary>")
+    assert "power rule" not in before and "power rule" in folded and "--show" not in page
+
+
 @pytest.mark.parametrize("ending", ["html", "md", "tex"])
 def test_a_document_at_a_point_is_a_lecture(gradcli: Callable[..., Any], tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"lecture.{ending}"
