@@ -35,7 +35,7 @@ import numpy as np
 from gradcli.tracing.primitive import PRIMITIVES
 from gradcli.errors import GradcliError
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.program import vjp
+from gradcli.arithmetic.recorded_program import vjp
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.request.point import Point

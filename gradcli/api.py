@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic import dual, program
+from gradcli.arithmetic import dual, recorded_program
 from gradcli.checks.build import CheckOptions, Settings, request_for, settings_of
 from gradcli.checks.causes import with_causes, within_time
 from gradcli.checks.check import verify
@@ -35,8 +35,8 @@ from gradcli.targets.call import Call, Calls, Function, Wrt, as_float, own
 from gradcli.targets.derived import checkpoint
 from gradcli.targets.expression import Expression
 from gradcli.targets.loading import load
+from gradcli.targets.nesting import taken_apart
 from gradcli.targets.points import WHOLE
-from gradcli.targets.structure import taken_apart
 from gradcli.targets.target_request import TargetRequest
 from gradcli.tracing.domain import REAL
 from gradcli.tracing.primitive import Primitive, Value
@@ -192,7 +192,7 @@ def derive(
     >>> gradcli.derive("sum((W@x - y)**2)", {"W": "m n", "x": "n", "y": "m"}, wrt="x").results[0].formula.expression
     '2*(W.T@(W@x - y))'
     """
-    from gradcli.derivation.problem import dims_of
+    from gradcli.derivation.sized_problem import dims_of
     from gradcli.derivation.study import DeriveOptions, given_at, of_callable, of_python
     from gradcli.derivation.study import derive as study
 
@@ -316,7 +316,7 @@ def vjp(f: Function, *primals: Any) -> tuple[Value, Callable[[Any], tuple[Any, .
     """
     call = Call(f, primals, {}, list(range(len(primals))))
     with np.errstate(all="ignore"):
-        y, pull = program.vjp(call, [own(x) for x in call.xs])  # the user's arrays may change before the pull
+        y, pull = recorded_program.vjp(call, [own(x) for x in call.xs])  # the user's arrays may change before the pull
     y = own(y)
 
     def pulled(ybar: Any) -> tuple[Any, ...]:
@@ -350,7 +350,7 @@ def jacobian(f: Function, wrt: Wrt = None, *, verify: bool = True) -> Function:
             first.test(args, kwargs)
         call = Call(f, args, kwargs, wrt)
         with np.errstate(all="ignore"):
-            recorded = program.record(call, call.xs)
+            recorded = recorded_program.record(call, call.xs)
             y = recorded.y
             if size(y) <= sum(size(x) for x in call.xs):
                 rows = by_rows(recorded, exact(1, y.primal if isinstance(y, Tracer) else y))

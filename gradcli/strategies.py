@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from gradcli.derivation.problem import dims_of
+from gradcli.derivation.sized_problem import dims_of
 from gradcli.modes.problem import Stepping
 from gradcli.repair.hard_points import Around, hard_points
 from gradcli.targets.facts import drawn, facts_of, length_of, size_names

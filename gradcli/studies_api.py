@@ -13,7 +13,7 @@ from gradcli.report.cost import CostReport
 from gradcli.report.sweep import SweepReport
 from gradcli.report.trace import TraceReport
 from gradcli.request.options import Options, from_keywords
-from gradcli.study import compare as comparing
+from gradcli.study import mode_comparison as comparing
 from gradcli.study import sweep as sweeping
 from gradcli.study.accounting import Training, account
 from gradcli.study.walkthrough import walkthrough

@@ -369,7 +369,7 @@ class Watch:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Check what was used; a worker sends its report, the process that reports puts all together."""
-        from gradcli.project.capture.study import merged, report_of
+        from gradcli.project.capture.run_report import merged, report_of
         from gradcli.report.decode import decoded
         from gradcli.report.encode import encode
         from gradcli.report.run import RunReport

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.floats import FLOAT64, Format
-from gradcli.arithmetic.program import RecordedProgram
+from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.errors import NotSupported, OutOfTime
 from gradcli.rules.linalg import EINSUM, MATMUL

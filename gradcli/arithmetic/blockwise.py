@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradcli.arithmetic.program import RecordedProgram
+from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.rules.reductions import SUM
 from gradcli.rules.shaping import SELECT

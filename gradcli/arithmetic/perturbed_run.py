@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import RecordedProgram
+from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Tape
 from gradcli.rules.kinds import Partial
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.checks.assumed_sets import Surfaces, assume, on_surfaces
 from gradcli.checks.claims import Claiming, claimed, second_order, value_and_gradient
 from gradcli.checks.evidence import Tolerance
+from gradcli.checks.framework_claim import FrameworkClaim, own_gradient, traced_gradient
 from gradcli.checks.implementation import Implementation, implementation_of
 from gradcli.checks.narrow_formats import in_float64
-from gradcli.checks.native import FrameworkClaim, own_gradient, traced_gradient
 from gradcli.checks.probe import Located, LocateOptions, locate
 from gradcli.checks.request import Request, without_wider
-from gradcli.checks.structure import Surfaces, assume, on_surfaces
 from gradcli.errors import BadOption, nearest
 from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, MIXED, WAYS, FrameworkOptions

@@ -24,7 +24,7 @@ from gradcli.modes.screening import Limits, ScreeningResult, WrongEntry, screen
 from gradcli.modes.solver_changes import smaller_tolerances
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Finding, finding
-from gradcli.report.native import NativeReport, Part
+from gradcli.report.framework_gradient import NativeReport, Part
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, PointReport
 from gradcli.request.point import Array, Estimate, Point
 from gradcli.targets.derived import STEP, root_of

@@ -32,16 +32,16 @@ from gradcli.checks.run_modes import PointCheck, missing, reference_of, run
 from gradcli.checks.wrong import FEWEST, CauseBudget
 from gradcli.errors import FunctionFailed, GradcliError, TooLarge, TraceEnded
 from gradcli.modes.claim import Claimed, ClaimedFunction, WrongShape, in_shape
+from gradcli.modes.difference_steps import second_derivative
 from gradcli.modes.finite_difference import GradientByValues
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.modes.solver_changes import smaller_tolerances, solvers_of
-from gradcli.modes.steps import second_derivative
 from gradcli.modes.trace_test import TraceTest
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Absent, Finding, SourceLine, Target, finding
 from gradcli.report.encode import MAX_ENTRIES
-from gradcli.report.native import NativeReport
+from gradcli.report.framework_gradient import NativeReport
 from gradcli.report.point_report import (
     NO_SIZE,
     Detects,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.checks.diagonal import with_elementwise, with_hessian_diagonal
-from gradcli.checks.native import precision_of
+from gradcli.checks.framework_claim import precision_of
 from gradcli.checks.probe import Located
 from gradcli.errors import BadClaim, BadOption, BadShape, BadTarget, FunctionFailed, NotSupported, nearest
 from gradcli.frameworks.adapt import claimant
@@ -44,9 +44,9 @@ from gradcli.targets.derived import (
 from gradcli.targets.facts import Function
 from gradcli.targets.layers import method_beside, named_like, returned_names
 from gradcli.targets.loading import NOTEBOOK, load, member, names_of
+from gradcli.targets.nesting import Leaf, paths, put_together
 from gradcli.targets.python import PythonFunction, flattened
 from gradcli.targets.replacement_scope import solver_tolerances
-from gradcli.targets.structure import Leaf, paths, put_together
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import place_of
 from gradcli.tracing.shapes import shape

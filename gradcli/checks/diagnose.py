@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import record, value_and_pulled
+from gradcli.arithmetic.recorded_program import record, value_and_pulled
 from gradcli.checks.gradient_slips import (
     as_a_whole,
     by_a_constant,

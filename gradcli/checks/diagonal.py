@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import RecordedProgram, record
+from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT
 from gradcli.checks.probe import Located
 from gradcli.errors import GradcliError
 from gradcli.modes.claim import ClaimedExpressions, ClaimedFunction
+from gradcli.modes.difference_steps import Line, derivative
 from gradcli.modes.finite_difference import GradientByValues
 from gradcli.modes.mode import Question
 from gradcli.modes.recording import MOST_JACOBIAN
 from gradcli.modes.stairs import reach_of
-from gradcli.modes.steps import Line, derivative
 from gradcli.report import numbers, point_report
 from gradcli.request.point import Estimate
 from gradcli.targets.derived import Gradient, SumOfEntries, either_way, gradient_in

@@ -6,24 +6,24 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.checks.assumed_sets import along
 from gradcli.checks.causes import Cause, Verified
 from gradcli.checks.evidence import ratios
+from gradcli.checks.framework_claim import FrameworkClaim, with_function
 from gradcli.checks.inner_gradients import checked_parts
 from gradcli.checks.kernel_scenarios import Reference, Side, computed_by
 from gradcli.checks.narrow_formats import exactness, limit_of_wide, rooms, scaled
-from gradcli.checks.native import FrameworkClaim, with_function
 from gradcli.checks.request import Request
-from gradcli.checks.structure import along
 from gradcli.errors import BadOption, FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS, WAYS
 from gradcli.frameworks.native import CUTS, MASKED, Native, is_choice
 from gradcli.modes.claim import FLOAT64
+from gradcli.modes.difference_steps import Line, derivative
 from gradcli.modes.problem import MANY, Effort
-from gradcli.modes.steps import Line, derivative
 from gradcli.report import numbers
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Absent, Finding, finding
-from gradcli.report.native import Aspect, Exactness, GradientCost, NativeReport, Part
+from gradcli.report.framework_gradient import Aspect, Exactness, GradientCost, NativeReport, Part
 from gradcli.report.point_report import PointReport
 from gradcli.targets.derived import direction, root_of, tangent
 from gradcli.targets.python import PythonFunction, message_of

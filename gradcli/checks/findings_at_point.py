@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.checks.assumed_sets import ClaimOnSurfaces
 from gradcli.checks.diagonal import diagonal_only
 from gradcli.checks.evidence import (
     AGREE,
@@ -22,18 +23,17 @@ from gradcli.checks.evidence import (
 )
 from gradcli.checks.gradient_slips import not_reduced
 from gradcli.checks.run_modes import PointCheck
-from gradcli.checks.structure import ClaimOnSurfaces
 from gradcli.errors import GradcliError, Place, SlopeNotFinite, Span
 from gradcli.frameworks.framework import EPS as FORMATS
 from gradcli.frameworks.native import native_of
 from gradcli.modes.certified import FLOAT_CONSTANTS, certified_difference
 from gradcli.modes.claim import GRANT_SOLVER, Claim, Claimed, ClaimedExpressions, WrongShape, allow_for_inputs, shaped
+from gradcli.modes.difference_steps import QUICK, Line, derivative, quick_derivative
 from gradcli.modes.kinks import TO_FINITE, Mark
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import MANY
 from gradcli.modes.rounding import EPS
 from gradcli.modes.stairs import WIDTHS
-from gradcli.modes.steps import QUICK, Line, derivative, quick_derivative
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Array, Estimate, Slopes

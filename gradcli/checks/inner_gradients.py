@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 
 from gradcli.checks.causes import Cause, Verified
+from gradcli.checks.framework_claim import FrameworkClaim, own_gradient
 from gradcli.checks.narrow_formats import in_float64
-from gradcli.checks.native import FrameworkClaim, own_gradient
 from gradcli.checks.probe import Located, LocateOptions, function_at
 from gradcli.checks.request import Request
 from gradcli.errors import BadClaim, GradcliError
 from gradcli.frameworks.framework import KNOWN, CustomCall, Framework, Placed, Prepared
 from gradcli.frameworks.native import Native
-from gradcli.modes.steps import Line, derivative
+from gradcli.modes.difference_steps import Line, derivative
 from gradcli.report.common import ABSENT, Absent
-from gradcli.report.native import Part
+from gradcli.report.framework_gradient import Part
 from gradcli.report.point_report import Detects, PointReport
 from gradcli.targets.derived import direction, tangent
+from gradcli.targets.nesting import taken_apart
 from gradcli.targets.python import signature_of
-from gradcli.targets.structure import taken_apart
 from gradcli.words import Verdict
 
 _DIRECTIONS = 2  # random ones, in which the inputs are moved

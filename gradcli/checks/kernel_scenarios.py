@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.perturbed_run import Shake, shaken
-from gradcli.arithmetic.program import RecordedProgram, record
+from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.checks.evidence import LESS_EXACT, ratios
+from gradcli.checks.framework_claim import FrameworkClaim, weights, with_function
 from gradcli.checks.narrow_formats import limit_of_wide
-from gradcli.checks.native import FrameworkClaim, weights, with_function
 from gradcli.checks.request import Request
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS as FORMATS
@@ -23,7 +23,7 @@ from gradcli.modes.rounding import EPS, errors_change, loses_as_many_digits
 from gradcli.report import numbers
 from gradcli.report.check import CheckReport, Comparison
 from gradcli.report.common import ABSENT, finding
-from gradcli.report.native import Aspect
+from gradcli.report.framework_gradient import Aspect
 from gradcli.targets.derived import root_of
 from gradcli.targets.facts import Function, of
 from gradcli.targets.python import PythonFunction, message_of

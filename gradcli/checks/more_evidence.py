@@ -8,6 +8,7 @@ import numpy as np
 
 from gradcli.arithmetic.ball import Ball, nearest, precision, radius
 from gradcli.arithmetic.tape import CONSTANT, Line
+from gradcli.checks.assumed_sets import sets_left
 from gradcli.checks.causes import applies, projections
 from gradcli.checks.decide import confirmed_entries
 from gradcli.checks.detects import resolution_of
@@ -30,9 +31,8 @@ from gradcli.checks.evidence import (
 from gradcli.checks.findings_at_point import claim_again, directional, scale_findings
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import PointCheck
-from gradcli.checks.structure import sets_left
 from gradcli.errors import GradcliError, TraceEnded
-from gradcli.modes import steps
+from gradcli.modes import difference_steps
 from gradcli.modes.mode import Question
 from gradcli.modes.pieces import CLOSE, Pieces
 from gradcli.modes.problem import Effort, work
@@ -181,8 +181,9 @@ def _by_differences(
         moved[i] = (xs[i] + t * xdot)[()]
         return float(np.sum(weights * primitive.fun(*moved, **(params or {}))))
 
-    found = steps.derivative(
-        steps.Line(phi, at=phi(0.0)), noise=steps.FunctionNoise(EPS * float(np.sum(np.abs(weights * y))))
+    found = difference_steps.derivative(
+        difference_steps.Line(phi, at=phi(0.0)),
+        noise=difference_steps.FunctionNoise(EPS * float(np.sum(np.abs(weights * y)))),
     )
     room = _CONTRADICTION_FACTOR * float(found.bound) + _RULE_TOLERANCE * size
     return (

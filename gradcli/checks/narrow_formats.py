@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import value_and_pulled
+from gradcli.arithmetic.recorded_program import value_and_pulled
 from gradcli.checks.evidence import DISAGREE, Evidence, FormatEvidence, flat
-from gradcli.checks.native import FrameworkClaim, own_gradient, with_function
+from gradcli.checks.framework_claim import FrameworkClaim, own_gradient, with_function
 from gradcli.checks.probe import Located
 from gradcli.checks.request import Request, Verify, without_wider
 from gradcli.checks.run_modes import PointCheck
@@ -18,7 +18,7 @@ from gradcli.frameworks.native import TINY, native_of
 from gradcli.modes.claim import Claim, Claimed
 from gradcli.modes.mode import Question
 from gradcli.modes.rounding import errors_change, loses_as_many_digits
-from gradcli.report.native import Aspect, Exactness
+from gradcli.report.framework_gradient import Aspect, Exactness
 from gradcli.report.point_report import PointReport
 from gradcli.request.point import Array, Point
 from gradcli.targets.derived import root_of

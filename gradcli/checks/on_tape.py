@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import RecordedProgram
+from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Line, Tape
 from gradcli.checks.gradient_slips import named_factor
 from gradcli.checks.partial_slips import Replaced, evaluated_at, negated, omitted, replacements, scaled

@@ -11,12 +11,12 @@ from gradcli.checks.request import Request
 from gradcli.errors import GradcliError
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT
-from gradcli.report.native import Part
+from gradcli.report.framework_gradient import Part
 from gradcli.request.options import Options
 from gradcli.targets.derived import root_of
 from gradcli.targets.layers import InnerCall, together
+from gradcli.targets.nesting import put_together
 from gradcli.targets.python import PythonFunction
-from gradcli.targets.structure import put_together
 from gradcli.tracing.provenance import place_of
 from gradcli.words import Verdict
 

@@ -35,9 +35,9 @@ from gradcli.targets.expression import Expression
 from gradcli.targets.facts import Function, Notice, assumed, dims_of_values, facts_of
 from gradcli.targets.layers import Layer, engine_of, layer_of
 from gradcli.targets.loading import load, member, own_package_of
+from gradcli.targets.nesting import Leaf, NamedValues, Node, nested, put_together, taken_apart, with_complex
 from gradcli.targets.points import WHOLE, as_input, drawn, read
 from gradcli.targets.python import PythonFunction, open_ended, signature_of
-from gradcli.targets.structure import Leaf, NamedValues, Node, nested, put_together, taken_apart, with_complex
 from gradcli.words import Kind, Severity
 
 ATTEMPTS = 60

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gradcli.checks.evidence import Tolerance
+from gradcli.checks.framework_claim import FrameworkClaim
 from gradcli.checks.implementation import Implementation
-from gradcli.checks.native import FrameworkClaim
 from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import FrameworkOptions
 from gradcli.modes.claim import Claimed

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import RecordedProgram
+from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.modes.mode import Question
 from gradcli.report import numbers
 from gradcli.report.point_report import Diagnosis, worst_first

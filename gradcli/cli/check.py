@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradcli.cli.output import ReportOutput, emit, output, page, print_error, written
-from gradcli.cli.points import keep_point, keepable, write_patches
+from gradcli.cli.saved_point import keep_point, keepable, write_patches
 from gradcli.cli.target_requests import only, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
@@ -62,8 +62,8 @@ def check_recorded(file: str, words: Sequence[str], to: ReportOutput, options: O
 
     Raises  BadOption for targets beside the file, for a form that a run does not have, and for a file without such calls.
     """
+    from gradcli.project.capture.run_report import report_of
     from gradcli.project.capture.saved import read
-    from gradcli.project.capture.study import report_of
 
     if words:
         raise BadOption("--recorded names all that is checked", do="leave out the targets")

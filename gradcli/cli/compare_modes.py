@@ -28,8 +28,8 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
     gradient costs at any size: gradcli cost. Formats: text, json, ndjson, markdown, html, csv; files also .pdf, .svg, .png.
     """
     from gradcli.checks.build import CheckOptions, request, settings_of
-    from gradcli.study.compare import Studies
-    from gradcli.study.compare import compare_modes as study
+    from gradcli.study.mode_comparison import Studies
+    from gradcli.study.mode_comparison import compare_modes as study
 
     to = output(FORMATS, options, world, pictures=True)
     sizes = {folded(name): values[0] for name, values in (options.first_sizes or {}).items()}

@@ -45,7 +45,7 @@ def derive(world: World, target: list[str], options: Options) -> int:
     Formats: text, json, ndjson, markdown, latex, html. A document (--out lecture.md, .tex, .html) at a point (--at) has the
     forward values, the adjoints and the check of the gradient there, too.
     """
-    from gradcli.derivation.problem import dims_of
+    from gradcli.derivation.sized_problem import dims_of
     from gradcli.derivation.study import LAYOUTS, STYLES, DeriveOptions
     from gradcli.derivation.study import derive as study
 

@@ -23,7 +23,7 @@ def merge(world: World, files: list[str], options: Options) -> int:
 
     Formats: text, json, ndjson, markdown, csv, junit, github, sarif.
     """
-    from gradcli.project.suite.merge import merged, read
+    from gradcli.project.suite.shards import merged, read
 
     to = output(FORMATS, options, world)
     if not files:

@@ -17,7 +17,7 @@ from gradcli.request.options import Options
 from gradcli.words import Exit
 
 if TYPE_CHECKING:
-    from gradcli.project.capture.program import ProgramEnd
+    from gradcli.project.capture.program_run import ProgramEnd
     from gradcli.project.capture.recorder import Recorder
     from gradcli.project.capture.session import Session
     from gradcli.report.run import RunReport
@@ -63,7 +63,7 @@ def _not_watched(report: "RunReport", folder: Path) -> tuple[str, ...]:
 
     They are those in the files below the folder that the program loaded.
     """
-    from gradcli.project.capture.study import shown_path
+    from gradcli.project.capture.run_report import shown_path
     from gradcli.project.discovery.reader import find
     from gradcli.targets.replacement_scope import users_modules
 
@@ -119,7 +119,7 @@ class _Run:
 
     def status(self) -> int:
         """Run the program and check its gradients; return the exit status."""
-        from gradcli.project.capture.program import run as run_program
+        from gradcli.project.capture.program_run import run as run_program
         from gradcli.project.capture.session import DEFAULT_BYTES, RecordingRequest, Session
         from gradcli.project.suite.config import import_folders
 
@@ -140,7 +140,7 @@ class _Run:
 
     def _left(self, status: int) -> int:
         """Make the report before `os._exit` ends the process, and return the exit status."""
-        from gradcli.project.capture.program import ProgramEnd
+        from gradcli.project.capture.program_run import ProgramEnd
 
         return self._finish(ProgramEnd(status))
 
@@ -161,7 +161,7 @@ class _Run:
 
     def _reported(self, recorder: "Recorder", ended: "ProgramEnd") -> int:
         """Check what was recorded, write the report, and return the exit status."""
-        from gradcli.project.capture.study import report_of
+        from gradcli.project.capture.run_report import report_of
         from gradcli.report.run import Program
         from gradcli.request.option_values import seed_words
 
@@ -193,8 +193,8 @@ class _Run:
 
             save(recorder, self._words, self._folder / options.save)
         if options.write_suite is not None:
+            from gradcli.project.capture.run_report import shown_path
             from gradcli.project.capture.saved import write_suite
-            from gradcli.project.capture.study import shown_path
 
             calls = {
                 (row.file, row.line): point.call

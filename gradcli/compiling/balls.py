@@ -15,7 +15,7 @@ from flint import arb
 from gradcli.arithmetic.arb import ENTRIES
 from gradcli.arithmetic.ball import Ball, ball_of_constant
 from gradcli.compiling.abstract import WRITING, Exact, NamedConstant
-from gradcli.compiling.gradient import gradient
+from gradcli.compiling.gradient_nodes import gradient
 from gradcli.compiling.straight_line import StraightLine
 from gradcli.compiling.written import compiled, defined
 from gradcli.errors import CannotCompile

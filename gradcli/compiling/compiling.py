@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from gradcli.compiling.abstract import AbstractValue, DetachedFunction, NumpyCall
-from gradcli.compiling.gradient import Times, differentiated, expanded
+from gradcli.compiling.gradient_nodes import Times, differentiated, expanded
 from gradcli.compiling.straight_line import OfNode, ProgramNode, StraightLine
 from gradcli.compiling.written import FunctionText, written
 from gradcli.errors import BadPoint, BadShape, BadTarget, FunctionFailed, GradcliError, TraceDiffers
 from gradcli.targets.call import refuse_again, remember_refusal
+from gradcli.targets.nesting import ContainerNode, LabelledLeaf, Leaf, put_together, taken_apart
+from gradcli.targets.nesting import Node as Structure
 from gradcli.targets.python import PythonFunction, signature_of
-from gradcli.targets.structure import ContainerNode, LabelledLeaf, Leaf, put_together, taken_apart
-from gradcli.targets.structure import Node as Structure
 from gradcli.tracing import primitive
 from gradcli.tracing.primitive import Primitive, Value
 from gradcli.tracing.shapes import largest, shape

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.compiling.gradient import Expanded
+from gradcli.compiling.gradient_nodes import Expanded
 from gradcli.compiling.straight_line import ProgramNode, StraightLine, is_elementwise
 from gradcli.rules.elementwise import INTEGER_POWER, RELU
 from gradcli.rules.linalg import EINSUM, MATMUL

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.graph import GraphNode
+from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.derivation.algebra import (
     ALGEBRA,
     COUNTING,
@@ -33,6 +33,7 @@ from gradcli.derivation.algebra import (
     times,
     without,
 )
+from gradcli.derivation.axes import STRUCTURE, Axis, Value, broadcast, indices, placed, single
 from gradcli.derivation.index import (  # fmt: skip
     Atom,
     Index,
@@ -51,10 +52,9 @@ from gradcli.derivation.index import (  # fmt: skip
     size_of,
     unbound,
 )
-from gradcli.derivation.problem import RECORDINGS
-from gradcli.derivation.record import INDEXING, named
 from gradcli.derivation.simplify import normal, one_base, sign_times
-from gradcli.derivation.structure import STRUCTURE, Axis, Value, broadcast, indices, placed, single
+from gradcli.derivation.sized_problem import RECORDINGS
+from gradcli.derivation.sized_recording import INDEXING, named
 from gradcli.derivation.units import at_blocks, at_rows, at_unit, complement
 from gradcli.derivation.whole import WHOLE, crossed, inverse_factors, picks_one, spectral, triangular
 from gradcli.errors import NotSupported

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx
 
-from gradcli.arithmetic.graph import GraphNode
-from gradcli.arithmetic.program import RecordedProgram, record
+from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import Recorded
-from gradcli.derivation import expression as ex
+from gradcli.arithmetic.value_graph import GraphNode
+from gradcli.derivation import matrix_expression as ex
 from gradcli.derivation.algebra import FUNCTIONS, identity, multiply, tidied
+from gradcli.derivation.axes import Value, single
 from gradcli.derivation.code import languages, writer
 from gradcli.derivation.code.writer import chained, solved
 from gradcli.derivation.convert import Reader
@@ -37,17 +38,17 @@ from gradcli.derivation.ending import (
     with_errors,
     with_known_names,
 )
-from gradcli.derivation.expression import E, Op, text, transpose
 from gradcli.derivation.index import SINGLE, Index, IndexedTerm, Tensor, add, of_atom, scaled
 from gradcli.derivation.layer_errors import chain_of, errors_of, numbered
 from gradcli.derivation.mathematics import LineWriter, Writing, entry_of, indexed
-from gradcli.derivation.matrices import Printer, Shapes, factors_in, with_single_axes
+from gradcli.derivation.matrix_expression import E, Op, text, transpose
+from gradcli.derivation.matrix_printing import Printer, Shapes, factors_in, with_single_axes
 from gradcli.derivation.notation import NOTATIONS, Latex, M, Mathml, Notation
 from gradcli.derivation.notes import first_refused
-from gradcli.derivation.problem import MOVED, RECORDINGS, DerivationProblem, TooLong, point_of
-from gradcli.derivation.record import SEED, Sweep, gradient_of, one_sided, sizes_of, swept
 from gradcli.derivation.scalar_forms import shorter_forms
 from gradcli.derivation.simplify import simplified
+from gradcli.derivation.sized_problem import MOVED, RECORDINGS, DerivationProblem, TooLong, point_of
+from gradcli.derivation.sized_recording import SEED, Sweep, gradient_of, one_sided, sizes_of, swept
 from gradcli.derivation.statements import Statements, program, with_transposes
 from gradcli.derivation.steps import (
     QUIET,
@@ -60,7 +61,6 @@ from gradcli.derivation.steps import (
     lines_of,
     steps_of,
 )
-from gradcli.derivation.structure import Value, single
 from gradcli.derivation.verified import ALLOWED, NotFinite, SelfTest, Unverified, Verifier, self_test
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.report.common import ABSENT, Absent

@@ -7,9 +7,13 @@ from fractions import Fraction
 from typing import Any
 
 from gradcli.derivation.algebra import DENSITY, ONE, identity, multiply, product, sum_over, tidied
+from gradcli.derivation.axes import Value
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.expression import ONE as UNIT
-from gradcli.derivation.expression import (
+from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, fresh, of_atom, scaled
+from gradcli.derivation.index import add as add_tensors
+from gradcli.derivation.mathematics import LineWriter
+from gradcli.derivation.matrix_expression import ONE as UNIT
+from gradcli.derivation.matrix_expression import (
     E,
     Op,
     add,
@@ -26,15 +30,11 @@ from gradcli.derivation.expression import (
     text,
     without_minus,
 )
-from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, fresh, of_atom, scaled
-from gradcli.derivation.index import add as add_tensors
-from gradcli.derivation.mathematics import LineWriter
-from gradcli.derivation.matrices import Printer
-from gradcli.derivation.problem import DerivationProblem, first_free
+from gradcli.derivation.matrix_printing import Printer
 from gradcli.derivation.simplify import SAYS, bulk, expanded, simplified
+from gradcli.derivation.sized_problem import DerivationProblem, first_free
 from gradcli.derivation.statements import Statements, replaced
 from gradcli.derivation.statements import axes as axes_of
-from gradcli.derivation.structure import Value
 from gradcli.derivation.units import cut, rows
 from gradcli.derivation.whole import uncrossed
 from gradcli.errors import NotSupported

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gradcli.arithmetic.program import RecordedProgram
+from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT
 from gradcli.checks.gradient_slips import FACTORS, SLIPS
 from gradcli.checks.on_tape import Edge, block_slips, changed, edges_of
 from gradcli.checks.partial_slips import is_operation, negated, omitted, passed, replacements
 from gradcli.checks.wrong import MOST, CauseBudget
+from gradcli.derivation.axes import matched
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.ending import OPEN
-from gradcli.derivation.expression import text as written
 from gradcli.derivation.index import add, scaled
-from gradcli.derivation.matrices import Printer
-from gradcli.derivation.problem import RECORDINGS, DerivationProblem, in_sizes, named_shape
-from gradcli.derivation.record import inputs_of, order_comparisons
+from gradcli.derivation.matrix_expression import text as written
+from gradcli.derivation.matrix_printing import Printer
 from gradcli.derivation.simplify import simplified
-from gradcli.derivation.structure import matched
+from gradcli.derivation.sized_problem import RECORDINGS, DerivationProblem, in_sizes, named_shape
+from gradcli.derivation.sized_recording import inputs_of, order_comparisons
 from gradcli.derivation.verified import ALLOWED, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
 from gradcli.modes.jacobians import directions, stacked

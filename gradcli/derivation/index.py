@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
-from gradcli.derivation.problem import spend_on_text, spend_work
+from gradcli.derivation.sized_problem import spend_on_text, spend_work
 
 Number = Fraction | float
 _fresh = itertools.count(1)

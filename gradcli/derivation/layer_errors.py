@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.graph import GraphNode
 from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, sweep_back
-from gradcli.derivation.record import Sweep, rule_of
+from gradcli.arithmetic.value_graph import GraphNode
+from gradcli.derivation.sized_recording import Sweep, rule_of
 from gradcli.report.derive import parts_of
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from gradcli.derivation.algebra import DENSITY, is_product
-from gradcli.derivation.expression import ONE as UNIT
-from gradcli.derivation.expression import E, Op, add, complement, mul, name, neg, number, power, text, transpose
+from gradcli.derivation.axes import Value
 from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, slot
-from gradcli.derivation.matrices import (
+from gradcli.derivation.matrix_expression import ONE as UNIT
+from gradcli.derivation.matrix_expression import E, Op, add, complement, mul, name, neg, number, power, text, transpose
+from gradcli.derivation.matrix_printing import (
     NAMES,
     ONE_ENTRY,
     SHAPELESS,
@@ -47,7 +48,6 @@ from gradcli.derivation.notation import (  # fmt: skip
     transposed,
 )
 from gradcli.derivation.statements import Statements, axes, replaced, with_transposes
-from gradcli.derivation.structure import Value
 from gradcli.derivation.units import Position, place_of
 from gradcli.derivation.whole import EXTREMES, OPAQUE
 from gradcli.errors import NotSupported

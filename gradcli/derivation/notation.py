@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import ClassVar
 from xml.sax.saxutils import escape
 
-from gradcli.derivation.expression import Number, constant, formula_number, is_fraction
+from gradcli.derivation.matrix_expression import Number, constant, formula_number, is_fraction
 from gradcli.report.derive import GREEK, latex_name, mathml_name, parts_of, printed
 from gradcli.report.equations import mathml_lines
 

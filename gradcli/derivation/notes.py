@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.problem import DerivationProblem, shapes_line
-from gradcli.derivation.record import Sweep
+from gradcli.derivation.sized_problem import DerivationProblem, shapes_line
+from gradcli.derivation.sized_recording import Sweep
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.report.common import Finding, finding
 from gradcli.targets.expression import Expression, axisless

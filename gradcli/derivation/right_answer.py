@@ -28,7 +28,7 @@ def right_answer(
     of one branch; closed forms that are long, and those that hold at the sizes of the point alone, are left out.
     """
     from gradcli.checks.probe import Located  # all that derives is loaded where a claim is wrong, not before
-    from gradcli.derivation.problem import shapes_line
+    from gradcli.derivation.sized_problem import shapes_line
     from gradcli.derivation.study import DeriveOptions, derive, given_at
 
     if not is_target(request.f) or np.shape(point.value or 0.0) != ():

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from gradcli.derivation import expression as ex
-from gradcli.derivation.expression import E, Op, call, mul, name, neg, number, text
+from gradcli.derivation import matrix_expression as ex
+from gradcli.derivation.matrix_expression import E, Op, call, mul, name, neg, number, text
 
 if TYPE_CHECKING:
     import sympy as sp

@@ -32,7 +32,7 @@ from gradcli.derivation.index import (
     scaled,
     unbound,
 )
-from gradcli.derivation.problem import MOST_SIMPLIFYING, TooLong, limited_work, spend_work
+from gradcli.derivation.sized_problem import MOST_SIMPLIFYING, TooLong, limited_work, spend_work
 
 SAYS = "sigmoid(-t) is 1 - sigmoid(t)"
 _FEW = 3  # terms at most, of a bracket that is opened beside a sigmoid: 1 - y, not a layer

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gradcli.derivation.expression import E, Op, name, places, text, transpose
+from gradcli.derivation.matrix_expression import E, Op, name, places, text, transpose
 from gradcli.errors import NotSupported
 
 _WORTH = 3  # operations that a name must save

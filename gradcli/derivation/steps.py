@@ -9,18 +9,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradcli.arithmetic.graph import GraphNode
-from gradcli.arithmetic.program import RecordedProgram, names, products, where
+from gradcli.arithmetic.recorded_program import RecordedProgram, names, products, where
 from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, sweep_back
+from gradcli.arithmetic.value_graph import GraphNode
+from gradcli.derivation.axes import Value
 from gradcli.derivation.convert import Reader
 from gradcli.derivation.ending import MIRRORED, Begun, Ending, NamedParts, Simplification
-from gradcli.derivation.expression import E, Op
 from gradcli.derivation.index import Index, Tensor
 from gradcli.derivation.mathematics import LineWriter
-from gradcli.derivation.matrices import NAMES, Printer
-from gradcli.derivation.problem import DerivationProblem
-from gradcli.derivation.record import Sweep, is_shift, rule_of
-from gradcli.derivation.structure import Value
+from gradcli.derivation.matrix_expression import E, Op
+from gradcli.derivation.matrix_printing import NAMES, Printer
+from gradcli.derivation.sized_problem import DerivationProblem
+from gradcli.derivation.sized_recording import Sweep, is_shift, rule_of
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.report.derive import Step
 from gradcli.targets.expression import Expression

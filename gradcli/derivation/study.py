@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.graph import NotStraight
+from gradcli.arithmetic.value_graph import NotStraight
 from gradcli.checks.implementation import environment
 from gradcli.checks.probe import Located, chosen_inputs, function_at
 from gradcli.derivation.derive import Derivation
-from gradcli.derivation.expression import numbers_as_in
 from gradcli.derivation.hand_derivation import answers_in, judged
+from gradcli.derivation.matrix_expression import numbers_as_in
 from gradcli.derivation.notes import fitting, notes, refuse_numbers, sums_of_labels
-from gradcli.derivation.problem import (
+from gradcli.derivation.sized_problem import (
     RECORDINGS,
     DerivationProblem,
     continuous_in,
@@ -25,7 +25,7 @@ from gradcli.derivation.problem import (
     limited_work,
     shapes_line,
 )
-from gradcli.derivation.record import prepared
+from gradcli.derivation.sized_recording import prepared
 from gradcli.derivation.verified import ALLOWED, UNSEEN, Unverified, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
 from gradcli.modes.mode import Question

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.ball import Ball, nearest, precision, radius
-from gradcli.arithmetic.graph import GraphNode
+from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.checks.run_modes import attempt
 from gradcli.derivation.code.writer import NUMPY, Dialect, imported
-from gradcli.derivation.problem import MOVED, RECORDINGS, DerivationProblem, numbers_beside, point_of
-from gradcli.derivation.record import comparisons, has_infinity, inputs_of, order_comparisons, suits
+from gradcli.derivation.sized_problem import MOVED, RECORDINGS, DerivationProblem, numbers_beside, point_of
+from gradcli.derivation.sized_recording import comparisons, has_infinity, inputs_of, order_comparisons, suits
 from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question

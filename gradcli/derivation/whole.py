@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.graph import GraphNode
+from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.derivation.algebra import HALF, ONE, identity, inverse, multiply, product, sum_over, times, without
+from gradcli.derivation.axes import Sized, Value, indices, matched, ordered, renewed, square
 from gradcli.derivation.index import (
     Atom,
     Index,
@@ -27,7 +28,6 @@ from gradcli.derivation.index import (
     scaled,
     slot,
 )
-from gradcli.derivation.structure import Sized, Value, indices, matched, ordered, renewed, square
 from gradcli.derivation.units import cut, triangle
 from gradcli.errors import NotSupported
 

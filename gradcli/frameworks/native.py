@@ -28,8 +28,8 @@ from gradcli.frameworks.framework import (
     filled,
     ran,
 )
+from gradcli.targets.nesting import Node, put_together, taken_apart
 from gradcli.targets.python import PythonFunction, message_of, signature_of
-from gradcli.targets.structure import Node, put_together, taken_apart
 from gradcli.tracing.primitive import Params, Primitive, Transposer, Value
 from gradcli.tracing.provenance import raised_at
 from gradcli.tracing.tracer import Tracer, plain

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.perturbed_run import SIZE, Shake, resolved, shaken
-from gradcli.arithmetic.program import RecordedProgram
+from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import Line
 from gradcli.errors import GradcliError, NotSupported, OutOfTime, Undecided
 from gradcli.modes.jacobians import directions, stacked

@@ -12,16 +12,16 @@ from flint import arb
 
 from gradcli.arithmetic.ball import Ball, decimals, error_of, exact_constants, nearest, precision, radius
 from gradcli.arithmetic.blockwise import blockwise
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.arithmetic.tape import Line
 from gradcli.compiling.balls import BallCode, in_balls
 from gradcli.errors import GradcliError, TraceDiffers, Undecided
+from gradcli.modes.difference_steps import Difference
 from gradcli.modes.jacobians import by_rows
 from gradcli.modes.kinks import TO_FINITE
 from gradcli.modes.mode import Available, Contradiction, Question
 from gradcli.modes.problem import NotRun
 from gradcli.modes.rounding import FUNCTION_ERROR, factored
-from gradcli.modes.steps import Difference
 from gradcli.request.point import Array, Estimate, EstimateCost, Witness
 from gradcli.targets.derived import either_way
 from gradcli.targets.facts import Function

@@ -20,8 +20,8 @@ from gradcli.request.target_text import folded
 from gradcli.targets.draws import NO_SIZES, Sizes
 from gradcli.targets.expression import Compiler
 from gradcli.targets.instructions import Instructions
+from gradcli.targets.nesting import ContainerNode, Leaf, Node, paths, taken_apart
 from gradcli.targets.python import PythonFunction, signature_of
-from gradcli.targets.structure import ContainerNode, Leaf, Node, paths, taken_apart
 from gradcli.targets.tokens import Statement, shared_and_parts
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import largest, mapped, shape, size

@@ -9,6 +9,18 @@ import numpy as np
 
 from gradcli.errors import NotSupported, TraceDiffers
 from gradcli.frameworks.native import native_of
+from gradcli.modes.difference_steps import (
+    TAME,
+    Difference,
+    FunctionNoise,
+    Line,
+    derivative,
+    noise,
+    rough_part,
+    second_derivative,
+    spacing,
+    widen_zeros,
+)
 from gradcli.modes.jacobians import columns_to_array
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.problem import (
@@ -21,18 +33,6 @@ from gradcli.modes.problem import (
     Stepping,
 )
 from gradcli.modes.rounding import EPS
-from gradcli.modes.steps import (
-    TAME,
-    Difference,
-    FunctionNoise,
-    Line,
-    derivative,
-    noise,
-    rough_part,
-    second_derivative,
-    spacing,
-    widen_zeros,
-)
 from gradcli.request.point import Array, Estimate, EstimateCost, Point, Slopes, Witness
 from gradcli.targets.derived import STEP, Along, Gradient, SumOfEntries, gradient_in, root_of
 from gradcli.targets.facts import Function

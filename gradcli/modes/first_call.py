@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import GradcliError, TraceDiffers
+from gradcli.modes.difference_steps import quick_derivative
 from gradcli.modes.kinks import kinks
-from gradcli.modes.steps import quick_derivative
 from gradcli.modes.trace_test import TraceTest, contributions, displacement, random_weights, roundings, trace_test
 from gradcli.targets.call import Call, Wrt, has_passed, name_of, refuse_again, remember_pass, remember_refusal
 from gradcli.targets.derived import either_way

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.program import RecordedProgram
+from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.request.point import Array
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, size

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import RecordedProgram
+from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, transpose
 from gradcli.errors import Undecided
 from gradcli.rules.kinds import CAREFUL

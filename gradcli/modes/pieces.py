@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.arithmetic.tape import Line, Tape
 from gradcli.errors import GradcliError
 from gradcli.modes.recording import Recording

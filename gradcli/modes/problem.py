@@ -14,8 +14,8 @@ import numpy as np
 from gradcli.errors import BadExpression, BadOption, FunctionFailed, GradcliError, OutOfTime
 from gradcli.request.point import Array, Estimate, Point
 from gradcli.targets.facts import Function, of
-from gradcli.tracing.cost import Work
 from gradcli.tracing.primitive import Value
+from gradcli.tracing.primitive_cost import Work
 from gradcli.tracing.shapes import shape, size
 
 MANY = 5_000  # entries: if there are more, a claim is compared with the reverse sweep, unless more is requested

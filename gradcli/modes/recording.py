@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradcli.arithmetic.program import RecordedProgram, record
+from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, METER, Line, Recorded
 from gradcli.errors import GradcliError, NotSupported, OutOfTime
 from gradcli.modes.jacobians import by_columns, by_rows, stacked

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 
 from gradcli.arithmetic.devices import find_device
-from gradcli.arithmetic.framework import JaxLowering, MlxLowering, TensorFlowLowering, TorchLowering
+from gradcli.arithmetic.lowering import JaxLowering, MlxLowering, TensorFlowLowering, TorchLowering
 from gradcli.errors import BadOption, Installed, install_command
 from gradcli.modes.certified import Certified
 from gradcli.modes.complex_step import ComplexStep
 from gradcli.modes.finite_difference import FiniteDifference
 from gradcli.modes.forward import Forward
-from gradcli.modes.framework import FrameworkMode
+from gradcli.modes.framework_modes import FrameworkMode
 from gradcli.modes.mode import Mode
 from gradcli.modes.problem import Effort
 from gradcli.modes.reverse import Reverse

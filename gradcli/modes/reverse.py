@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.arithmetic.tape import METER, held_bytes
 from gradcli.modes.jacobians import by_rows, stacked
 from gradcli.modes.mode import Available, Question

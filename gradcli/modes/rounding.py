@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.arithmetic.arb import MATRICES
 from gradcli.arithmetic.ball import Ball, precision, radius
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.arithmetic.tape import Line, Recorded
 from gradcli.modes.jacobians import by_rows, stacked
 from gradcli.request.point import Array

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gradcli.modes.rounding import EPS
-from gradcli.modes.steps import (
+from gradcli.modes.difference_steps import (
     QUICK,
     SAFETY,
     Difference,
@@ -18,6 +17,7 @@ from gradcli.modes.steps import (
     quick_derivative,
     rough_part,
 )
+from gradcli.modes.rounding import EPS
 from gradcli.request.point import Array
 from gradcli.targets.derived import either_way
 

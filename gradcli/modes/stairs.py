@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import RecordedProgram, record
+from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, Line, sweep_back
 from gradcli.errors import GradcliError
 from gradcli.modes.kinks import Mark, slopes_reach

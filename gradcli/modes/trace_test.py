@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradcli.arithmetic.program import RecordedProgram
+from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.errors import GradcliError, OutOfTime
 from gradcli.modes.rounding import contribution
 from gradcli.request.point import Array

@@ -22,6 +22,7 @@ from gradcli.errors import GradcliError
 from gradcli.modes.claim import ClaimedExpressions, ClaimedFunction, in_shape
 from gradcli.process.workers import Worker, WorkerTimeout
 from gradcli.repair.edits import edits_of, lacking
+from gradcli.repair.repair_process import WITHIN, Otherwise, RepairRequest, RepairResult
 from gradcli.repair.scope import (
     Change,
     Edit,
@@ -36,7 +37,6 @@ from gradcli.repair.scope import (
     texts_of,
 )
 from gradcli.repair.search import Repair, RepairSearch, further_points_of, points_of
-from gradcli.repair.worker import WITHIN, Otherwise, RepairRequest, RepairResult
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT
 from gradcli.report.point_report import Diagnosis, SourceEdit
@@ -266,7 +266,7 @@ def _asked(wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
         request = pickle.dumps(wanted)
     except (pickle.PicklingError, TypeError, AttributeError):
         return RepairResult(why="the point holds objects that cannot be given to another process")
-    worker = Worker("gradcli.repair.worker")
+    worker = Worker("gradcli.repair.repair_process")
     try:
         answer = worker.ask(request, budget.wait)
         found = pickle.loads(answer) if answer else None

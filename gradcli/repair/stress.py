@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.ball import Ball, nearest, precision
-from gradcli.arithmetic.program import RecordedProgram, record
+from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT
+from gradcli.checks.assumed_sets import ClaimOnSurfaces
 from gradcli.checks.causes import Verified
 from gradcli.checks.check import verify
 from gradcli.checks.request import Request
-from gradcli.checks.structure import ClaimOnSurfaces
 from gradcli.errors import BadClaim, BadOption, GradcliError, Place, Span
 from gradcli.modes.claim import (
     Called,

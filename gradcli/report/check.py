@@ -31,7 +31,7 @@ from gradcli.report.blocks import (
 )
 from gradcli.report.common import ABSENT, Absent, Finding, Printed, SourceLine, Target, seed_line
 from gradcli.report.encode import TEXT_ONLY, Given, Status, Values
-from gradcli.report.native import Aspect, Exactness, NativeReport, Part, aspect_cell, layer_blocks
+from gradcli.report.framework_gradient import Aspect, Exactness, NativeReport, Part, aspect_cell, layer_blocks
 from gradcli.report.point_report import (
     Detects,
     Diagnosis,

@@ -13,8 +13,8 @@ from gradcli.errors import NoRule
 from gradcli.rules.kinds import constant, differential
 from gradcli.rules.linalg import T, solved, square
 from gradcli.rules.shaping import as_value
-from gradcli.tracing.cost import factored
 from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, declare, handles
+from gradcli.tracing.primitive_cost import factored
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer, arithmetic, plain
 

@@ -12,9 +12,9 @@ from gradcli.errors import NoRule, Undecided
 from gradcli.rules import complex_values
 from gradcli.rules.kinds import constant, elementwise, real_dtype
 from gradcli.rules.shaping import as_value
-from gradcli.tracing.cost import ADDITION, MOVE, MULTIPLICATION, POWER
 from gradcli.tracing.domain import ABOVE_1, ABOVE_MINUS_1, AWAY_FROM_0, INSIDE_1, NOT_HALF_PI, POSITIVE, REAL
 from gradcli.tracing.primitive import Value, handles, named
+from gradcli.tracing.primitive_cost import ADDITION, MOVE, MULTIPLICATION, POWER
 from gradcli.tracing.shapes import shape, zeros_like
 from gradcli.tracing.tracer import Tracer, exact, plain
 

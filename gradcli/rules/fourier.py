@@ -13,8 +13,8 @@ from gradcli.rules.kinds import linear
 from gradcli.rules.pairs import REAL, ComplexPair, is_complex, pair, parts
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import shapes
-from gradcli.tracing.cost import TRANSFORM
 from gradcli.tracing.primitive import Primitive, Value, handles
+from gradcli.tracing.primitive_cost import TRANSFORM
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import exact
 

@@ -14,8 +14,8 @@ from gradcli.rules.pairs import REAL
 from gradcli.rules.reductions import NORM
 from gradcli.rules.shaping import SCATTER, as_value, diagonal
 from gradcli.tracing import shapes
-from gradcli.tracing.cost import CONTRACTION, PRODUCT, factored
 from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, declare, handles, named
+from gradcli.tracing.primitive_cost import CONTRACTION, PRODUCT, factored
 from gradcli.tracing.shapes import is_plain, shape
 from gradcli.tracing.tracer import exact, plain
 

@@ -16,8 +16,8 @@ from gradcli.errors import NoRule, TraceEnded
 from gradcli.rules.kinds import elementwise
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import primitive as core
-from gradcli.tracing.cost import MOVE
 from gradcli.tracing.primitive import Params, Primitive, Value, handles
+from gradcli.tracing.primitive_cost import MOVE
 from gradcli.tracing.shapes import is_number, shape, spread_like, zeros_like
 from gradcli.tracing.tracer import Tracer, plain, view
 

@@ -22,9 +22,9 @@ from gradcli.rules.kinds import (
 from gradcli.rules.shaping import SCATTER, as_value, is_traced
 from gradcli.rules.sorting import nan_filled
 from gradcli.tracing import shapes
-from gradcli.tracing.cost import ADDITION, FUNCTION_OF_ALL, REDUCTION
 from gradcli.tracing.domain import AWAY_FROM_0
 from gradcli.tracing.primitive import Value, handles
+from gradcli.tracing.primitive_cost import ADDITION, FUNCTION_OF_ALL, REDUCTION
 from gradcli.tracing.shapes import shape, size, with_kept
 from gradcli.tracing.tracer import arithmetic, frozen, plain, unmoving
 

@@ -9,8 +9,8 @@ import numpy as np
 from gradcli.errors import NoRule
 from gradcli.rules.kinds import jointly_linear, linear, truth
 from gradcli.tracing import shapes
-from gradcli.tracing.cost import MOVE, SCATTERED
 from gradcli.tracing.primitive import VIEWS, Primitive, Value, handles
+from gradcli.tracing.primitive_cost import MOVE, SCATTERED
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Dotted, LinearForm, Tracer, frozen, write
 

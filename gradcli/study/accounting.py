@@ -31,7 +31,7 @@ from gradcli.report.cost import (
     Rank,
 )
 from gradcli.report.numbers import decimal_octets
-from gradcli.study.cost import one_run, seconds_of
+from gradcli.study.mode_cost import one_run, seconds_of
 from gradcli.study.outline import (
     CheckpointPlan,
     Checkpoints,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.ball import Ball, error_of, nearest, precision, radius
-from gradcli.arithmetic.graph import written
+from gradcli.arithmetic.value_graph import written
 from gradcli.checks.implementation import environment, installed
 from gradcli.errors import BadOption, Undecided
 from gradcli.errors import nearest as nearest_name

@@ -10,16 +10,16 @@ from flint import arb
 
 from gradcli.arithmetic.ball import Ball, precision
 from gradcli.arithmetic.floats import GUARD, Format, nearest_of, of_bits
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.arithmetic.tape import Recorded
 from gradcli.errors import Undecided
+from gradcli.modes.difference_steps import left_over, near
 from gradcli.modes.jacobians import by_rows
 from gradcli.modes.mode import Question
 from gradcli.modes.schemes import STENCILS, Scheme, log_slope, neighbours
-from gradcli.modes.steps import left_over, near
 from gradcli.report.common import ABSENT, Absent, Finding, finding
 from gradcli.report.sweep import Best, Curve, Predicted, Useless, Why
-from gradcli.study.cost import takes_at_most
+from gradcli.study.mode_cost import takes_at_most
 from gradcli.study.rays import Ray, Rays, directions, in_balls, weights
 from gradcli.tracing.shapes import shape
 from gradcli.words import Kind, Severity

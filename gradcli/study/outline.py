@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.program import record, vjp
+from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.arithmetic.tape import CONSTANT, Line, read_by_rules
 from gradcli.errors import GradcliError, NotSupported, Place
 from gradcli.modes.mode import Question
-from gradcli.study.cost import as_one_vector, counted, gradient_of, tangent_of
+from gradcli.study.mode_cost import as_one_vector, counted, gradient_of, tangent_of
 from gradcli.targets.derived import keeping
-from gradcli.tracing.cost import MOVE
 from gradcli.tracing.primitive import Primitive
+from gradcli.tracing.primitive_cost import MOVE
 from gradcli.tracing.provenance import is_users, place
 from gradcli.tracing.shapes import Forgotten, shape, size
 from gradcli.tracing.tracer import plain

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradcli.arithmetic.program import RecordedProgram, record
+from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import Recorded
 from gradcli.checks.on_tape import SlipSearch, on_tape
 from gradcli.checks.request import Request
@@ -17,14 +17,14 @@ from gradcli.modes.mode import Question
 from gradcli.report.check import CheckReport, worst_point
 from gradcli.report.common import Absent, SourceLine, finding
 from gradcli.report.encode import Values
-from gradcli.report.native import NativeReport, Part
+from gradcli.report.framework_gradient import NativeReport, Part
 from gradcli.report.point_report import PointReport
 from gradcli.report.trace import ScalarProgram, TraceReport
 from gradcli.study.walkthrough import scalar_program, walkthrough
 from gradcli.targets.derived import gradient_in, keeping, root_of
 from gradcli.targets.layers import Engine
 from gradcli.targets.loading import running
-from gradcli.targets.structure import put_together
+from gradcli.targets.nesting import put_together
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, zeros_like
 from gradcli.tracing.tracer import plain

@@ -12,7 +12,7 @@ from flint import arb
 from gradcli.arithmetic.ball import Ball, precision
 from gradcli.arithmetic.batch import ALL, ChangedLanes, EntryLanes, Lanes, Mixed, lanes_at_once, run
 from gradcli.arithmetic.floats import FLOAT64, Format
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.arithmetic.tape import CONSTANT, Recorded
 from gradcli.errors import GradcliError, Undecided
 from gradcli.modes.mode import Question

@@ -17,17 +17,16 @@ from gradcli.checks.request import Request
 from gradcli.checks.run_modes import attempt
 from gradcli.errors import BadOption, GradcliError, NotSupported, Undecided
 from gradcli.modes.complex_step import ComplexStep
+from gradcli.modes.difference_steps import left_over, near
 from gradcli.modes.kinks import TO_FINITE
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import Budget, Effort
 from gradcli.modes.registry import MODES
 from gradcli.modes.rounding import EPS
 from gradcli.modes.schemes import ONE_SIDED, SCHEMES, Scheme, log_slope, schemes_of
-from gradcli.modes.steps import left_over, near
 from gradcli.report import numbers
 from gradcli.report.common import ABSENT, Absent, Finding, Target, finding
 from gradcli.report.sweep import Curve, Noise, NoisyStep, SweepReport, Taylor
-from gradcli.study.cost import takes_at_most
 from gradcli.study.curves import (
     ErrorCurve,
     Numbers,
@@ -47,6 +46,7 @@ from gradcli.study.curves import (
     unexplained,
     unsteady,
 )
+from gradcli.study.mode_cost import takes_at_most
 from gradcli.study.rays import Ray, Rays, common_ray, directions, entry_rays, held, weights
 from gradcli.targets.derived import root_of
 from gradcli.tracing.shapes import shape

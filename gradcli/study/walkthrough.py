@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic import program
+from gradcli.arithmetic import recorded_program
 from gradcli.arithmetic.ball import Ball, decimals, error_of, nearest, precision, radius
-from gradcli.arithmetic.graph import written
-from gradcli.arithmetic.program import RecordedProgram, record
+from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, SPENT, Line, Recorded, Tape, sweep_back, transpose
+from gradcli.arithmetic.value_graph import written
 from gradcli.checks.implementation import environment
 from gradcli.errors import GradcliError, Place, Span
 from gradcli.modes.mode import Question
@@ -331,7 +331,8 @@ def scalar_program(tape: Tape, result: int, steps: Sequence[WalkthroughStep] = (
         return None
     return ScalarProgram(
         tuple(known), result, tuple(step.slots for step in steps), tuple(filter(None, decisions)),
-        tuple(float(y) for _, _, _, y, _, _ in tape.decisions), tuple(program.where(at) or "" for *_, at in tape.decisions),
+        tuple(float(y) for _, _, _, y, _, _ in tape.decisions),
+        tuple(recorded_program.where(at) or "" for *_, at in tape.decisions),
     )  # fmt: skip
 
 
@@ -403,7 +404,7 @@ def _names(q: Question, result: int, steps: Sequence[WalkthroughStep], tape: Tap
 
     A variable that gets several values, as in a loop, has their numbers: h₁, h₂.
     """
-    variables = program.names(tape.lines)
+    variables = recorded_program.names(tape.lines)
     reserved = {*q.point.values, *filter(None, variables)}
     numbered = (f"t{k}" for k in range(1, len(tape.lines) + len(reserved) + 2))
     fresh_names = (name for name in numbered if name not in reserved)

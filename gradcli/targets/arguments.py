@@ -11,8 +11,8 @@ from gradcli.errors import BadPoint, BadTarget, nearest
 from gradcli.request.pick import Pick
 from gradcli.targets.draws import Whole
 from gradcli.targets.facts import Notice
+from gradcli.targets.nesting import ContainerNode, NamedValues, Node, labelled, put_together, taken_apart
 from gradcli.targets.python import PythonFunction, in_order, signature_of, what_to_add
-from gradcli.targets.structure import ContainerNode, NamedValues, Node, labelled, put_together, taken_apart
 from gradcli.tracing.shapes import shape
 from gradcli.words import Kind, Severity
 

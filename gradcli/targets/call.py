@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gradcli.arithmetic.program import value_and_pulled
+from gradcli.arithmetic.recorded_program import value_and_pulled
 from gradcli.errors import BadPoint, BadTarget, TraceDiffers
 from gradcli.targets.arguments import refuse_coroutine
+from gradcli.targets.nesting import Leaf, Node, paths, put_together, taken_apart
 from gradcli.targets.python import PythonFunction, signature_of
-from gradcli.targets.structure import Leaf, Node, paths, put_together, taken_apart
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, size
 from gradcli.tracing.tracer import Tracer, exact

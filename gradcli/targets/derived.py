@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.program import record, value_and_pulled
+from gradcli.arithmetic.recorded_program import record, value_and_pulled
 from gradcli.arithmetic.tape import METER, Line, Recorded
 from gradcli.errors import NotSupported
 from gradcli.targets.facts import Function, Notice, OutputPart, Surface, of
+from gradcli.targets.nesting import ContainerNode, Leaf, Node, put_together, taken_apart
 from gradcli.targets.python import PythonFunction
 from gradcli.targets.solver_tolerances import solvers_watched
-from gradcli.targets.structure import ContainerNode, Leaf, Node, put_together, taken_apart
 from gradcli.tracing.primitive import Params, Primitive, Transposer, Value
 from gradcli.tracing.shapes import shape, size
 from gradcli.tracing.tracer import Tracer, exact

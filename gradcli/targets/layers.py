@@ -28,7 +28,7 @@ from gradcli.errors import BadClaim, BadOption, BadTarget
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, TARGET, backward_names, output_of
 from gradcli.targets.facts import Notice
 from gradcli.targets.loading import load, running
-from gradcli.targets.structure import NamedValues
+from gradcli.targets.nesting import NamedValues
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer
 from gradcli.words import Kind, Severity

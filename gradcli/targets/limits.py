@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import TooLarge
-from gradcli.rules import layers, linalg
+from gradcli.rules import linalg, networks
 from gradcli.rules.linalg import explicit
 from gradcli.targets import names
 from gradcli.targets.names import CONSTRUCTORS, FUNCTIONS, arity, constructed_entries
@@ -231,10 +231,10 @@ ENTRIES: dict[Any, Count] = {
     np.gradient: _times_dimensions, np.polyint: lambda p, m=1, k=None: size(p) + int(m),
     np.poly: lambda seq_of_zeros: size(seq_of_zeros) + 1,
     np.polyfit: lambda x, y, deg, **_: (int(deg) + 1) * (size(x) + 1),
-    layers.one_hot: _one_hot, layers.scaled_dot_product_attention: _attention, layers.linear: _dense,
-    layers.embedding: lambda indices, w: np.size(indices) * _row(w, 0), layers.batch_norm: _channels,
-    layers.instance_norm: _channels, layers.group_norm: lambda x, num_groups, w=1.0, b=0.0, eps=0.0: _channels(x, w, b),
-    layers.nll_loss: _of_classes,
+    networks.one_hot: _one_hot, networks.scaled_dot_product_attention: _attention, networks.linear: _dense,
+    networks.embedding: lambda indices, w: np.size(indices) * _row(w, 0), networks.batch_norm: _channels,
+    networks.instance_norm: _channels, networks.group_norm: lambda x, num_groups, w=1.0, b=0.0, eps=0.0: _channels(x, w, b),
+    networks.nll_loss: _of_classes,
 }  # fmt: skip
 for _name, _one in (
     ("matvec", _matvec),
@@ -269,8 +269,8 @@ STEPS: dict[Any, Count] = {
     np.poly: lambda seq_of_zeros: size(seq_of_zeros), np.polydiv: _long_division, np.polyder: lambda p, m=1: int(m),
     np.polyint: lambda p, m=1, k=None: int(m), np.polyfit: lambda x, y, deg, **_: int(deg),
     np.diff: lambda a, n=1, **_: int(n), np.array_split: _pieces, np.split: _pieces, np.hsplit: _pieces, np.vsplit: _pieces,
-    np.dsplit: _pieces, layers.logcumsumexp: _along, layers.cummax: _along, layers.cummin: _along,
-    layers.multigammaln: lambda a, d: int(d), layers.polygamma: lambda n, x: int(n) // 10,
+    np.dsplit: _pieces, networks.logcumsumexp: _along, networks.cummax: _along, networks.cummin: _along,
+    networks.multigammaln: lambda a, d: int(d), networks.polygamma: lambda n, x: int(n) // 10,
     np.quantile: lambda a, q, **_: np.size(q), np.percentile: lambda a, q, **_: np.size(q),
     np.nanquantile: lambda a, q, axis=None, **_: np.size(q) * (1 if axis is None else size(a)),
     np.nanpercentile: lambda a, q, axis=None, **_: np.size(q) * (1 if axis is None else size(a)),

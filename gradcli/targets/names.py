@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradcli.errors import BadExpression, BadShape, NotSupported
-from gradcli.rules import composites, layers, linalg, reductions
+from gradcli.rules import composites, linalg, networks, reductions
 from gradcli.rules.constants import MODULES
 from gradcli.rules.special import COMPOSITES, ORDERS, SAME
 from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, Primitive, Value, handler
@@ -139,7 +139,7 @@ def _scaled(y: Value, weight: Value | None, bias: Value | None) -> Value:
 def _group_norm(
     input: Value, num_groups: int, weight: Value | None = None, bias: Value | None = None, eps: Value = 1e-5
 ) -> Value:
-    return layers.group_norm(input, num_groups, *_of_channels(weight, bias), eps)
+    return networks.group_norm(input, num_groups, *_of_channels(weight, bias), eps)
 
 
 def _of_channels(weight: Value | None, bias: Value | None) -> tuple[Value, Value]:
@@ -151,7 +151,7 @@ def _batch_norm(
     bias: Value | None = None, training: bool = False, momentum: Value = 0.1, eps: Value = 1e-5,
 ) -> Value:  # fmt: skip
     if training:
-        return layers.batch_norm(input, *_of_channels(weight, bias), eps)
+        return networks.batch_norm(input, *_of_channels(weight, bias), eps)
     if running_mean is None or running_var is None:
         raise ValueError("batch_norm takes a running mean and a running variance unless training is True")
     wide = [np.reshape(x, (-1, *(1,) * (len(shape(input)) - 2))) for x in (running_mean, running_var)]
@@ -168,29 +168,29 @@ def _prelu(input: Value, weight: Value) -> Value:
     wide = (
         np.reshape(weight, (-1, *(1,) * (len(shape(input)) - 2))) if shape(weight) and len(shape(input)) > 1 else weight
     )
-    return layers.prelu(input, wide)
+    return networks.prelu(input, wide)
 
 
 def _normalize(input: Value, p: Any = 2.0, axis: int = 1, eps: Value = 1e-12) -> Value:
-    return layers.normalize(input, p, axis, eps)
+    return networks.normalize(input, p, axis, eps)
 
 
 def _cosine(x1: Value, x2: Value, axis: int = 1, eps: Value = 1e-8) -> Value:
-    return layers.cosine_similarity(x1, x2, axis, eps)
+    return networks.cosine_similarity(x1, x2, axis, eps)
 
 
 def _cross_entropy(input: Value, target: Value, *, reduction: str = "mean", label_smoothing: Value = 0.0) -> Value:
     axis = 0 if len(shape(input)) == 1 else 1
     classes = shape(input)[axis]
     if len(shape(target)) < len(shape(input)):
-        target = np.moveaxis(layers.one_hot(target, classes), -1, axis)
+        target = np.moveaxis(networks.one_hot(target, classes), -1, axis)
     target = target * (1 - label_smoothing) + label_smoothing / classes
     return _reduced(-np.sum(target * reductions.log_softmax(input, axis), axis=axis), reduction)
 
 
 def _nll_loss(input: Value, target: Value, *, reduction: str = "mean") -> Value:
     axis = 0 if len(shape(input)) == 1 else 1
-    picked = np.moveaxis(layers.one_hot(target, shape(input)[axis]), -1, axis)
+    picked = np.moveaxis(networks.one_hot(target, shape(input)[axis]), -1, axis)
     return _reduced(-np.sum(picked * input, axis=axis), reduction)
 
 
@@ -209,21 +209,21 @@ def _attention(
             "a mask of truth values is added to the scores here, and torch leaves out what is False",
             do="write where(mask, 0, -inf)",
         )
-    return layers.scaled_dot_product_attention(query, key, value, attn_mask, is_causal, scale)
+    return networks.scaled_dot_product_attention(query, key, value, attn_mask, is_causal, scale)
 
 
 def _instance_norm(input: Value, *, weight: Value | None = None, bias: Value | None = None, eps: Value = 1e-5) -> Value:
-    return layers.instance_norm(input, *_of_channels(weight, bias), eps)
+    return networks.instance_norm(input, *_of_channels(weight, bias), eps)
 
 
 def _linear(input: Value, weight: Value, bias: Value | None = None) -> Value:
-    return layers.linear(input, weight, 0.0 if bias is None else bias)
+    return networks.linear(input, weight, 0.0 if bias is None else bias)
 
 
 def _poisson(
     input: Value, target: Value, log_input: bool = True, *, eps: Value = 1e-8, reduction: str = "mean"
 ) -> Value:
-    return layers.poisson_nll_loss(input, target, log_input, eps, reduction)
+    return networks.poisson_nll_loss(input, target, log_input, eps, reduction)
 
 
 def _hinge_embedding_loss(input: Value, target: Value, margin: Value = 1.0, *, reduction: str = "mean") -> Value:
@@ -234,7 +234,7 @@ def _hinge_embedding_loss(input: Value, target: Value, margin: Value = 1.0, *, r
 def _cosine_embedding_loss(
     input1: Value, input2: Value, target: Value, margin: Value = 0.0, *, reduction: str = "mean"
 ) -> Value:
-    cosine = layers.cosine_similarity(input1, input2)
+    cosine = networks.cosine_similarity(input1, input2)
     near = np.where(np.equal(target, 1), 1 - cosine, 0.0)
     return _reduced(near + np.where(np.equal(target, -1), composites.relu(cosine - margin), 0.0), reduction)
 
@@ -616,7 +616,7 @@ def _table() -> dict[str, Callable[..., Any]]:
     found |= {row.name: row for row in shown}
     found |= _of_numpy()
     found |= {name: PRIMITIVES[row] for name, row in SAME.items()}
-    found |= _of_module(layers)
+    found |= _of_module(networks)
     found |= CONSTRUCTORS | _OURS | {"linspace": np.linspace}
     found |= {name: as_number(row.fun) for name, row in PRIMITIVES.items() if row.constant and name in _TRUTHS}
     found |= {function.__name__: counting(function) for function in _COUNTING}
@@ -718,24 +718,24 @@ _FUNCTIONAL: dict[str, Call] = {
             "one_hot relu6 silu softshrink softsign tanhshrink"),
     "batch_norm": _batch_norm, "instance_norm": _instance_norm, "softplus": _softplus, "normalize": _normalize,
     "linear": _linear, "softmax": _implicit(reductions.softmax), "log_softmax": _implicit(reductions.log_softmax),
-    "softmin": _implicit(layers.softmin), "scaled_dot_product_attention": _attention,
+    "softmin": _implicit(networks.softmin), "scaled_dot_product_attention": _attention,
     "cross_entropy": _cross_entropy, "nll_loss": _nll_loss, "poisson_nll_loss": _poisson,
-    **{name: _of_target(getattr(layers, name)) for name in ("mse_loss", "l1_loss", "binary_cross_entropy", "soft_margin_loss")},
-    "smooth_l1_loss": lambda input, target, *, reduction="mean", beta=1.0: layers.smooth_l1_loss(
+    **{name: _of_target(getattr(networks, name)) for name in ("mse_loss", "l1_loss", "binary_cross_entropy", "soft_margin_loss")},
+    "smooth_l1_loss": lambda input, target, *, reduction="mean", beta=1.0: networks.smooth_l1_loss(
         input, target, reduction, beta
     ),
     "binary_cross_entropy_with_logits": lambda input, target, *, reduction="mean", pos_weight=1.0: (
-        layers.binary_cross_entropy_with_logits(input, target, reduction, pos_weight)
+        networks.binary_cross_entropy_with_logits(input, target, reduction, pos_weight)
     ),
-    "kl_div": lambda input, target, *, reduction="mean", log_target=False: layers.kl_div_loss(
+    "kl_div": lambda input, target, *, reduction="mean", log_target=False: networks.kl_div_loss(
         input, target, reduction, log_target
     ),
     "hinge_embedding_loss": _hinge_embedding_loss, "cosine_embedding_loss": _cosine_embedding_loss,
     "margin_ranking_loss": lambda input1, input2, target, margin=0.0, *, reduction="mean": (
-        layers.margin_ranking_loss(input1, input2, target, margin, reduction)
+        networks.margin_ranking_loss(input1, input2, target, margin, reduction)
     ),
     "triplet_margin_loss": lambda anchor, positive, negative, margin=1.0, p=2, *, reduction="mean": (
-        layers.triplet_margin_loss(anchor, positive, negative, margin, p, reduction)
+        networks.triplet_margin_loss(anchor, positive, negative, margin, p, reduction)
     ),
 }  # fmt: skip
 OF_TORCH: Mapping[str, Mapping[str, Call]] = {

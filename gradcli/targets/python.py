@@ -20,18 +20,9 @@ from gradcli.rules.shaping import as_value
 from gradcli.targets import solvers as _solvers  # noqa: F401  (adds the stand-ins of solvers)
 from gradcli.targets.draws import Whole
 from gradcli.targets.facts import Notice, OutputPart
+from gradcli.targets.nesting import Leaf, Node, PandasEnded, in_a_trace, in_pandas, labelled, put_together, taken_apart
 from gradcli.targets.replacement_scope import replaced, solver_tolerances, stand_ins, tracing, untraced, users_modules
 from gradcli.targets.solver_tolerances import TIGHTER, solvers_watched
-from gradcli.targets.structure import (
-    Leaf,
-    Node,
-    PandasEnded,
-    in_a_trace,
-    in_pandas,
-    labelled,
-    put_together,
-    taken_apart,
-)
 from gradcli.tracing.primitive import Value, settled
 from gradcli.tracing.provenance import package_raised, raised_at
 from gradcli.tracing.shapes import shape

@@ -11,8 +11,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from gradcli.errors import NoRule, TraceEnded
-from gradcli.tracing.cost import FUNCTION, PrimitiveCost
 from gradcli.tracing.domain import REAL, Domain
+from gradcli.tracing.primitive_cost import FUNCTION, PrimitiveCost
 from gradcli.tracing.shapes import Value as Value  # exported again for modules that also import Primitive
 from gradcli.words import RuleKind
 

@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.arithmetic.batch import ALL, LINE, lanes_at_once, run
 from gradcli.arithmetic.floats import format_of
-from gradcli.arithmetic.program import RecordedProgram, record
+from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import Recorded
 from gradcli.errors import NotSupported
 from gradcli.rules import shaping

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.blockwise import blockwise
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.tracing.shapes import BLOCK, part_of
 from tests.rows import for_rows
 

@@ -9,7 +9,7 @@ import pytest
 from gradcli.arithmetic import batch
 from gradcli.arithmetic.batch import ChangedLanes, EntryLanes, Mixed
 from gradcli.arithmetic.floats import FLOAT64, format_of
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import NotSupported
 from tests.rows import for_rows
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.program import record, value_and_pulled
+from gradcli.arithmetic.recorded_program import record, value_and_pulled
 from gradcli.arithmetic.tape import Recorded, held_bytes, read_by_rules, without
 from gradcli.rules.kinds import Partial
 from gradcli.tracing.primitive import PRIMITIVES, Primitive

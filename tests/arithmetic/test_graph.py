@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic import graph
-from gradcli.arithmetic.graph import GraphNode, NotStraight
+from gradcli.arithmetic import value_graph
+from gradcli.arithmetic.value_graph import GraphNode, NotStraight
 from tests.rows import for_rows
 
 
@@ -52,7 +52,7 @@ def test_a_write_changes_no_operand() -> None:
 
 
 def test_nodes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "MOST_NODES", 3)
+    monkeypatch.setattr(value_graph, "MOST_NODES", 3)
     x = GraphNode.variable("x", np.float64(0.5))
     y = np.exp(np.sin(x * x))
     with pytest.raises(NotStraight, match="more than 3 operations"):

@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.floats import Low, format_of, low
-from gradcli.arithmetic.program import vjp
+from gradcli.arithmetic.recorded_program import vjp
 from tests.arithmetic.test_floats import NAMES, kind_of
 
 RNG = np.random.default_rng(3)

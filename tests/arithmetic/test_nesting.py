@@ -9,7 +9,7 @@ import pytest
 
 from gradcli.arithmetic.ball import Ball, precision
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.program import vjp
+from gradcli.arithmetic.recorded_program import vjp
 from gradcli.tracing import primitive
 from tests.rows import for_rows
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic.perturbed_run import SIZE, Shake, shaken
-from gradcli.arithmetic.program import RecordedProgram, record
+from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.rules.kinds import Partial
 from tests.rows import for_rows
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.program import record, vjp
+from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.arithmetic.tape import CONSTANT, Recorded, Tape, transpose
 from gradcli.errors import TraceEnded
 from gradcli.modes.jacobians import by_rows as jacobian

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import gradcli
-from gradcli.arithmetic import program as recorded
+from gradcli.arithmetic import recorded_program as recorded
 from gradcli.report.check import CheckReport
 from gradcli.report.point_report import Diagnosis
 from gradcli.tracing.primitive import Rule

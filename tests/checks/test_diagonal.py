@@ -8,8 +8,8 @@ import pytest
 from gradcli import api
 from gradcli.checks.diagonal import _by_trace, _by_values
 from gradcli.targets.derived import SumOfEntries
+from gradcli.targets.nesting import Leaf
 from gradcli.targets.python import PythonFunction
-from gradcli.targets.structure import Leaf
 from tests.rows import for_rows
 
 X = np.array([-1.3, 0.4, 2.1, 0.9])

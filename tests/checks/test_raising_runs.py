@@ -10,7 +10,7 @@ import pytest
 
 import gradcli as api
 from gradcli.arithmetic import dual
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import GradcliError
 from gradcli.targets.expression import Expression
 from gradcli.tracing.primitive import PRIMITIVES, Primitive, Rule, Value

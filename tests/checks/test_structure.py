@@ -9,7 +9,7 @@ import pytest
 
 import gradcli as package
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.program import vjp
+from gradcli.arithmetic.recorded_program import vjp
 from gradcli.errors import BadOption, BadPoint
 from gradcli.request.options import Options
 from gradcli.targets.derived import tangent

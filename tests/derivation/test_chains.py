@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gradcli.derivation.code.writer import chained
-from gradcli.derivation.expression import COMPARE, E, matmul, name, text
+from gradcli.derivation.matrix_expression import COMPARE, E, matmul, name, text
 from tests.rows import for_rows
 
 RANKS = {"A": 2, "B": 2, "C": 2, "x": 1, "y": 1}

@@ -16,8 +16,8 @@ from gradcli.derivation.code import languages
 from gradcli.derivation.code import languages as c
 from gradcli.derivation.code.languages import C, CodeRequest, c_code, in_arrays, of_numbers, spelled
 from gradcli.derivation.code.writer import ARRAYS, JAX, NUMPY, TORCH, Dialect, Writer
-from gradcli.derivation.expression import E, call, name, text
-from gradcli.derivation.problem import dims_of
+from gradcli.derivation.matrix_expression import E, call, name, text
+from gradcli.derivation.sized_problem import dims_of
 from gradcli.derivation.statements import PLAIN, Statements, rank
 from gradcli.errors import NotSupported
 from gradcli.targets.expression import Expression

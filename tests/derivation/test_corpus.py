@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma, gamma, gammaln
 
-from gradcli.derivation.problem import dims_of
+from gradcli.derivation.sized_problem import dims_of
 from gradcli.derivation.study import DeriveOptions, derive
 from gradcli.report.derive import Result
 from gradcli.targets.expression import Expression

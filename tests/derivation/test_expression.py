@@ -8,9 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.derivation import expression as ex
+from gradcli.derivation import matrix_expression as ex
 from gradcli.derivation.code.writer import NUMPY, Writer
-from gradcli.derivation.expression import E, call, matmul, mul, name, neg, number, power, text, transpose, written
+from gradcli.derivation.matrix_expression import (
+    E,
+    call,
+    matmul,
+    mul,
+    name,
+    neg,
+    number,
+    power,
+    text,
+    transpose,
+    written,
+)
 from gradcli.derivation.statements import program
 from gradcli.derivation.study import DeriveOptions, derive
 from gradcli.targets.expression import Expression

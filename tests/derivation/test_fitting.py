@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gradcli.derivation.notes import fitting
-from gradcli.derivation.problem import dims_of, shapes_line
+from gradcli.derivation.sized_problem import dims_of, shapes_line
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 

@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 import gradcli as package
 from gradcli.derivation.index import fresh
-from gradcli.derivation.record import AxisPick, named, picks
+from gradcli.derivation.sized_recording import AxisPick, named, picks
 from gradcli.derivation.units import PositionRange, at, span_of
 from gradcli.errors import NotSupported
 from tests.derivation.evaluate import at_point

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.arithmetic.graph import GraphNode
+from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.derivation.layer_errors import chain_of, numbered
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows

@@ -10,7 +10,7 @@ import gradcli
 from gradcli.checks.run_modes import attempt
 from gradcli.derivation import derive
 from gradcli.derivation.index import Atom, Tensor, add, function, of_atom, scalar, scaled
-from gradcli.derivation.problem import dims_of
+from gradcli.derivation.sized_problem import dims_of
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.report.common import Absent

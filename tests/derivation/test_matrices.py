@@ -7,9 +7,9 @@ import numpy as np
 
 from gradcli.derivation import convert  # noqa: F401  (what products are tidied by)
 from gradcli.derivation.algebra import identity, tidied
-from gradcli.derivation.expression import text
 from gradcli.derivation.index import Tensor, fresh
-from gradcli.derivation.matrices import Printer
+from gradcli.derivation.matrix_expression import text
+from gradcli.derivation.matrix_printing import Printer
 from gradcli.errors import NotSupported
 from gradcli.targets.expression import Expression
 from tests.derivation.evaluate import SIZES, at_point, factor, known, of, sum_of, tensor

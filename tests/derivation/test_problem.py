@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.derivation.problem import dims_of
+from gradcli.derivation.sized_problem import dims_of
 from gradcli.errors import BadOption
 from gradcli.targets.facts import FACTS, drawn, facts_of
 from tests.rows import for_rows

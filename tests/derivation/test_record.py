@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from gradcli.derivation.problem import RECORDINGS, DerivationProblem, dims_of
-from gradcli.derivation.record import sizes_of
+from gradcli.derivation.sized_problem import RECORDINGS, DerivationProblem, dims_of
+from gradcli.derivation.sized_recording import sizes_of
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import facts_of
 from tests.rows import for_rows

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from gradcli.derivation.algebra import identity, tidied
+from gradcli.derivation.axes import Value
 from gradcli.derivation.convert import RULES
 from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, fresh, slot
-from gradcli.derivation.structure import Value
 from gradcli.derivation.units import rows, triangle, unit
 from gradcli.derivation.whole import opaque
 from tests.derivation.evaluate import ONE, at_point, factor, known, of, sum_of, tensor

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gradcli.derivation import derive, record
+from gradcli.derivation import derive, sized_recording
 from gradcli.derivation.code import languages
 from gradcli.derivation.index import Tensor, add, scalar, scaled
 from gradcli.derivation.simplify import simplified
@@ -56,7 +56,9 @@ def test_one_refusal_leaves_the_others(gradcli: Callable[..., Any]) -> None:
 
 
 def test_a_form_of_wide_matrices_alone_is_refused(gradcli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(record.RULES, "pinv")  # the rule for numbers, which has two cases, is recorded at wide matrices
+    monkeypatch.delitem(
+        sized_recording.RULES, "pinv"
+    )  # the rule for numbers, which has two cases, is recorded at wide matrices
     ran = gradcli("derive", "norm(pinv(A)@b)**2", "--shapes", "A: m n; b: m", "--wrt", "A", "--json")
     assert ran.exit_status == 3 and not ran.json["results"]
     assert "holds at some sizes only, and not for m = 4, n = 3" in ran.json["findings"][0]["message"]

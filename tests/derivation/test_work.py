@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.arithmetic import graph
-from gradcli.derivation import problem, simplify, study
-from gradcli.derivation.problem import TooLong, limited_work, spend_work
+from gradcli.arithmetic import value_graph
+from gradcli.derivation import simplify, sized_problem, study
+from gradcli.derivation.sized_problem import TooLong, limited_work, spend_work
 from tests.rows import for_rows
 
 
@@ -121,7 +121,7 @@ WRITTEN = {
 def test_what_has_no_formula_is_refused(
     monkeypatch: pytest.MonkeyPatch, f: Callable[..., Any], shapes: dict[str, str], says: str
 ) -> None:
-    monkeypatch.setattr(graph, "MOST_NODES", 2_000)
+    monkeypatch.setattr(value_graph, "MOST_NODES", 2_000)
     monkeypatch.setattr(study, "limited_work", lambda: limited_work(20_000))
     report = gradcli.derive(f, shapes=shapes)
     assert report.exit_status == 3 and not report.results
@@ -166,4 +166,4 @@ def test_work_inside_counts_outside() -> None:
             spend_work(5)
         with limited_work(100), pytest.raises(TooLong):
             spend_work(6)
-    spend_work(problem.MOST_WORK + 1)  # nothing is counted outside of a derivation
+    spend_work(sized_problem.MOST_WORK + 1)  # nothing is counted outside of a derivation

@@ -8,11 +8,11 @@ from unittest import mock
 import numpy as np
 
 import gradcli
-from gradcli.derivation import expression as ex
+from gradcli.derivation import matrix_expression as ex
 from gradcli.derivation.algebra import FUNCTIONS
 from gradcli.derivation.code import languages
 from gradcli.derivation.code.languages import CodeRequest
-from gradcli.derivation.expression import E, call, matmul, mul, name, number
+from gradcli.derivation.matrix_expression import E, call, matmul, mul, name, number
 from gradcli.derivation.verified import SelfTest
 
 rng = np.random.default_rng(3)

@@ -15,7 +15,7 @@ import pytest
 import gradcli as api
 from gradcli.arithmetic.devices import DEVICES, quiet_imports
 from gradcli.errors import BadOption, NotSupported
-from gradcli.modes.framework import lowered
+from gradcli.modes.framework_modes import lowered
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import FRAMEWORKS, OWN
 from tests.frameworks.asking import asked, of_row
@@ -162,7 +162,7 @@ SECOND = """
 import jax, numpy as np
 from gradcli.modes.registry import FRAMEWORKS
 from tests.frameworks.asking import asked
-from gradcli.modes.framework import lowered
+from gradcli.modes.framework_modes import lowered
 lowering = FRAMEWORKS["jax"].lowering
 q = asked(lambda x: np.sum(np.tanh(x)[::-1] * x), [np.linspace(0.1, 1, 3)])
 with lowering.running("cpu:1"):

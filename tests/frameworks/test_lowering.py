@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.framework import Lowering
+from gradcli.arithmetic.lowering import Lowering
 from gradcli.errors import GradcliError, NotSupported
-from gradcli.modes.framework import FrameworkMode
+from gradcli.modes.framework_modes import FrameworkMode
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import FRAMEWORKS
 from gradcli.study.accuracy import PARAMS

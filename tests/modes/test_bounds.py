@@ -7,7 +7,7 @@ import pytest
 
 import gradcli
 from gradcli.arithmetic.perturbed_run import Shake, shaken
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.modes.bounds import has_kernels, input_rounding, rounding_of
 from gradcli.modes.finite_difference import FiniteDifference
 from gradcli.modes.mode import Question

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.arithmetic.tape import Recorded
 from gradcli.modes.kinks import Mark, first_not_finite, kinks
 from gradcli.tracing.primitive import PRIMITIVES

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.modes.kinks import Nearby, nearest
 from gradcli.tracing.primitive import PRIMITIVES
 from tests.rows import for_rows

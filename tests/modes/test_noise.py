@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gradcli.modes.steps import noise, spacing
+from gradcli.modes.difference_steps import noise, spacing
 from tests.rows import for_rows
 
 SIGMA = 1e-10

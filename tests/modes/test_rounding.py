@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic.ball import Ball, error_of, precision, radius
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import Undecided
 from gradcli.modes.jacobians import by_rows as jacobian
 from gradcli.modes.jacobians import stacked

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import NotSupported
 from gradcli.modes.kinks import Mark
 from gradcli.modes.stairs import at_jumps, staircases

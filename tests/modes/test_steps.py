@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from gradcli.modes.steps import SAFETY, FunctionNoise, Line, derivative, noise
+from gradcli.modes.difference_steps import SAFETY, FunctionNoise, Line, derivative, noise
 from tests.rows import for_rows
 
 EPS = float(np.finfo(np.float64).eps)

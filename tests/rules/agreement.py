@@ -7,8 +7,8 @@ import numpy as np
 
 from gradcli.arithmetic.ball import Ball, error_of, precision, radius
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.program import record, vjp
-from gradcli.modes.steps import FunctionNoise, Line, derivative, noise
+from gradcli.arithmetic.recorded_program import record, vjp
+from gradcli.modes.difference_steps import FunctionNoise, Line, derivative, noise
 
 EPS = float(np.finfo(np.float64).eps)
 Function = Callable[..., Any]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.program import record, vjp
+from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.errors import NoRule, TraceEnded
 from gradcli.rules.pairs import ComplexPair
 from tests.rows import for_rows

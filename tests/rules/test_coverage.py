@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic import arb, symbol
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.study.accuracy import PARAMS
 from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, Primitive

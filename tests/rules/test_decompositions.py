@@ -10,7 +10,7 @@ import sympy as sp
 
 from gradcli.arithmetic.ball import Ball, error_of, precision, radius
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.program import record, vjp
+from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.errors import GradcliError, NoRule, Undecided
 from gradcli.modes.kinks import kinks
 from gradcli.rules.kinds import Differential

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.program import vjp
+from gradcli.arithmetic.recorded_program import vjp
 from gradcli.rules import composites, reductions
 from gradcli.tracing.primitive import PRIMITIVES
 from tests.rows import for_rows

@@ -8,8 +8,8 @@ import pytest
 
 from gradcli.arithmetic.ball import Ball, precision, radius
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.program import record, vjp
-from gradcli.modes.steps import Line, derivative
+from gradcli.arithmetic.recorded_program import record, vjp
+from gradcli.modes.difference_steps import Line, derivative
 from gradcli.rules import composites, reductions, shaping
 from tests.rows import for_rows
 

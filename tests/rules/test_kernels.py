@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic.ball import Ball, error_of, nearest, precision, radius
-from gradcli.arithmetic.program import vjp
+from gradcli.arithmetic.recorded_program import vjp
 from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.study.accuracy import worst_ulps
 from gradcli.tracing.domain import NEAR_0, NEAR_1, REAL

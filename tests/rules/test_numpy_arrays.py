@@ -11,7 +11,7 @@ import pytest
 
 from gradcli.arithmetic.ball import Ball
 from gradcli.arithmetic.dual import Dual
-from gradcli.arithmetic.program import record, vjp
+from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.errors import NoRule, TraceEnded
 from tests.rows import for_rows
 from tests.rules.test_numpy_functions import Function, Shapes, check, done, row

@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.arithmetic.ball import Ball, error_of, precision, radius
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.program import record, vjp
+from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.tracing.primitive import HANDLERS
 from gradcli.tracing.tracer import plain
 from tests.rows import for_rows

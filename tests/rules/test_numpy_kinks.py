@@ -8,7 +8,7 @@ import pytest
 import scipy.special as sc
 
 from gradcli.arithmetic.ball import Ball, precision
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import Undecided
 from gradcli.modes.kinks import kinks
 from gradcli.modes.stairs import staircases

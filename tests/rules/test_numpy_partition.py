@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.program import vjp
+from gradcli.arithmetic.recorded_program import vjp
 from gradcli.errors import NoRule
 from gradcli.rules.constants import CREATED, MODULES, NO_VALUES, REFUSED, STAND_INS, partition, public, refused
 from gradcli.tracing.primitive import HANDLERS, handler

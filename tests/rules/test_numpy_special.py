@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.special as sc
 
-from gradcli.arithmetic.program import vjp
+from gradcli.arithmetic.recorded_program import vjp
 from gradcli.errors import NoRule
 from gradcli.tracing.primitive import PRIMITIVES
 from tests.rows import for_rows

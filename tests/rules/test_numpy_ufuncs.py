@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.program import vjp
+from gradcli.arithmetic.recorded_program import vjp
 from gradcli.errors import NoRule, TraceEnded
 from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, Primitive
 from tests.rows import for_rows

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.program import vjp
+from gradcli.arithmetic.recorded_program import vjp
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES

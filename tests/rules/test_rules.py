@@ -11,9 +11,9 @@ import sympy as sp
 from gradcli.arithmetic import symbol
 from gradcli.arithmetic.ball import Ball, error_of, precision, radius
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.program import record, vjp
+from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.errors import NotSupported
-from gradcli.modes.steps import Line, derivative
+from gradcli.modes.difference_steps import Line, derivative
 from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.study.accuracy import PARAMS, samples
 from gradcli.tracing.primitive import PRIMITIVES, Params, Primitive

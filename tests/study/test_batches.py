@@ -10,7 +10,7 @@ from gradcli.errors import BadOption
 from gradcli.modes.mode import Question
 from gradcli.report.compare import Accumulation
 from gradcli.request.point import Point
-from gradcli.study.compare import accumulated
+from gradcli.study.mode_comparison import accumulated
 from gradcli.targets.arguments import bound
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows

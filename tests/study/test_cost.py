@@ -7,11 +7,11 @@ import pytest
 
 from gradcli.modes.mode import Question
 from gradcli.request.point import Point
-from gradcli.study.cost import measured_bytes, of_forward, of_function, of_reverse, peak_bytes, recomputed
+from gradcli.study.mode_cost import measured_bytes, of_forward, of_function, of_reverse, peak_bytes, recomputed
 from gradcli.targets.arguments import bound
 from gradcli.targets.derived import checkpoint, keeping
 from gradcli.targets.expression import Expression
-from gradcli.tracing.cost import Operations
+from gradcli.tracing.primitive_cost import Operations
 from tests.rows import for_rows
 
 V, W, A = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0]), np.arange(1.0, 7.0).reshape(2, 3)
@@ -135,7 +135,7 @@ def test_memory_that_is_not_seen_is_not_told(mode: str) -> None:
 def test_much_work_is_not_run_again_to_measure_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     q = question("sum(tanh(x))", {"x": V})
     assert measured_bytes(q, "reverse") is not None
-    monkeypatch.setattr("gradcli.study.cost._AGAIN", 10)
+    monkeypatch.setattr("gradcli.study.mode_cost._AGAIN", 10)
     assert measured_bytes(q, "reverse") is None
 
 

@@ -6,7 +6,7 @@ import pytest
 from gradcli.modes.mode import Question
 from gradcli.report.common import ABSENT
 from gradcli.request.point import Estimate, Point
-from gradcli.study.compare import digits_against, right_digits
+from gradcli.study.mode_comparison import digits_against, right_digits
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 

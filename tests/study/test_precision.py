@@ -13,7 +13,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.report.compare import Precision
 from gradcli.request.point import Point
-from gradcli.study.compare import in_format
+from gradcli.study.mode_comparison import in_format
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 

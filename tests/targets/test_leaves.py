@@ -9,7 +9,7 @@ import pytest
 from gradcli.errors import BadPoint
 from gradcli.targets.arguments import with_entries
 from gradcli.targets.draws import Whole
-from gradcli.targets.structure import NamedValues
+from gradcli.targets.nesting import NamedValues
 from tests.rows import for_rows
 
 

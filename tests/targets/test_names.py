@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcli.errors import BadExpression
-from gradcli.rules import layers
+from gradcli.rules import networks
 from gradcli.rules.special import COMPOSITES, SAME, WHY
 from gradcli.targets.expression import COMPUTED, NOT_TAKEN, STATIC, STATIC_OF, VALUES_OF, Expression, is_static
 from gradcli.targets.limits import ENTRIES, STEPS
@@ -79,8 +79,8 @@ def test_an_alias_is_the_function_that_it_names() -> None:
 
 
 def test_every_layer_and_loss_is_in_the_language_and_says_what_it_returns() -> None:
-    for name, function in vars(layers).items():
-        if inspect.isfunction(function) and function.__module__ == layers.__name__ and not name.startswith("_"):
+    for name, function in vars(networks).items():
+        if inspect.isfunction(function) and function.__module__ == networks.__name__ and not name.startswith("_"):
             assert FUNCTIONS[name] is function
             assert (function.__doc__ or "").startswith("Return ")
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradcli.errors import BadPoint
-from gradcli.targets.structure import nested, paths, put_together, taken_apart
+from gradcli.targets.nesting import nested, paths, put_together, taken_apart
 from tests.rows import for_rows
 from tests.targets.test_loading import written
 

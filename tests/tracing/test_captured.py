@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.tracing.captured import Captured
 from gradcli.tracing.primitive import Value
 from tests.rows import for_rows

@@ -8,9 +8,9 @@ import pytest
 
 from gradcli.arithmetic.ball import Ball
 from gradcli.arithmetic.dual import Dual, jvp
-from gradcli.arithmetic.program import vjp
+from gradcli.arithmetic.recorded_program import vjp
 from gradcli.errors import BadShape, TraceEnded
-from gradcli.modes.steps import Line, derivative
+from gradcli.modes.difference_steps import Line, derivative
 from gradcli.tracing.tracer import storage
 
 Program = Callable[[Any], Any]

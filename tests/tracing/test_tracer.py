@@ -13,7 +13,7 @@ import scipy.stats
 
 from gradcli.arithmetic.ball import Ball
 from gradcli.arithmetic.dual import Dual, jvp
-from gradcli.arithmetic.program import record, vjp
+from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.arithmetic.tape import Tape
 from gradcli.errors import NoRule, TraceEnded
 from gradcli.tracing.tracer import arithmetic, exact, plain

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from gradcli.derivation.code.writer import ARRAYS, NUMPY, Dialect, Writer, imported, named
-from gradcli.derivation.expression import E, Number, Op, name, written
+from gradcli.derivation.matrix_expression import E, Number, Op, name, written
 from gradcli.derivation.statements import Statements, rank
 from gradcli.derivation.verified import SelfTest, in_c, in_python
 from gradcli.errors import NotSupported

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from gradcli.derivation.expression import COMPARE, E, Op, matmul, name, neg, number, text, written
+from gradcli.derivation.matrix_expression import COMPARE, E, Op, matmul, name, neg, number, text, written
 from gradcli.derivation.statements import PLAIN, rank
 from gradcli.errors import NotSupported
 from gradcli.targets.facts import SIZE, terms_of_size

@@ -28,8 +28,8 @@ from gradcli.frameworks.framework import (
 )
 from gradcli.frameworks.jax.record import Analytic, JaxRecorder, JaxTracer, host, recorded
 from gradcli.request.point import Array
+from gradcli.targets.nesting import put_together, taken_apart
 from gradcli.targets.python import message_of
-from gradcli.targets.structure import put_together, taken_apart
 from gradcli.tracing.provenance import is_users, place_of, position
 
 _FORMATS = {

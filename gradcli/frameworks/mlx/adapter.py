@@ -30,7 +30,7 @@ from gradcli.frameworks.framework import (
 )
 from gradcli.request.point import Array
 from gradcli.targets.facts import Notice
-from gradcli.targets.structure import put_together, taken_apart
+from gradcli.targets.nesting import put_together, taken_apart
 from gradcli.tracing.provenance import is_users, place_of, position
 from gradcli.words import Kind, Severity
 

@@ -31,7 +31,7 @@ from gradcli.frameworks.framework import (
 from gradcli.frameworks.torch.record import host, recorded
 from gradcli.request.point import Array
 from gradcli.targets.facts import Notice
-from gradcli.targets.structure import taken_apart
+from gradcli.targets.nesting import taken_apart
 from gradcli.tracing.provenance import is_users, place_of, position
 from gradcli.words import Kind, Severity
 

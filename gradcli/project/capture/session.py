@@ -23,8 +23,8 @@ from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
 from gradcli.project.capture import scipy_functions
+from gradcli.project.capture.backward_passes import Layers
 from gradcli.project.capture.definitions import Definition, ReportedDefinitions, name_of
-from gradcli.project.capture.layers import Layers
 from gradcli.project.capture.recorder import GradientPair, Kept, Last, RecordedCalls, Recorder, watched
 from gradcli.project.capture.state import State
 from gradcli.tracing.captured import UNBOUND, content

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from gradcli.project.discovery.points import SIZES, outline, points
+from gradcli.project.discovery.likely_points import SIZES, outline, points
 from gradcli.project.discovery.project import HandGradient, Parameter
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from gradcli.project.discovery.likely_points import CLASSES, RATES, SIZES, is_of_data, points, values_of
 from gradcli.project.discovery.parameters import annotated, parameters_of
-from gradcli.project.discovery.points import CLASSES, RATES, SIZES, is_of_data, points, values_of
 from gradcli.project.discovery.project import HandGradient, Parameter
 from gradcli.project.discovery.proposal import CUSTOM, is_live, values
 from gradcli.project.discovery.source import SourceFunction, last_name

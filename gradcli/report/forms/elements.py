@@ -17,7 +17,7 @@ from gradcli.report.blocks import (
     in_markup,
     pieces_of,
 )
-from gradcli.report.forms import chart
+from gradcli.report.forms import terminal_chart
 
 Look = Callable[[str], str]  # the attribute, with a space before it, that gives an element the look of this name
 
@@ -48,7 +48,7 @@ def _element(block: Block, look: Look, width: int) -> str:
         return f"<p{_scrolls('group', 'formula') if formula else ''}>{_cell(block.text, look)}</p>"
     if isinstance(block, Chart):
         named = _scrolls("img", f"{block.title}: {block.y} against {block.x}")
-        return f"<pre{look('code')}{named}>{_lines(chart.text(block, width, False))}</pre>"
+        return f"<pre{look('code')}{named}>{_lines(terminal_chart.text(block, width, False))}</pre>"
     if isinstance(block, Code):
         inside = _edit(block.text, look) if block.language == "diff" else _lines(block.text)
         return f"<pre{look('code')}{_scrolls('group', 'code')}><code>{inside}</code></pre>"

@@ -18,7 +18,7 @@ from gradcli.report.blocks import (
     pieces_of,
     visible,
 )
-from gradcli.report.forms import Page, chart, writes_braille
+from gradcli.report.forms import Page, terminal_chart, writes_braille
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@]|^\s*-|-(?=-)|(?<=-)-)")
 _NUMBER = re.compile(r"^(\d+)\.(?=\s|$)")  # which would begin a list
@@ -38,7 +38,7 @@ def _block(block: Block, page: Page) -> str:
     if isinstance(block, Paragraph):
         return _line(block.text)
     if isinstance(block, Chart):
-        return _block(Code(chart.text(block, page.width, writes_braille(page.encoding)), "text"), page)
+        return _block(Code(terminal_chart.text(block, page.width, writes_braille(page.encoding)), "text"), page)
     if isinstance(block, Code):
         longest = max((len(run) for run in re.findall(r"`+", block.text)), default=0)
         fence = "`" * max(3, longest + 1)

@@ -28,7 +28,7 @@ from gradcli.report.blocks import (
     text_of,
     visible,
 )
-from gradcli.report.forms import Page, chart, encodable, writes_braille
+from gradcli.report.forms import Page, encodable, terminal_chart, writes_braille
 
 _GAP = 2  # columns between the columns of a table
 _SHORT = 26  # a narrower column of sentences is not read
@@ -131,7 +131,7 @@ def _chart(block: Chart, page: Page) -> Text:
 
     series = tuple(dataclasses.replace(one, name=spelled(one.name)) for one in block.series)
     block = Chart(spelled(block.title), spelled(block.x), spelled(block.y), series, block.regions)
-    shown = chart.lines(block, page.width - 2, writes_braille(page.encoding))
+    shown = terminal_chart.lines(block, page.width - 2, writes_braille(page.encoding))
     return Text("\n").join(
         Text.assemble(
             "  ", *((part, _SERIES[ink % len(_SERIES)] if isinstance(ink, int) else _STYLES[ink]) for part, ink in line)

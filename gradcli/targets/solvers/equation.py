@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import GradcliError, NoRule, TraceEnded
 from gradcli.rules.decompositions import SOLUTION
 from gradcli.rules.shaping import as_value

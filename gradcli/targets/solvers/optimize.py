@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import record
+from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import NoRule
 from gradcli.rules.decompositions import Open
 from gradcli.rules.shaping import as_value

@@ -8,10 +8,10 @@ from fractions import Fraction
 import pytest
 
 import gradcli
-from gradcli.derivation import expression as ex
-from gradcli.derivation.expression import E, call, matmul, mul, name, neg, number, power, transpose
+from gradcli.derivation import matrix_expression as ex
 from gradcli.derivation.mathematics import Writing
-from gradcli.derivation.matrices import Shapes
+from gradcli.derivation.matrix_expression import E, call, matmul, mul, name, neg, number, power, transpose
+from gradcli.derivation.matrix_printing import Shapes
 from gradcli.derivation.notation import Latex, Mathml, Unicode
 from tests.derivation.test_expression import array
 from tests.rows import for_rows

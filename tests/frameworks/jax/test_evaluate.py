@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.arithmetic.ball import Ball, nearest, precision, radius
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.program import record, value_and_pulled
+from gradcli.arithmetic.recorded_program import record, value_and_pulled
 from gradcli.errors import NotSupported
 from gradcli.tracing.tracer import plain
 

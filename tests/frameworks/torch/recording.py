@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradcli.arithmetic.program import value_and_pulled
+from gradcli.arithmetic.recorded_program import value_and_pulled
 from gradcli.frameworks.framework import RecordedSteps
 from gradcli.frameworks.torch.record import host, recorded
-from gradcli.targets.structure import taken_apart
+from gradcli.targets.nesting import taken_apart
 
 VALUES, SLOPES = 1e-12, 1e-9  # of the largest entry
 ROUNDED = 1e-13  # what may be left of numbers of size 1 that cancel

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from gradcli.project.capture.program import run
+from gradcli.project.capture.program_run import run
 from gradcli.project.capture.session import RecordingRequest, Session
 from gradcli.report.run import RunReport
 from tests.conftest import process

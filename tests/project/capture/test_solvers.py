@@ -10,8 +10,8 @@ import pytest
 from scipy import integrate, optimize
 
 import gradcli
+from gradcli.project.capture.run_report import report_of
 from gradcli.project.capture.session import RecordingRequest, Session
-from gradcli.project.capture.study import report_of
 from gradcli.report.run import Program
 from gradcli.request.options import Options
 

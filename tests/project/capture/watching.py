@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from gradcli.project.capture.run_report import report_of
 from gradcli.project.capture.session import RecordingRequest, Session
-from gradcli.project.capture.study import report_of
 from gradcli.report.run import Program, RunReport
 from gradcli.request.options import Options
 

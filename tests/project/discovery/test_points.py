@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradcli.project.discovery.points import outline, points
+from gradcli.project.discovery.likely_points import outline, points
 from gradcli.project.discovery.project import Parameter
 from gradcli.targets.points import read
 from tests.rows import for_rows

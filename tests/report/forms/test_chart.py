@@ -19,8 +19,8 @@ from gradcli.errors import BadOption
 from gradcli.report.blocks import Bars, Block, Chart, HeatMap, Picture, Region, Series
 from gradcli.report.drawing.chart import COLORS_OF_CELLS, heat_map
 from gradcli.report.forms import ENDINGS, PICTURES, Page, as_file, rendered
-from gradcli.report.forms import chart as drawing
 from gradcli.report.forms import figure as painting
+from gradcli.report.forms import terminal_chart as drawing
 from gradcli.report.forms.figure import drawn, left_out, own_settings, refuse_large
 from gradcli.request.options import Options
 from tests.rows import for_rows

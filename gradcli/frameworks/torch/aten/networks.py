@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.program import vjp
+from gradcli.arithmetic.recorded_program import vjp
 from gradcli.frameworks.ops.indexing import gathered, padded, windowed
 from gradcli.frameworks.ops.windows import Convolution
 from gradcli.frameworks.torch.aten.rows import TABLE, Row, at_axis, aten, axis, refuse, register

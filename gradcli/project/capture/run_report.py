@@ -27,7 +27,7 @@ from gradcli.checks.request import Request
 from gradcli.errors import BadPoint, FunctionFailed, GradcliError
 from gradcli.frameworks.adapt import PLAIN, framework, takes_less
 from gradcli.frameworks.framework import KNOWN, CustomCall, Framework, Placed
-from gradcli.project.capture.layers import CACHE, LayerCall, arrays_of
+from gradcli.project.capture.backward_passes import CACHE, LayerCall, arrays_of
 from gradcli.project.capture.recorder import Convention, GradientPair, Kept, RecordedCalls, copied
 from gradcli.project.capture.state import ChecksTimeUp, as_it_was, within
 from gradcli.report.check import CheckReport
@@ -38,9 +38,9 @@ from gradcli.report.suite import CheckRow, row_of
 from gradcli.request.options import Options
 from gradcli.request.target_text import output_of
 from gradcli.targets.layers import InnerCall, named_like, returned_names, together
+from gradcli.targets.nesting import put_together, taken_apart
 from gradcli.targets.points import WHOLE
 from gradcli.targets.python import PythonFunction, message_of
-from gradcli.targets.structure import put_together, taken_apart
 from gradcli.words import Exit, Kind, Severity, Verdict
 
 # Check the calls that were kept: each function against its gradient, at the values that it had.

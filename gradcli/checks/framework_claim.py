@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gradcli.arithmetic.program import record, value_and_pulled
+from gradcli.arithmetic.recorded_program import record, value_and_pulled
 from gradcli.checks.implementation import Implementation
 from gradcli.checks.probe import Located
 from gradcli.errors import BadClaim, BadOption, BadPoint, BadShape, FunctionFailed, GradcliError, NotSupported
@@ -17,8 +17,8 @@ from gradcli.modes.bounds import FORMAT_RUNS, at_least
 from gradcli.modes.claim import FLOAT64, Claimed, ClaimedFunction, ClaimFormat, WrongShape
 from gradcli.targets.derived import STEP, Along, GivenGradient, Gradient, Weighted, direction
 from gradcli.targets.facts import Function, Notice, of
+from gradcli.targets.nesting import Leaf
 from gradcli.targets.python import PythonFunction
-from gradcli.targets.structure import Leaf
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import place
 from gradcli.tracing.shapes import shape

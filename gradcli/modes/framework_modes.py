@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.devices import CPU, find_device, version
-from gradcli.arithmetic.framework import MATCHED, SINGLE, Lowering, Tensor, TensorFunction
-from gradcli.arithmetic.program import RecordedProgram, record
+from gradcli.arithmetic.lowering import MATCHED, SINGLE, Lowering, Tensor, TensorFunction
+from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, Line, Tape
 from gradcli.errors import GradcliError, NotSupported, install_command
 from gradcli.modes.bounds import by_shaking

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
-from gradcli.arithmetic.graph import GraphNode
+from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.derivation.algebra import (
     HALF,
     absolute,

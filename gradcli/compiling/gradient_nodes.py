@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gradcli.arithmetic.program import vjp
+from gradcli.arithmetic.recorded_program import vjp
 from gradcli.arithmetic.tape import CONSTANT, SPENT, Line, sweep_back, transpose
 from gradcli.compiling.abstract import DetachedFunction
 from gradcli.compiling.straight_line import OfNode, Operation, ProgramNode, StraightLine

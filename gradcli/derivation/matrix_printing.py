@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.derivation import expression as ex
+from gradcli.derivation import matrix_expression as ex
 from gradcli.derivation.algebra import (
     ALGEBRA,
     FUNCTIONS,
@@ -22,7 +22,7 @@ from gradcli.derivation.algebra import (
     without,
 )
 from gradcli.derivation.algebra import power as raised
-from gradcli.derivation.expression import E, Op, call, indexed, matmul, mul, name, neg, number, places, text, transpose
+from gradcli.derivation.axes import Value
 from gradcli.derivation.index import (
     SINGLE,
     Atom,
@@ -37,8 +37,21 @@ from gradcli.derivation.index import (
     scalar,
     slot,
 )
+from gradcli.derivation.matrix_expression import (
+    E,
+    Op,
+    call,
+    indexed,
+    matmul,
+    mul,
+    name,
+    neg,
+    number,
+    places,
+    text,
+    transpose,
+)
 from gradcli.derivation.statements import replaced
-from gradcli.derivation.structure import Value
 from gradcli.derivation.units import complement, is_rows, place_of, span_length, spans_in_order, with_gaps
 from gradcli.derivation.whole import OPAQUE
 from gradcli.errors import GradcliError, NotSupported

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradcli.arithmetic.graph import GraphNode, NotStraight
-from gradcli.arithmetic.program import RecordedProgram, record
+from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import Recorded, Tape
+from gradcli.arithmetic.value_graph import GraphNode, NotStraight
 from gradcli.derivation.algebra import ORDERS, identity, multiply, sum_over
+from gradcli.derivation.axes import Axis, Sized, alike, indices, matched, ordered, placed, renewed, single
+from gradcli.derivation.axes import Value as Indexed
 from gradcli.derivation.index import Atom, Index, Tensor, add, fresh, function, of_atom, scalar, scaled, slot
-from gradcli.derivation.problem import MOVED, RECORDINGS, DerivationProblem, point_of
-from gradcli.derivation.structure import Axis, Sized, alike, indices, matched, ordered, placed, renewed, single
-from gradcli.derivation.structure import Value as Indexed
+from gradcli.derivation.sized_problem import MOVED, RECORDINGS, DerivationProblem, point_of
 from gradcli.derivation.units import (
     FIRST,
     Position,

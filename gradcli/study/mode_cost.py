@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.program import record, value_and_pulled, vjp
+from gradcli.arithmetic.recorded_program import record, value_and_pulled, vjp
 from gradcli.arithmetic.tape import Line
 from gradcli.modes.mode import Question
 from gradcli.request.point import EstimateCost
 from gradcli.targets.derived import inside, keeping
-from gradcli.tracing.cost import Operations
+from gradcli.tracing.primitive_cost import Operations
 from gradcli.tracing.shapes import shape, size
 
 _AGAIN = 10**8  # operations of one run: longer ones are not repeated to measure time or memory

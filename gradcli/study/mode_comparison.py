@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.floats import FLOAT64, Format, Low, format_of, low
-from gradcli.arithmetic.program import record, value_and_pulled, vjp
+from gradcli.arithmetic.recorded_program import record, value_and_pulled, vjp
 from gradcli.checks.check import Answers, check, with_values_at_smaller_tolerances
 from gradcli.checks.evidence import Outcome
 from gradcli.checks.implementation import environment
@@ -40,7 +40,8 @@ from gradcli.report.compare import (
 )
 from gradcli.report.encode import MAX_ENTRIES
 from gradcli.request.point import Estimate
-from gradcli.study.cost import (
+from gradcli.study.curves import noticed, slope_along, steps, unexplained, unsteady
+from gradcli.study.mode_cost import (
     MOST_LINES,
     least_seconds,
     measured_bytes,
@@ -50,13 +51,12 @@ from gradcli.study.cost import (
     recomputed,
     takes_at_most,
 )
-from gradcli.study.curves import noticed, slope_along, steps, unexplained, unsteady
 from gradcli.study.rays import common_ray
 from gradcli.study.sweep import Study, SweepOptions, calls_of
 from gradcli.targets.derived import Gradient, direction, root_of
 from gradcli.targets.python import named_outputs
-from gradcli.tracing.cost import Operations
 from gradcli.tracing.primitive import Value
+from gradcli.tracing.primitive_cost import Operations
 from gradcli.tracing.shapes import shape, size
 from gradcli.words import Derivative, Exit, Kind, Severity
 
