@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[^\W\d][\w-]*")
 _LARGE = 10**7  # entries: the work for more is announced
-FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv", "junit", "github", "sarif")
+FORMATS = ("text", "brief", "json", "ndjson", "markdown", "html", "csv", "junit", "github", "sarif")
 EXAMPLES = """Examples:
 
     gradcli check "sin(x*y) + exp(-x**2)" x=0.5 y=1.2
@@ -83,7 +83,7 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
     Python: file.py:name or package.module:name, plain numpy code as it is; it is run. Without values, an expression is
     checked at three points drawn where it is smooth. Without a target, the checks of the project are run, which
     pyproject.toml or gradcli.toml declares.
-    Formats: text, json, ndjson, markdown, html, csv, junit, github, sarif.
+    Formats: text, brief, json, ndjson, markdown, html, csv, junit, github, sarif.
     """
     words = targets or []
     to = output(FORMATS, options, world)
