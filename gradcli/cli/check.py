@@ -49,6 +49,8 @@ EXAMPLES = """Examples:
 Without a target, the checks of pyproject.toml or gradcli.toml are run:
 
     gradcli check -k "focal and not huber" -n auto --out report.xml
+
+    gradcli check --watch
 """
 
 
@@ -92,7 +94,13 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
         world.tell(f"note: {flag} does nothing: a check always runs, and is never answered from an earlier run")
     if options.recorded is not None:
         return check_recorded(options.recorded, words, to, options, world)
-    if not words or several(words) or is_folder(words[0]) or (len(words) == 1 and _names_module(words[0])):
+    if (
+        options.watch
+        or not words
+        or several(words)
+        or is_folder(words[0])
+        or (len(words) == 1 and _names_module(words[0]))
+    ):
         from gradcli.cli.check_suite import check_suite
 
         return check_suite(words, to, options, world)

@@ -85,7 +85,7 @@ class CommandLine:
     @property
     def needs_child(self) -> bool:
         """Whether the command may run Python code of the user's, or has an option that needs a process of its own."""
-        if self.command in _IN_THIS_PROCESS:
+        if self.command in _IN_THIS_PROCESS or self.given.get("watch"):
             return False
         if any(self.given.get(name) is not None for name in _NEED_A_PROCESS):
             return True

@@ -386,6 +386,9 @@ class Options:
         on=("check",), group=SUITE, rare=True)
     profile: str | None = row(
         "--profile", "NAME", "Use the options of [tool.gradcli.profile.NAME] too.", on=("check",), group=SUITE, rare=True)
+    watch: bool = row(
+        "--watch", "", "Run checks whenever a file that they depend on is saved, and print a line for each; Ctrl-C ends it.",
+        on=("check",), group=SUITE, default=False, kind=bool)
     list_only: bool = row(
         "--list", "", "List the selected checks and run none.", on=("check",), group=SUITE, default=False, kind=bool)
     exit_first: bool = row(
