@@ -1,6 +1,6 @@
 """A check in ten lines at most, for programs, logs and editors: what is wrong, where, the edit, and what to do next."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,7 +8,6 @@ from gradcli.report import numbers
 from gradcli.report.blocks import cut, visible
 from gradcli.report.check import CheckReport, cause_of, edit_lines, file_and_line, replay, worst_point
 from gradcli.report.common import Absent, ErrorReport
-from gradcli.report.point_report import Diagnosis
 from gradcli.words import Exit, Severity, Verdict
 
 LINES = 10  # at most
@@ -42,11 +41,13 @@ class Brief:
     says     The verdict in a sentence, or the error.
     wrong    The worst wrong entries, at most 10.
     more     How many other entries are wrong.
+    kind     The kind of mistake or finding that decides, which `gradcli explain` explains; null where nothing is wrong.
     cause    Why a claim is wrong, in a sentence; null where this is not known, or nothing is wrong.
     file     The file to be changed, or in which an error happened; null where it is not known.
     line     This line, counted from 1.
     edit     The edit that makes the claim right: a unified diff, or the claim as it should be; null where none is known.
     changed  The lines of the edit, each after a minus as it is and after a plus as it should be.
+    right    The right gradient by each input as code, where there is no edit and a closed form is known.
     again    The command that repeats the check; null where it is not known.
     next     What to do next.
     schema   The name of this schema, with its number.
@@ -57,11 +58,13 @@ class Brief:
     says: str
     wrong: tuple[WrongEntry, ...]
     more: int
+    kind: str | None
     cause: str | None
     file: str | None
     line: int | None
     edit: str | None
     changed: tuple[str, ...]
+    right: dict[str, str]
     again: str | None
     next: str
     schema: str = "gradcli.brief/1"
@@ -114,21 +117,22 @@ def brief_of(report: CheckReport) -> Brief:
     d = point.diagnosis if failed else None
     edit = None if d is None else d.patch or d.replacement or None
     changed = () if d is None else tuple(edit_lines(d.edits or ()))
+    right = {} if d is None or isinstance(d.closed_form, Absent) else d.closed_form
+    kind = report.decisive()
     return Brief(
-        report.id or report.target.text, verdict, report.sentence(), wrong, max(0, point.entries.wrong - len(wrong)),
-        cause_of(report) if failed else None, file, line, edit, changed,
-        replay(report.command) or None, _next(report, d),
+        report.id or report.target.text, verdict, report.sentence(), wrong, max(0, point.entries.wrong - len(wrong)), kind,
+        cause_of(report) if failed else None, file, line, edit, changed, right, replay(report.command) or None,
+        _next(report, kind, bool(edit), right),
     )  # fmt: skip
 
 
-def _next(report: CheckReport, d: Diagnosis | None) -> str:
-    kind = report.decisive()
+def _next(report: CheckReport, kind: str | None, has_edit: bool, right: Mapping[str, str]) -> str:
     if kind is None:
         return "nothing" if report.claim is not None else "name a gradient of yours, which was not checked: --grad"
-    if d is not None and (d.patch or d.replacement):
+    if has_edit:
         return "make the edit, and run the check again"
-    if d is not None and isinstance(d.closed_form, dict):
-        return "write the gradient as it is right: " + "; ".join(f"{x} = {code}" for x, code in d.closed_form.items())
+    if right:
+        return "write the gradient as it is right: " + "; ".join(f"by {x}: {code}" for x, code in right.items())
     open_ = [f for p in report.points for f in p.findings if f.severity == Severity.INCONCLUSIVE]
     hint = next((f.hint for f in open_ if f.kind == kind and f.hint), None)
     return hint or f"gradcli explain {kind}"
@@ -138,7 +142,8 @@ def brief_of_error(report: ErrorReport, name: str, again: str | None) -> Brief:
     """Return the error of one check in brief; `name` is that of the check, and `again` the command that repeats it."""
     e = report.error
     file, line = None if isinstance(e.file, Absent) else e.file, None if isinstance(e.line, Absent) else e.line
-    return Brief(name, "error", e.message, (), 0, None, file, line, None, (), again, e.hint or "correct the request")
+    next = e.hint or "correct the request"
+    return Brief(name, "error", e.message, (), 0, None, None, file, line, None, (), {}, again, next)
 
 
 def at_most(lines: Sequence[str], most: int = LINES) -> tuple[str, ...]:

@@ -141,9 +141,9 @@ class CheckRow:
             return replace(brief_of(self.report), name=self.id, verdict=self.verdict)
         if self.error is not None:
             return brief_of_error(self.error, self.id, self.replay() or None)
-        says, again = self.said(), self.replay()
+        next = "see the whole document: --json"  # whose arrays are too large to be made again from it
         return Brief(
-            self.id, self.verdict, says, (), 0, None, None, None, None, (), again, "see the whole document: --json"
+            self.id, self.verdict, self.said(), (), 0, None, None, None, None, None, (), {}, self.replay() or None, next
         )
 
     def last_line(self, width: int) -> Paragraph:

@@ -65,7 +65,7 @@ def test_an_error_among_several_has_its_line(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_name_cannot_drive_a_terminal_or_begin_a_line() -> None:
-    brief = Brief("c\x1b[31m\nFAIL", "error", "a\nb", (), 0, None, None, None, None, (), None, "c\rd")
+    brief = Brief("c\x1b[31m\nFAIL", "error", "a\nb", (), 0, None, None, None, None, None, (), {}, None, "c\rd")
     assert brief.lines() == ("ERROR c␛[31m FAIL: a b", "  next: c␍d")
 
 
