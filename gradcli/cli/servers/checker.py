@@ -1,7 +1,7 @@
 """Checks of files that were saved, by a worker that is ready before they are asked for, and new in every run."""
 
-import itertools
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 
 from gradcli.project.suite.config import Check, Suite
 from gradcli.project.suite.executors import Pool
@@ -16,27 +16,35 @@ class Checker:
 
     def __init__(self) -> None:
         self._pool = Pool(1)
-        self._runs = itertools.count()
-        self._stopped = -1
-        self._run = 0
+        self._lock = threading.Lock()
+        self._busy = False
 
-    def rows(self, suite: Suite, checks: Sequence[Check]) -> Iterator[CheckRow]:
-        """Yield the row of each check, none after it was stopped. The code is loaded anew, as it may have changed."""
-        self._run = next(self._runs)
-        jobs = [job_of(suite, check, run=str(self._run)) for check in checks]
+    def rows(
+        self, suite: Suite, checks: Sequence[Check], wanted: Callable[[], bool] = lambda: True
+    ) -> Iterator[CheckRow]:
+        """Yield the row of each check while they are wanted. The code is loaded anew, as it may have changed."""
+        self._pool.wait_until_ready()
+        with self._lock:
+            if not checks or not wanted():
+                return
+            self._busy = True
+        jobs = [job_of(suite, check) for check in checks]
         try:
             for number, answer in self._pool.run(jobs):
-                if self._stopped >= self._run:
+                if not wanted():
                     return
                 yield row_of_answer(jobs[number], answer)
         finally:
-            self.close()
-            self._pool = Pool(1)
+            with self._lock:
+                self._busy = False
+                self._pool.close()
+                self._pool = Pool(1)
 
     def stop(self) -> None:
-        """End the check that runs, with all that it started; the others of this run are left out."""
-        self._stopped = self._run
-        self._pool.end()
+        """End the check that runs, with all that it started, where it is no longer wanted."""
+        with self._lock:
+            if self._busy:
+                self._pool.end()
 
     def close(self) -> None:
         """End the worker."""
