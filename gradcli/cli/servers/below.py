@@ -7,6 +7,7 @@ from pathlib import Path
 from gradcli.errors import BadOption
 from gradcli.project.discovery.project import modules_of_project, paths_of_module
 from gradcli.request.target_text import TARGET, is_folder
+from gradcli.targets.missing import file_values
 
 _FILE = re.compile(r"[^\s,;=@\"'()]*\.py\b")
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -33,10 +34,12 @@ def refuse_outside(folder: Path, words: Iterable[str], options: Iterable[str] = 
 def _paths(text: str) -> Iterator[str]:
     """Yield the files and folders that a text may name: of Python code, of data (`x=@x.npy:key`), and the text itself."""
     yield from _FILE.findall(text)
-    for part in (text.strip(), *(part.strip() for part in re.split(r"[,;\n=]", text))):
+    values = ("@" + text[slice(*match.span("file"))] for match in file_values(text))
+    for part in (text.strip(), *values, *(part.strip() for part in re.split(r"[,;\n=]", text))):
+        file = part.removeprefix("@").strip()
         if part.startswith("@"):
-            yield from filter(None, (part[1:], part[1:].rpartition(":")[0]))
-        elif part.endswith(".py") or is_folder(part) or part.startswith(("..", "~")):
+            yield from filter(None, (file, file.rpartition(":")[0]))
+        elif part.endswith(".py") or is_folder(part) or part.startswith(".."):
             yield part
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,9 +28,7 @@ from gradcli.project.discovery.reader import find
 from gradcli.project.suite.config import Check, Names, Suite, find_suite
 from gradcli.project.suite.selection import checks_of_files
 from gradcli.report.brief import Brief
-from gradcli.report.check import worst_point
 from gradcli.report.explain import SITE, ExplainReport, explanations
-from gradcli.report.point_report import SourceEdit
 from gradcli.report.suite import CheckRow
 
 CHECK, ADD, EXPLAIN = "gradcli.check", "gradcli.addCheck", "gradcli.explain"
@@ -53,12 +52,6 @@ class Shown:
     def range(self) -> types.Range:
         """The line."""
         return _lines(self.line, self.line, _END)
-
-    def edits(self) -> tuple[SourceEdit, ...]:
-        """Return the edits of this file that make the claim right."""
-        report = self.row.report
-        d = None if report is None or not report.points else report.points[worst_point(report)].diagnosis
-        return () if d is None or d.patch is None else d.edits or ()
 
     def diagnostic(self) -> types.Diagnostic:
         """Return the diagnostic: the check in brief, with the kind of mistake as its code."""
@@ -95,6 +88,27 @@ def _path(uri: str) -> Path:
 
 def _lines(first: int, last: int, column: int = 0) -> types.Range:
     return types.Range(types.Position(first, 0), types.Position(last, column))
+
+
+_HUNK = re.compile(r"^@@ -(?P<first>\d+)(?:,\d+)? \+\d+(?:,\d+)? @@.*\n(?P<lines>(?:[-+ \\].*\n?)*)", re.MULTILINE)
+
+
+def edits_of(patch: str, lines: Sequence[str]) -> list[types.TextEdit]:
+    """Return a unified diff of one file as edits of its lines; none where one of its lines is no longer as it was."""
+    edits = []
+    for hunk in _HUNK.finditer(patch):
+        parts: list[tuple[str, str]] = []
+        for line in re.findall(r"[^\n]*\n|[^\n]+", hunk["lines"]):
+            if line[0] == "\\":  # the line before has no end
+                parts[-1] = (parts[-1][0], parts[-1][1].removesuffix("\n"))
+            else:
+                parts.append((line[0], line[1:]))
+        old, new = ([text for sign, text in parts if sign in (" ", kept)] for kept in "-+")
+        start = int(hunk["first"]) - 1
+        if list(lines[start : start + len(old)]) != old:
+            return []
+        edits.append(types.TextEdit(_lines(start, start + len(old)), "".join(new)))
+    return edits
 
 
 class Editor:
@@ -206,15 +220,7 @@ class Editor:
 
     def _repair(self, uri: str, one: Shown) -> types.WorkspaceEdit | None:
         """Return the repair as an edit of the document; None where there is none, or its lines are no longer as they were."""
-        lines = self._server.workspace.get_text_document(uri).lines
-        edits = []
-        for edit in one.edits():
-            before = edit.before.splitlines()
-            start, end = edit.line - 1, edit.line - 1 + len(before)
-            if [line.rstrip("\r\n") for line in lines[start:end]] != before:
-                return None
-            ending = lines[end - 1][len(before[-1]) :]
-            edits.append(types.TextEdit(_lines(start, end), edit.after + ending if edit.after else ""))
+        edits = edits_of(one.brief.edit or "", self._server.workspace.get_text_document(uri).lines)
         return types.WorkspaceEdit({uri: edits}) if edits else None
 
     async def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:

@@ -179,7 +179,7 @@ class Session:
             async with asyncio.timeout(None if is_suite else self._seconds + _GRACE), documents(words) as written:
                 async for document in written:
                     if "error" in document or name == "check":
-                        briefs.append(_brief(document))
+                        briefs.append(_brief(document, words[-1] if words[-2] == "--" else name))
                         await progress.says(briefs[-1].lines()[0])
                     else:
                         return _of_document(name, document)
@@ -217,9 +217,10 @@ class _Progress:
             await self.says("at work")
 
 
-def _brief(document: dict[str, Any]) -> Brief:
+def _brief(document: dict[str, Any], asked: str) -> Brief:
+    """Return the document of a check, or of an error, in brief; `asked` is what was asked for where it does not say so."""
     if "error" in document and "id" not in document:
-        return brief_of_error(decoded(ErrorReport, document), "the request", None)
+        return brief_of_error(decoded(ErrorReport, document), asked, None)
     name = str(document.get("id") or document["target"]["text"])
     return row_of(name, name, document, 0.0).brief()
 

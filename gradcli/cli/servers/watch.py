@@ -14,6 +14,7 @@ from gradcli.project.suite.config import Check, Suite
 from gradcli.project.suite.selection import checks_of_files
 from gradcli.report.blocks import Paragraph, Piece
 
+_BEAT = 500  # milliseconds after which the first turn without a change ends
 Selected = Callable[[], tuple[Suite, tuple[Check, ...]]]
 
 
@@ -25,10 +26,15 @@ def watch(selected: Selected, to: Output, world: World) -> int:
     suite, checks = selected()
     folders = {Path(folder).resolve() for folder in (str(suite.folder), *suite.importable) if Path(folder).is_dir()}
     counted = f"{len(checks)} check{'' if len(checks) == 1 else 's'}"
-    world.tell(f"watching {os.path.relpath(suite.folder)} for {counted}; Ctrl-C ends it")
+    said = f"watching {os.path.relpath(suite.folder)} for {counted}; Ctrl-C ends it"
     checker = Checker()
     try:
-        for changes in watchfiles.watch(*folders, step=100):
+        for changes in watchfiles.watch(*folders, step=100, rust_timeout=_BEAT, yield_on_timeout=True):
+            if said:  # no save is missed from now on
+                world.tell(said)
+                said = ""
+            if not changes:
+                continue
             try:
                 suite, checks = selected()
             except GradcliError as error:  # a file that was saved half-written
@@ -37,9 +43,9 @@ def watch(selected: Selected, to: Output, world: World) -> int:
             files = [Path(file) for _, file in changes]
             for row in checker.rows(suite, checks_of_files(suite, checks, files)):
                 word, tone = row.word
-                said = row.brief().lines()[0].partition(" ")[2]
+                rest = row.brief().lines()[0].partition(" ")[2]
                 written(
-                    [Paragraph((Piece(word, tone), Piece(f" {said}")), 0, wraps=False)],
+                    [Paragraph((Piece(word, tone), Piece(f" {rest}")), 0, wraps=False)],
                     page(world, world.stdout, to.color),
                     world,
                 )
