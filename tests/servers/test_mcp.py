@@ -135,6 +135,8 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("check", {"tarket": "x**2"}, "did you mean 'target'?"),
     ("check", {"target": "x**2", "rtol": "much"}, "'rtol' takes a number"),
     ("check", {"target": "x**2", "out": "report.json"}, "unknown key 'out'"),
+    ("check", {"target": {"file": "layers.py"}}, "'target' takes a text, or a list of texts"),
+    ("check", {"target": "x**2", "wrt": "--allow-python", "at": "x=1"}, "--allow-python"),
     ("check", {"target": "log(x", "at": "x=1"}, "ERROR log(x: "),
     ("check", {"target": "../outside.py:f"}, "lies outside of"),
     ("check", {"target": "x**2", "grad": "../outside.py:f"}, "lies outside of"),

@@ -235,22 +235,20 @@ class Editor:
         return found
 
     async def _found(self, uri: str) -> tuple[Found, ...]:
-        """Return the gradients of a file as it is on disk, read once for each of its versions and those of its suite."""
-        path = _path(uri)
+        """Return the gradients of a file as it is on disk; none where it, or the suite, cannot be read."""
         try:
-            suite = find_suite(path.parent)
-            key = (
-                path,
-                path.stat().st_mtime_ns,
-                0 if suite is None or suite.path is None else suite.path.stat().st_mtime_ns,
-            )
-        except (GradcliError, OSError):  # a suite that cannot be read is said when a file is saved
+            return await asyncio.to_thread(self._read, _path(uri))
+        except (GradcliError, OSError):  # which is said when the file is saved
             return ()
+
+    def _read(self, path: Path) -> tuple[Found, ...]:
+        """Read a file once for each of its versions and those of its suite."""
+        suite = find_suite(path.parent)
+        declared = 0 if suite is None or suite.path is None else suite.path.stat().st_mtime_ns
+        key = (path, path.stat().st_mtime_ns, declared)
         if key not in self._gradients:
-            findings = await asyncio.to_thread(find, [str(path)], declared_checks(suite))
-            self._gradients = {old: x for old, x in self._gradients.items() if old[0] != path} | {
-                key: findings.gradients
-            }
+            found = {key: find([str(path)], declared_checks(suite)).gradients}
+            self._gradients = {old: x for old, x in self._gradients.items() if old[0] != path} | found
         return self._gradients[key]
 
     async def add(self, uri: str, line: int) -> None:

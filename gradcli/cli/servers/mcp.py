@@ -17,7 +17,7 @@ from gradcli.cli.program import COMMANDS
 from gradcli.cli.schema import TYPES
 from gradcli.cli.servers.below import refuse_outside
 from gradcli.cli.servers.command import documents
-from gradcli.errors import GradcliError, OutOfTime
+from gradcli.errors import BadOption, GradcliError, OutOfTime
 from gradcli.project.suite.config import option_values, schema_of_row, suite_file
 from gradcli.report.brief import Brief, at_most, brief_of_error
 from gradcli.report.common import ErrorReport, error_report
@@ -128,25 +128,25 @@ def words_of(name: str, arguments: Mapping[str, Any], seconds: float) -> list[st
     tool, rows = TOOLS[name], offered(name)
     option_values(arguments, rows, (tool.argument,), f"the arguments of {name}", lambda key: None)
     given = arguments.get(tool.argument, [])
-    words = [given] if isinstance(given, str) else list(given)
-    options: list[str] = []
-    for key, raw in arguments.items():
-        if key in rows:
-            options += _written(rows[key], raw)
-    texts = [text for text in options if not text.startswith("--")]
-    refuse_outside(Path(), words, texts)
+    words = [given] if isinstance(given, str) else given
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise BadOption(f"'{tool.argument}' takes a text, or a list of texts", do=_ABOUT[name, tool.argument])
+    options = {rows[key].flag: _texts(rows[key], raw) for key, raw in arguments.items() if key in rows}
+    refuse_outside(Path(), words, (text for texts in options.values() for text in texts))
     if name == "check" and not words and (file := suite_file(Path.cwd())) is not None:
         refuse_outside(Path(), [], [f"@{file}"])
-    limit = ["--timeout", f"{seconds:g}s"] if any(row.name == "timeout" for row in rows_of(name)) else []
-    return [name, "--format", "ndjson", *tool.words, *limit, *options, "--", *words]
+    limit = [f"--timeout={seconds:g}s"] * any(row.name == "timeout" for row in rows_of(name))
+    written = [f"{flag}={text}" if text else flag for flag, texts in options.items() for text in texts]
+    return [name, "--format", "ndjson", *tool.words, *limit, *written, "--", *words]
 
 
-def _written(row: Option, raw: Any) -> list[str]:
+def _texts(row: Option, raw: Any) -> list[str]:
+    """Return what the command line has after the flag of an option, each time that it is given; nothing after a flag alone."""
     if row.kind is bool:
-        return [row.flag] if raw else []
-    if isinstance(raw, list) and row.repeated:
-        return [word for text in raw for word in (row.flag, text)]
-    return [row.flag, ",".join(raw) if isinstance(raw, list) else str(raw)]
+        return [""] if raw else []
+    if isinstance(raw, list):
+        return raw if row.repeated else [",".join(raw)]
+    return [str(raw)]
 
 
 class Session:
@@ -173,10 +173,10 @@ class Session:
         return found
 
     async def _found(self, words: Sequence[str], name: str, progress: "_Progress") -> types.CallToolResult:
-        is_suite = words[-1] == "--"
+        limit = None if name == "check" else self._seconds + _GRACE  # a suite has its limit for each check
         briefs: list[Brief] = []
         try:
-            async with asyncio.timeout(None if is_suite else self._seconds + _GRACE), documents(words) as written:
+            async with asyncio.timeout(limit), documents(words) as written:
                 async for document in written:
                     if "error" in document or name == "check":
                         briefs.append(_brief(document, words[-1] if words[-2] == "--" else name))
@@ -184,7 +184,7 @@ class Session:
                     else:
                         return _of_document(name, document)
         except TimeoutError:
-            says = f"{name} did not end within {self._seconds + _GRACE:g} s"
+            says = f"{name} did not end within {limit:g} s"
             raise OutOfTime(says, do="ask for less, or start gradcli mcp with a longer --timeout") from None
         if not briefs:
             return _error(f"gradcli {name} ended without a result; its standard error says why")
