@@ -34,7 +34,9 @@ def mcp(world: World, options: Options) -> int:
     it, and what to do next. Files are those below the current folder; what is yours runs in a process of its own, which
     ends when its time is over or the call is cancelled. It ends with its input.
     """
-    with_extra("gradcli.cli.servers.mcp", "mcp").serve(options.timeout or SECONDS)
+    server = with_extra("gradcli.cli.servers.mcp", "mcp")
+    _say_what_waits(world, "a client of the Model Context Protocol")
+    server.serve(options.timeout or SECONDS)
     return 0
 
 
@@ -45,8 +47,15 @@ def lsp(world: World, options: Options) -> int:
     their own; a later save begins anew. What is wrong is shown at its line, with the edit, which the editor can make, and
     above each gradient that gradcli find lists there is a command that checks it.
     """
-    with_extra("gradcli.cli.servers.lsp", "lsp").serve(options.timeout or SECONDS)
+    server = with_extra("gradcli.cli.servers.lsp", "lsp")
+    _say_what_waits(world, "an editor")
+    server.serve(options.timeout or SECONDS)
     return 0
+
+
+def _say_what_waits(world: World, whom: str) -> None:
+    if world.stdin.isatty():
+        world.tell(f"this waits for the messages of {whom}, which starts it itself; Ctrl-C ends it")
 
 
 def with_extra(module: str, extra: str) -> ModuleType:

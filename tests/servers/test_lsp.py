@@ -2,7 +2,9 @@
 
 import asyncio
 import difflib
+import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +15,7 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 from gradcli.cli.servers.lsp import edits_of
-from tests.conftest import HANG
+from tests.conftest import HANG, ends, started
 from tests.servers.conftest import below
 
 pytestmark = [pytest.mark.slow, pytest.mark.repairs]
@@ -254,3 +256,15 @@ def memory(pid: int) -> int:
     """Return how many kilobytes a process holds."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0])
+
+
+def test_a_signal_ends_the_server_and_its_worker(project: Path) -> None:
+    with started("lsp", cwd=project) as running:
+        body = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"processId":null,"rootUri":null,"capabilities":{}}}'
+        running.stdin.write(f"Content-Length: {len(body)}\r\n\r\n{body}")
+        running.stdin.flush()
+        assert running.stdout.readline().startswith("Content-Length")
+        while len(children := below(running.pid)) < 2:
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        assert running.wait() == 130 and all(map(ends, children))

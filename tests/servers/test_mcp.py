@@ -1,7 +1,10 @@
 """`gradcli mcp`, asked by the client of the protocol's own Python SDK."""
 
 import asyncio
+import os
+import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from gradcli.cli.servers import mcp as server
 from gradcli.request.options import rows_of
-from tests.conftest import HANG
+from tests.conftest import HANG, ends, started
 from tests.servers.conftest import below
 
 pytestmark = [pytest.mark.slow, pytest.mark.repairs]
@@ -202,8 +205,6 @@ def test_a_cancelled_call_ends_all_that_it_started(project: Path) -> None:
 
 
 def below_this() -> set[int]:
-    import os
-
     return below(os.getpid())
 
 
@@ -212,3 +213,38 @@ def command(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     except OSError:
         return ""
+
+
+INITIALIZE = (
+    '{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, '
+    '"clientInfo": {"name": "test", "version": "1"}}}\n'
+)
+CALL = (
+    '{"jsonrpc": "2.0", "method": "notifications/initialized"}\n'
+    '{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "check", "arguments": {"target": "ends.py:never", '
+    '"at": "x=1.0"}}}\n'
+)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_server_with_what_it_runs(number: signal.Signals, project: Path) -> None:
+    with started("mcp", cwd=project) as running:
+        running.stdin.write(INITIALIZE)
+        running.stdin.flush()
+        assert "gradcli" in running.stdout.readline()
+        running.stdin.write(CALL)
+        running.stdin.flush()
+        while not (project / "began.txt").exists():
+            time.sleep(0.02)
+        children = below(running.pid)
+        running.send_signal(number)
+        assert running.wait() == 128 + number
+        assert len(children) > 1 and all(map(ends, children))
+
+
+def test_what_is_no_message_is_survived_and_the_end_of_the_input_ends_it(project: Path) -> None:
+    with started("mcp", cwd=project) as running:
+        running.stdin.write(f"garbage\n{INITIALIZE}")
+        running.stdin.close()
+        said = running.stdout.read()
+        assert '"id":1' in said.replace(" ", "") and running.wait() == 0

@@ -16,7 +16,7 @@ class Checker:
 
     def __init__(self) -> None:
         self._pool = Pool(1)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal may come while it is held
         self._busy = False
 
     def rows(

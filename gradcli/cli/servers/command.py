@@ -12,6 +12,7 @@ from typing import Any
 
 _LARGEST = 1 << 26  # bytes of a document
 _PATIENCE = 5.0  # seconds in which a command ends that is told to
+_RUNNING: set[asyncio.subprocess.Process] = set()
 
 
 @asynccontextmanager
@@ -22,10 +23,19 @@ async def documents(argv: Sequence[str]) -> AsyncIterator[AsyncIterator[dict[str
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, limit=_LARGEST, start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
+    _RUNNING.add(process)
     try:
         yield _parsed(process.stdout)
     finally:
         await asyncio.shield(_ended(process))
+        _RUNNING.discard(process)
+
+
+def end_all() -> None:
+    """Tell every command that runs to end, without waiting for it."""
+    for process in _RUNNING:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
 
 
 async def _parsed(lines: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]]:

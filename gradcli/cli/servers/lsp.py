@@ -20,6 +20,7 @@ from gradcli import __version__
 from gradcli.cli.find import declared_checks
 from gradcli.cli.init import suite_file
 from gradcli.cli.servers.checker import Checker
+from gradcli.cli.servers.signals import end_on_signals
 from gradcli.errors import GradcliError
 from gradcli.project.discovery.project import Found
 from gradcli.project.discovery.proposal import checks as proposed
@@ -304,6 +305,7 @@ def serve(seconds: float) -> None:
         server.feature(name, options)(partial(answer))  # which pygls marks; a method cannot be
     for name, run in ((CHECK, editor.check), (ADD, editor.add), (EXPLAIN, editor.explain)):
         server.command(name)(partial(run))
+    end_on_signals(editor.close)
     try:
         server.start_io(os.fdopen(given, "rb"), os.fdopen(written, "wb"))
     finally:

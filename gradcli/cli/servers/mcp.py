@@ -16,7 +16,8 @@ from gradcli import __version__
 from gradcli.cli.program import COMMANDS
 from gradcli.cli.schema import TYPES
 from gradcli.cli.servers.below import refuse_outside
-from gradcli.cli.servers.command import documents
+from gradcli.cli.servers.command import documents, end_all
+from gradcli.cli.servers.signals import end_on_signals
 from gradcli.errors import BadOption, GradcliError, OutOfTime
 from gradcli.project.suite.config import option_values, schema_of_row, suite_file
 from gradcli.report.brief import Brief, at_most, brief_of_error
@@ -265,4 +266,5 @@ def serve(seconds: float) -> None:
         async with stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())
 
+    end_on_signals(end_all)
     asyncio.run(served())
