@@ -23,9 +23,11 @@ class Checker:
         self, suite: Suite, checks: Sequence[Check], wanted: Callable[[], bool] = lambda: True
     ) -> Iterator[CheckRow]:
         """Yield the row of each check while they are wanted. The code is loaded anew, as it may have changed."""
+        if not checks:
+            return
         self._pool.wait_until_ready()
         with self._lock:
-            if not checks or not wanted():
+            if not wanted():
                 return
             self._busy = True
         jobs = [job_of(suite, check) for check in checks]
