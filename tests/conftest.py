@@ -58,7 +58,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.markexpr = ""
 
 
-ALONE = {"browser", "derivation", "frameworks", "notebooks", "packages"}  # folders that are run when they are named
+ALONE = {
+    "browser",
+    "derivation",
+    "frameworks",
+    "notebooks",
+    "packages",
+    "servers",
+}  # folders that are run when they are named
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -186,7 +186,7 @@ def test_the_projects_own_workflow_runs_everything() -> None:
 def test_ci_installs_the_plugin_in_every_environment() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     installs = [line for line in script.splitlines() if "pip" in line and ' -e ".[' in line]
-    assert len(installs) == 7 and all("-e ./pytest-gradcli" in line for line in installs)
+    assert len(installs) == 8 and all("-e ./pytest-gradcli" in line for line in installs)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"<!-- test command -->\n```sh\n(.*)\n", readme)
     assert '-e ".[test]" -e ./pytest-gradcli' in line

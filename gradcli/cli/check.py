@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[^\W\d][\w-]*")
 _LARGE = 10**7  # entries: the work for more is announced
-FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv", "junit", "github", "sarif")
+FORMATS = ("text", "brief", "json", "ndjson", "markdown", "html", "csv", "junit", "github", "sarif")
 EXAMPLES = """Examples:
 
     gradcli check "sin(x*y) + exp(-x**2)" x=0.5 y=1.2
@@ -49,6 +49,8 @@ EXAMPLES = """Examples:
 Without a target, the checks of pyproject.toml or gradcli.toml are run:
 
     gradcli check -k "focal and not huber" -n auto --out report.xml
+
+    gradcli check --watch
 """
 
 
@@ -83,7 +85,7 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
     Python: file.py:name or package.module:name, plain numpy code as it is; it is run. Without values, an expression is
     checked at three points drawn where it is smooth. Without a target, the checks of the project are run, which
     pyproject.toml or gradcli.toml declares.
-    Formats: text, json, ndjson, markdown, html, csv, junit, github, sarif.
+    Formats: text, brief, json, ndjson, markdown, html, csv, junit, github, sarif.
     """
     words = targets or []
     to = output(FORMATS, options, world)
@@ -92,7 +94,13 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
         world.tell(f"note: {flag} does nothing: a check always runs, and is never answered from an earlier run")
     if options.recorded is not None:
         return check_recorded(options.recorded, words, to, options, world)
-    if not words or several(words) or is_folder(words[0]) or (len(words) == 1 and _names_module(words[0])):
+    if (
+        options.watch
+        or not words
+        or several(words)
+        or is_folder(words[0])
+        or (len(words) == 1 and _names_module(words[0]))
+    ):
         from gradcli.cli.check_suite import check_suite
 
         return check_suite(words, to, options, world)

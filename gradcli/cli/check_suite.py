@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from gradcli.cli.find import declared_checks
 from gradcli.cli.output import DATA, ReportOutput, emit, page, print_error, refuse_pictures, show_error, written
 from gradcli.cli.saved_point import keep_point, keepable, write_patches
+from gradcli.cli.serve import with_extra
 from gradcli.cli.target_requests import own_values, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError, ProcessEnded
@@ -124,12 +125,11 @@ def _lies_in(target: str, folder: Path, paths: Sequence[str]) -> bool:
 def check_suite(words: Sequence[str], to: ReportOutput, options: Options, world: World) -> int:
     """Run several checks, show them as they end, and return the worst status."""
     _refuse(words, options)
+    if options.watch:
+        return _watch(words, to, options, world)
     if list(words[:1]) == ["-"]:
         return _Run(_targets((), options, world), to, options, world).of_lines(words)
-    if not words:
-        suite = _declared(options)
-    else:
-        suite = suite_of_paths(words, options) if name_paths(words) else _targets(words, options, world)
+    suite = _suite(words, options, world)
     for note in suite.notes:
         world.tell(f"note: {note}")
     if not words and not suite.checks and not options.list_only:
@@ -140,6 +140,27 @@ def check_suite(words: Sequence[str], to: ReportOutput, options: Options, world:
     given = replayed(options, only=options.given - {"seed"})  # the seed is written by each check
     suite = dataclasses.replace(suite, words=(*suite.words, *given))
     return _Run(suite, to, options, world).of_suite()
+
+
+def _suite(words: Sequence[str], options: Options, world: World) -> Suite:
+    """Return what the words name as a suite, that of the project where there are none. Raises BadOption."""
+    if not words:
+        return _declared(options)
+    return suite_of_paths(words, options) if name_paths(words) else _targets(words, options, world)
+
+
+def _watch(words: Sequence[str], to: ReportOutput, options: Options, world: World) -> int:
+    """Run checks whenever a file that they depend on is saved. Raises BadOption."""
+    if list(words[:1]) == ["-"] or to.form != "text" or to.files:
+        what = "standard input" if list(words[:1]) == ["-"] else "other forms and files"
+        raise BadOption(f"--watch prints lines of text, and takes no {what}", do="leave it out")
+
+    def selected() -> tuple[Suite, tuple[SuiteCheck, ...]]:
+        suite = _suite(words, options, world)
+        checks = tuple(check for check in suite.checks if suite.only is None or check.id in suite.only)
+        return suite, checks if options.select is None else selection.by_name(checks, options.select)
+
+    return int(with_extra("gradcli.cli.servers.watch", "watch").watch(selected, to, world))
 
 
 def _refuse(words: Sequence[str], options: Options) -> None:

@@ -44,7 +44,7 @@ FILES = Annotated[
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _DATA = ("json", "ndjson")  # formats of standard output in which an error is a document, too
 _NEED_A_PROCESS = ("allow_python", "timeout", "recorded")  # options whose command needs a process of its own
-_READ_ONLY = ("find", "init")  # commands that read Python files and run none of them
+_IN_THIS_PROCESS = ("find", "init", "mcp", "lsp")  # commands that run no Python code of the user's themselves
 
 
 class ErrorForm(NamedTuple):
@@ -85,7 +85,7 @@ class CommandLine:
     @property
     def needs_child(self) -> bool:
         """Whether the command may run Python code of the user's, or has an option that needs a process of its own."""
-        if self.command in _READ_ONLY:
+        if self.command in _IN_THIS_PROCESS or self.given.get("watch"):
             return False
         if any(self.given.get(name) is not None for name in _NEED_A_PROCESS):
             return True

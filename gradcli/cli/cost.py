@@ -16,7 +16,7 @@ from gradcli.targets.target_request import TargetRequest
 if TYPE_CHECKING:
     from gradcli.study.accounting import Training
 
-FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv")
+FORMATS = ("text", "brief", "json", "ndjson", "markdown", "html", "csv")
 EXAMPLES = """Examples:
 
     gradcli cost "sum(tanh(W@x)**2)" --shapes "W: m n; x: n" --sizes "m=300, n=400" --wrt W
@@ -37,7 +37,7 @@ def cost(world: World, target: list[str] | None, options: Options) -> int:
     Counts are those of the recorded program, and with --sizes formulas of the sizes: nothing is timed without --time, and
     nothing is run at sizes that are large. With --model they are those of a published model.
 
-    Formats: text, json, ndjson, markdown, html, csv; files also .pdf, .svg, .png.
+    Formats: text, brief, json, ndjson, markdown, html, csv; files also .pdf, .svg, .png.
     """
     from gradcli.study.accounting import account, account_model
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gradcli.report.derive import DeriveReport, Lecture
     from gradcli.targets.facts import Function
 
-FORMATS = ("text", "json", "ndjson", "markdown", "latex", "html")
+FORMATS = ("text", "brief", "json", "ndjson", "markdown", "latex", "html")
 DOCUMENTS = ("markdown", "latex", "html")  # which, at a point, hold the walkthrough and the check as well
 EXAMPLES = """Examples:
 
@@ -42,8 +42,8 @@ def derive(world: World, target: list[str], options: Options) -> int:
 
     Sizes have names (--shapes "W: m n; x: n"), or are read from values (--at), where the derivative is then evaluated.
     What cannot be derived or confirmed is refused, with status 3; a hand derivation (--answer) that is wrong has status 1.
-    Formats: text, json, ndjson, markdown, latex, html. A document (--out lecture.md, .tex, .html) at a point (--at) has the
-    forward values, the adjoints and the check of the gradient there, too.
+    Formats: text, brief, json, ndjson, markdown, latex, html. A document (--out lecture.md, .tex, .html) at a point (--at)
+    has the forward values, the adjoints and the check of the gradient there, too.
     """
     from gradcli.derivation.sized_problem import dims_of
     from gradcli.derivation.study import LAYOUTS, STYLES, DeriveOptions

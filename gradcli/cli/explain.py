@@ -10,7 +10,7 @@ from gradcli.errors import BadOption
 from gradcli.request.options import Options
 from gradcli.words import slug
 
-FORMATS = ("text", "json", "ndjson", "markdown", "csv")
+FORMATS = ("text", "brief", "json", "ndjson", "markdown", "csv")
 EXAMPLES = """Examples:
 
     gradcli explain
@@ -30,7 +30,7 @@ KIND = Annotated[
 def explain(world: World, words: list[str] | None, options: Options) -> int:
     """Say what a kind of finding or diagnosis means, with an example, and what to do about it; or list all kinds.
 
-    Formats: text, json, ndjson, markdown, csv.
+    Formats: text, brief, json, ndjson, markdown, csv.
     """
     from gradcli.report.explain import ExplainReport, explanations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gradcli.project.suite.config import Suite
     from gradcli.report.find import FindReport
 
-FORMATS = ("text", "json", "ndjson", "markdown", "csv")
+FORMATS = ("text", "brief", "json", "ndjson", "markdown", "csv")
 EXAMPLES = """Examples:
 
     gradcli find
@@ -46,7 +46,7 @@ def find(world: World, paths: list[str] | None, options: Options) -> int:
     functions and methods whose names form a pair, such as focal and focal_grad. Tests, virtual environments, hidden and
     built folders and what git ignores are read only where they are named.
 
-    Formats: text, json, ndjson, markdown, csv.
+    Formats: text, brief, json, ndjson, markdown, csv.
     """
     from gradcli.project.suite.config import find_suite
 

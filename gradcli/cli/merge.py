@@ -7,7 +7,7 @@ from gradcli.cli.world import World
 from gradcli.errors import BadOption
 from gradcli.request.options import Options
 
-FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv", "junit", "github", "sarif")
+FORMATS = ("text", "brief", "json", "ndjson", "markdown", "html", "csv", "junit", "github", "sarif")
 EXAMPLES = """Examples:
 
     gradcli check --shard 1/2 --out first.json
@@ -21,7 +21,7 @@ EXAMPLES = """Examples:
 def merge(world: World, files: list[str], options: Options) -> int:
     """Put the documents of the shards of a suite together: one report with all checks, and their worst status.
 
-    Formats: text, json, ndjson, markdown, csv, junit, github, sarif.
+    Formats: text, brief, json, ndjson, markdown, csv, junit, github, sarif.
     """
     from gradcli.project.suite.shards import merged, read
 

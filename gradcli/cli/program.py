@@ -21,6 +21,7 @@ from gradcli.cli import (
     ops,
     run,
     schema,
+    serve,
     sweep,
     trace,
 )
@@ -68,6 +69,8 @@ COMMANDS: dict[str, Body] = {
     "modes": Body(modes.modes, None, None, "List the modes and devices available here."),
     "ops": Body(ops.ops, ops.NAME, ops.EXAMPLES, "List the functions and their derivatives."),
     "explain": Body(explain.explain, explain.KIND, explain.EXAMPLES, "Say what a finding or diagnosis means."),
+    "mcp": Body(serve.mcp, None, serve.MCP_EXAMPLES, "Serve agents: the Model Context Protocol."),
+    "lsp": Body(serve.lsp, None, serve.LSP_EXAMPLES, "Serve editors: the Language Server Protocol."),
     "schema": Body(schema.schema, schema.NAME, schema.EXAMPLES, "Print the JSON Schema of a document."),
 }  # fmt: skip
 

@@ -104,7 +104,7 @@ class Supervisor:
     def _act(self, process: Process, left: float | None) -> None:
         """Act on received signals, and on the time limit."""
         if self._ended_by is not None:
-            process.signal(signal.SIGKILL)
+            process.end_family()
             signal.signal(self._ended_by, signal.SIG_DFL)
             os.kill(os.getpid(), self._ended_by)
         if self._interrupts > self._passed_on:

@@ -255,6 +255,12 @@ class CostReport(Printed):
         kept = sum(row.bytes for row in self.kept)
         return f"{cut(self._name)}: {self.parameters:,} entries, {numbers.decimal_octets(kept)} kept"
 
+    def brief(self) -> tuple[str, ...]:
+        """Return the target, the passes with their operations, the memory of a step, and what is assumed."""
+        counted = [f"{p.name}: {_count(p.operations)} operations" for p in self.passes if p.operations is not None]
+        held = [f"{row.name}: {numbers.decimal_octets(row.bytes)}" for row in self.memory]
+        return (self._head(), *counted, *held, *self.notes)
+
     def blocks(self) -> tuple[Block, ...]:
         """Return the tables of passes, memory, kept values and checkpoints, with what they say."""
         found: list[Block] = [Paragraph(self._head(), 0), self._passes()]

@@ -22,6 +22,7 @@ from gradcli.report.blocks import (
     Piece,
     Table,
     cut,
+    visible,
 )
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Absent, ErrorDetail, Finding, Printed, Target, seed_line
@@ -358,6 +359,15 @@ class DeriveReport(Printed):
             else:
                 steps = [_steps(own, title=title)] if own else []
             yield from _blocks(result, steps, self.shown, self.said_of_direction(result), narrated=narrated)
+
+    def brief(self) -> tuple[str, ...]:
+        """Return what is said of answers, a line for each derivative, and for each that was refused."""
+        answers = [r.answer for r in self.results if isinstance(r.answer, Answer)]
+        judged = [f"{WORDS[Verdict.PASS if a.verdict == 'right' else Verdict.FAIL][0]} {a.message}" for a in answers]
+        slips = [f"  slip: {a.slip}" for a in answers if a.slip]
+        derived = [f"{r.kind_name} by {r.wrt}: {r.formula.expression}" for r in self.results]
+        refused = [f"none by {wrt}: {error.message}" for wrt, error in (self.refused or {}).items()]
+        return tuple(" ".join(visible(line).split()) for line in (*judged, *slips, *derived, *refused))
 
     def gist(self) -> str:
         """Return the target, what was derived, and what was refused."""

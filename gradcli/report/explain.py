@@ -82,6 +82,13 @@ class ExplainReport:
         )
         return (*tables, Paragraph("gradcli explain KIND says more of each.", 0))
 
+    def brief(self) -> tuple[str, ...]:
+        """Return what one kind means, and what to do; of all kinds, a line each."""
+        if len({row.kind for row in self.kinds}) > 1:
+            return tuple(f"{row.kind}: {row.summary}" for row in self.kinds)
+        lines = ((f"{row.kind}: {row.summary}", row.meaning, f"What to do: {row.do}") for row in self.kinds)
+        return tuple(" ".join(line.split()) for three in lines for line in three)
+
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the kinds as rows."""
         return ("kind", "group", "summary"), [(row.kind, row.group, row.summary) for row in self.kinds]

@@ -141,11 +141,24 @@ class FindReport:
             found += [Paragraph("cannot be read", 0), Code(lines, "text")]
         return (*found, Paragraph(Piece(str(self.counts), "strong"), 0))
 
+    def brief(self) -> tuple[str, ...]:
+        """Return the counts, a line for each gradient that is not checked, and what to do next."""
+        open_ = [g for g in self.gradients if not g.checked_by]
+        return (
+            str(self.counts),
+            *(f"{g.file}:{g.line} {g.name}: {g.what}, {g.checks}" for g in open_),
+            *_next(self.next),
+        )
+
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the gradients as rows."""
         return ("file", "line", "name", "kind", "of", "found_by", "checked_by"), [
             (g.file, g.line, g.name, g.kind, g.of, g.found_by, " ".join(g.checked_by)) for g in self.gradients
         ]
+
+
+def _next(says: str | None) -> tuple[str, ...]:
+    return () if says is None else (f"next: {says}",)
 
 
 def _shown(path: str) -> str:

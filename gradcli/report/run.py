@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gradcli.report.blocks import Block, Cell, Heading, Paragraph, Piece, Table, Verbatim, visible
+from gradcli.report.brief import Word
 from gradcli.report.check import COLUMNS
 from gradcli.report.common import ABSENT, Absent, ErrorDetail, ErrorReport, seed_line
 from gradcli.report.encode import TEXT_ONLY, Status, encode
-from gradcli.report.suite import CheckRow, SuiteReport, Word, counts_of, row_of
+from gradcli.report.suite import CheckRow, SuiteReport, counts_of, row_of
 from gradcli.words import DerivativeKind, Exit, Kind, worst
 
 _PLACE, _NAME = 20, 18  # columns of a place and of a name in the table

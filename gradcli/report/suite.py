@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from gradcli.report import numbers
 from gradcli.report.blocks import (
@@ -22,7 +22,8 @@ from gradcli.report.blocks import (
     beginning,
     cut,
 )
-from gradcli.report.check import COLUMNS, CheckReport, cause_of, file_and_line, limit_of, line_of, replay
+from gradcli.report.brief import LINES, Brief, Word, brief_of, brief_of_error
+from gradcli.report.check import COLUMNS, CheckReport, file_and_line, limit_of, replay
 from gradcli.report.common import ABSENT, Absent, ErrorReport, Printed, seed_line
 from gradcli.report.decode import Summarised, decoded
 from gradcli.report.encode import TEXT_ONLY, Status
@@ -30,7 +31,6 @@ from gradcli.report.point_report import Detects
 from gradcli.request.target_text import TARGET
 from gradcli.words import Exit, Severity, Verdict, worst
 
-Word = Literal["pass", "fail", "inconclusive", "error"]  # the verdict on one check
 _WORDS: dict[Word, tuple[str, Tone]] = {**{v.value: WORDS[v] for v in Verdict}, "error": ("ERROR", "bad")}
 _COUNTED: dict[Word, str] = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", "error": "errors"}
 _STATUS = {"pass": Exit.CONFIRMED, "fail": Exit.WRONG, "inconclusive": Exit.INCONCLUSIVE, "error": Exit.UNUSABLE}
@@ -135,19 +135,22 @@ class CheckRow:
         time = _seconds(self.seconds).rjust(_SECONDS) if timed else ""
         return Paragraph((Piece(f"{word} ".ljust(_WORD), tone), Piece((shown + time).rstrip())), 0)
 
-    def cause(self) -> str:
-        """Return why it did not pass, in one line: the likely mistake where one is known."""
-        return self.said() if self.report is None else cause_of(self.report)
+    def brief(self) -> Brief:
+        """Return the check in brief."""
+        if self.report is not None:
+            return replace(brief_of(self.report), name=self.id, verdict=self.verdict)
+        if self.error is not None:
+            return brief_of_error(self.error, self.id, self.replay() or None)
+        next = "see the whole document: --json"  # whose arrays are too large to be made again from it
+        return Brief(
+            self.id, self.verdict, self.said(), (), 0, None, None, None, None, None, (), {}, self.replay() or None, next
+        )
 
     def last_line(self, width: int) -> Paragraph:
-        """Return what is said at the end of a check that did not pass, in `width` columns: what is wrong, and in which line."""
+        """Return what is said at the end of a check that did not pass, in `width` columns: where, what is wrong, and the edit."""
         word, tone = _WORDS[self.verdict]
-        name = cut(self.id, max(_LEAST, width // 3))
-        place = "" if self.report is None else line_of(self.report)
-        room = width - len(f"{word}  {name}  ")
-        place = f"  {place}" if place and len(place) + 2 <= room - _LEAST else ""
-        said = beginning(self.cause(), room - len(place))
-        return Paragraph((Piece(word, tone), Piece(f"  {name}  {said}{place}")), 0)
+        said = beginning(self.brief().gist(), width - len(word) - 1)
+        return Paragraph((Piece(word, tone), Piece(f" {said}")), 0, wraps=False)
 
     def blocks(self, full: bool = False) -> tuple[Block, ...]:
         """Return the check's report; if `full`, with every point in full."""
@@ -368,6 +371,15 @@ class SuiteReport(Printed):
         )
         left = f", {len(self.not_reached):,} not reached" if self.not_reached else ""
         return f"{every or 'nothing checked'}{left} in {_seconds(self.seconds)}"
+
+    def brief(self) -> tuple[str, ...]:
+        """Return a line for each check that did not pass, at most nine of them, and the counts."""
+        rows = self.not_passed()
+        more = len(rows) - (LINES - 1)
+        shown = rows if more <= 0 else rows[: LINES - 2]
+        lines = [row.brief().lines()[0] for row in shown]
+        lines += [f"and {more + 1:,} more that did not pass"] * (more > 0)
+        return (*lines, self.counted())
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the rows of every check under its id."""

@@ -70,6 +70,7 @@ PRINTS = (
     "find",
 )
 ALL = (*PRINTS, "init", *WRITES)
+SERVES = ("mcp", "lsp")  # whose standard output is that of a protocol
 PICTURED = ("compare-modes", "sweep", "cost")
 RUNS = ("check", "compare-modes", "sweep", "cost", "derive", "grad", "trace", "ops")
 
@@ -321,8 +322,8 @@ class Options:
     timeout: float | None = row(
         "--timeout", "TIME",
         "Time for all of it: 90s, 5min. check shows what is finished by then; run counts the checks alone, and lists the calls "
-        "that are left; elsewhere nothing is shown, and the status is 3.",
-        on=("check", *AT_ONE_POINT, "derive", "ops", "run"), group=PRECISION, read=duration, write=in_seconds)
+        "that are left; mcp and lsp give it to each check, 60s by default; elsewhere nothing is shown, and the status is 3.",
+        on=("check", *AT_ONE_POINT, "derive", "ops", "run", *SERVES), group=PRECISION, read=duration, write=in_seconds)
     mode_timeout: float | None = row(
         "--mode-timeout", "TIME", "Stop a mode after this time: 10s, 2min (no limit).",
         on=CLAIMS, group=PRECISION, rare=True, read=duration, write=in_seconds, take=seconds)
@@ -385,6 +386,9 @@ class Options:
         on=("check",), group=SUITE, rare=True)
     profile: str | None = row(
         "--profile", "NAME", "Use the options of [tool.gradcli.profile.NAME] too.", on=("check",), group=SUITE, rare=True)
+    watch: bool = row(
+        "--watch", "", "Run checks whenever a file that they depend on is saved, and print a line for each; Ctrl-C ends it.",
+        on=("check",), group=SUITE, default=False, kind=bool)
     list_only: bool = row(
         "--list", "", "List the selected checks and run none.", on=("check",), group=SUITE, default=False, kind=bool)
     exit_first: bool = row(
@@ -441,7 +445,8 @@ class Options:
     color: bool | None = row(
         "--color/--no-color", "", "Colour, whatever the stream is.  [default: on a terminal]", on=ALL, group=OUTPUT, kind=bool)
     traceback: bool = row(
-        "--traceback", "", "Show Python's traceback with an error.", on=ALL, group=OUTPUT, rare=True, default=False, kind=bool)
+        "--traceback", "", "Show Python's traceback with an error.", on=(*ALL, *SERVES),
+        group=OUTPUT, rare=True, default=False, kind=bool)
     # fmt: on
     given: frozenset[str] = frozenset()  # the names of the options that the command line gave
 

@@ -77,7 +77,7 @@ USAGE = [
     (("check", "x", "--modes", ","),            "--modes names no mode",                  "certified"),
     (("check", "x", "--allow", "knik"),         "--allow does not know knik",             "kinds: kink"),
     (("check", "x", "--require-claim"),         "--require-claim is given, but there is no claim", "--grad"),
-    (("check", "x", "--format", "yaml"),        "there is no format 'yaml'",              "formats: text, json"),
+    (("check", "x", "--format", "yaml"),        "there is no format 'yaml'",              "formats: text, brief, json"),
     (("grad", "x", "--format", "dot"),          "there is no format 'dot'",               "formats: text, json"),
     (("check", "x", "-o", "report.pdf"),        "report.pdf has no ending this command can write", "endings: .json"),
     (("grad", "x", "-o", "report.dot"),         "report.dot has no ending this command can write", "endings: .json"),

@@ -259,8 +259,8 @@ def test_failures_are_named_once_more_at_the_end_and_one_error_is_told_once(proc
     assert ran.stderr.count("No module named 'no_such_module'") == 1
     assert ran.stdout.splitlines()[2].startswith("FAIL          a name that is longer than the others of its suite  ")
     assert ran.stdout.splitlines()[-3:-1] == [
-        "FAIL  a name that is longer than the others o…  the sign is flipped",
-        "ERROR  first  broken.py cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'",
+        "FAIL a name that is longer than the others o… dx: the sign is flipped",
+        "ERROR broken.py:1 first: broken.py cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'",
     ]
 
 

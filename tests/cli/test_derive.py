@@ -64,7 +64,7 @@ BAD = [
     (("x@x", "--shapes", "x: n", "--wrt", "q"),        "--wrt names 'q', which is not an input",                      "inputs: x"),
     (("x@x", "--shapes", "x: n", "--order", "3"),      "Invalid value for '--order'",                             "gradcli derive --help"),
     (("x@x", "--shapes", "x: n", "--seed", "1.5"),     "--seed takes a whole number or 'random', not '1.5'",      "write --seed 0"),
-    (("x@x", "--shapes", "x: n", "--format", "pdf"),   "there is no format 'pdf' for this command",               "formats: text, json, ndjson, markdown, latex, html"),
+    (("x@x", "--shapes", "x: n", "--format", "pdf"),   "there is no format 'pdf' for this command",               "formats: text, brief, json, ndjson, markdown, latex, html"),
     (("sine(x)",),                                     "unknown function 'sine'",                                 "did you mean 'sin'?"),
     (("x@x", "y@y"),                                   "this command takes one target, not 2",                    "run it once for each"),
 ]

@@ -12,6 +12,7 @@ from gradcli.request.options import (
     ALL,
     DEFAULTS,
     ROWS,
+    SERVES,
     Option,
     Options,
     from_keywords,
@@ -27,7 +28,7 @@ from tests.rows import for_rows
 NOT_REPLAYED = {  # what says where a report goes, how a line of standard input is read, or which of several checks are run
     "allow_python", "save_point", "format", "json", "out", "direction", "quiet", "verbose", "color", "traceback",
     "select", "last_failed", "changed", "changed_since", "profile", "list_only", "exit_first", "workers", "executor", "shard",
-    "cache", "baseline", "update_baseline", "recorded", "patch",
+    "cache", "baseline", "update_baseline", "recorded", "patch", "watch",
 }  # fmt: skip
 NO_KEYWORD = NOT_REPLAYED | {  # Python has the values themselves, and a process of its own
     "allow_inconclusive", "at", "points", "require_claim", "shapes", "threads", "timeout",
@@ -83,10 +84,10 @@ def test_every_option_of_a_check_is_a_keyword_of_python_or_belongs_to_the_comman
 
 
 def test_a_spelling_means_one_option_of_a_command() -> None:
-    for command in ALL:
+    for command in (*ALL, *SERVES):
         flags = [flag for row in rows_of(command) for flag in row.flags]
         assert len(flags) == len(set(flags))
-    assert all(set(row.on) <= set(ALL) for row in ROWS)
+    assert all(set(row.on) <= {*ALL, *SERVES} for row in ROWS)
 
 
 @for_rows("row", keywords(), ids=names)

@@ -614,8 +614,8 @@ def refuse_options_of_one(options: Options) -> None:
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of the file."""
-    of_check = {key: _schema_of(row) for key, row in KEYS.items()}
-    of_run = {key: _schema_of(row) for key, row in OF_RUN.items()}
+    of_check = {key: schema_of_row(row) for key, row in KEYS.items()}
+    of_run = {key: schema_of_row(row) for key, row in OF_RUN.items()}
     profile = {"type": "object", "additionalProperties": False, "properties": {**of_check, **of_run}}
     check = {
         "type": "object", "additionalProperties": False, "required": ["target"],
@@ -643,7 +643,8 @@ def schema() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _schema_of(row: Option) -> dict[str, Any]:
+def schema_of_row(row: Option) -> dict[str, Any]:
+    """Return the JSON Schema of the value of an option."""
     kinds: dict[type, dict[str, Any]] = {bool: {"type": "boolean"}, int: {"type": "integer"}, float: {"type": "number"}}
     texts = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
     numeric = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "array", "items": {"type": "string"}}]}

@@ -76,6 +76,12 @@ class Pool:
                 wait_for([slot.process for slot in busy], min(slot.left() for slot in busy))
             yield from found
 
+    def end(self) -> None:
+        """End what the workers do; another thread than that which runs jobs may call it. Their jobs are answered by an error."""
+        for slot in self._slots:
+            if slot.process.status is None:
+                slot.process.end_family()
+
     def close(self) -> None:
         """End all workers, with the processes that they started."""
         for slot in self._slots:

@@ -151,6 +151,15 @@ def changed_checks(suite: Suite, checks: Iterable[SuiteCheck], since: str | None
     return tuple(check for check in checks if check.id in declared or project.has_changed_for(check))
 
 
+def checks_of_files(suite: Suite, checks: Sequence[SuiteCheck], files: Iterable[Path]) -> tuple[SuiteCheck, ...]:
+    """Return the checks that depend on one of these files, as `changed_checks` has it; all where one declares the checks."""
+    changed = frozenset(str(file.resolve()) for file in files)
+    if suite.path is not None and str(suite.path.resolve()) in changed:
+        return tuple(checks)
+    project = _Project(suite, suite.folder.resolve(), changed)
+    return tuple(check for check in checks if project.has_changed_for(check))
+
+
 class _Project:
     """The files of a project, and those of them that changed."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.errors import BadOption
 from gradcli.project.suite.config import find_suite
-from gradcli.project.suite.selection import changed_checks
+from gradcli.project.suite.selection import changed_checks, checks_of_files
 
 BODY = "def f(x):\n    return x**2\ndef g(x):\n    return 2*x\n"
 FILES = {
@@ -129,6 +129,22 @@ def test_a_file_selects_the_checks_that_depend_on_it(tmp_path: Path, git: Git) -
         elif path.parent.name == "shared":
             path.parent.rmdir()
     assert chosen(tmp_path) == ""
+
+
+def test_files_that_are_named_select_the_same_without_git(tmp_path: Path) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    suite = find_suite(tmp_path)
+    assert suite is not None
+    select = lambda *names: " ".join(
+        c.id for c in checks_of_files(suite, suite.checks, [tmp_path / name for name in names])
+    )
+    for name, ids in CHANGES:
+        if name in FILES:
+            assert select(name) == ids, name
+    assert select("claims.py", "unused.py", "losses.py") == "file module"
+    assert select("gradcli.toml") == "plain file package module marked"
 
 
 @pytest.mark.parametrize(("old", "new", "ids"), DECLARATIONS)

@@ -1,0 +1,69 @@
+"""`gradcli mcp` and `gradcli lsp`: servers on standard input and output, for agents and for editors."""
+
+import importlib
+from types import ModuleType
+
+from gradcli.cli.world import World
+from gradcli.errors import BadOption, install_command
+from gradcli.request.options import Options
+
+MCP_EXAMPLES = """Examples:
+
+    gradcli mcp
+
+    gradcli mcp --timeout 20s
+
+A client starts it in the folder of the project; docs/how-to/mcp.md shows the settings of the common ones.
+"""
+LSP_EXAMPLES = """Examples:
+
+    gradcli lsp
+
+    gradcli lsp --timeout 20s
+
+An editor starts it in the folder of the project; docs/how-to/editors.md shows the settings of VS Code and Neovim.
+"""
+SECONDS = 60.0  # that a check may take, where --timeout does not say otherwise
+
+
+def mcp(world: World, options: Options) -> int:
+    """Serve the Model Context Protocol on standard input and output: agents call check, derive, cost, find and explain.
+
+    The arguments of a tool are the options of the command; its result has ten lines at most, and the same as data: the
+    verdict, wrong entries with right values, the cause with its file and line, the edit as a diff, the command that repeats
+    it, and what to do next. Files are those below the current folder; what is yours runs in a process of its own, which
+    ends when its time is over or the call is cancelled. It ends with its input.
+    """
+    server = with_extra("gradcli.cli.servers.mcp", "mcp")
+    _say_what_waits(world, "a client of the Model Context Protocol")
+    server.serve(options.timeout or SECONDS)
+    return 0
+
+
+def lsp(world: World, options: Options) -> int:
+    """Serve the Language Server Protocol on standard input and output: an editor shows the checks of a file that is saved.
+
+    A saved file has the checks of the suite run that depend on it, as --changed selects them, one at a time, in a process of
+    their own; a later save begins anew. What is wrong is shown at its line, with the edit, which the editor can make, and
+    above each gradient that gradcli find lists there is a command that checks it.
+    """
+    server = with_extra("gradcli.cli.servers.lsp", "lsp")
+    _say_what_waits(world, "an editor")
+    server.serve(options.timeout or SECONDS)
+    return 0
+
+
+def _say_what_waits(world: World, whom: str) -> None:
+    if world.stdin.isatty():
+        world.tell(f"this waits for the messages of {whom}, which starts it itself; Ctrl-C ends it")
+
+
+def with_extra(module: str, extra: str) -> ModuleType:
+    """Import a module that needs what an extra installs. Raises BadOption if that is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] == "gradcli":
+            raise
+        says = f"the Python package {error.name} is not installed, which this needs"
+        raise BadOption(says, do=install_command(extra)) from None

@@ -1,0 +1,270 @@
+"""The Model Context Protocol: each tool is the command of its name, run as a process of its own in the server's folder."""
+
+import asyncio
+import contextlib
+import importlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mcp_types as types
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from gradcli import __version__
+from gradcli.cli.program import COMMANDS
+from gradcli.cli.schema import TYPES
+from gradcli.cli.servers.below import refuse_outside
+from gradcli.cli.servers.command import documents, end_all
+from gradcli.cli.servers.signals import end_on_signals
+from gradcli.errors import BadOption, GradcliError, OutOfTime
+from gradcli.project.suite.config import option_values, schema_of_row, suite_file
+from gradcli.report.brief import Brief, at_most, brief_of_error
+from gradcli.report.common import ErrorReport, error_report
+from gradcli.report.decode import decoded, schema_of
+from gradcli.report.encode import encode
+from gradcli.report.suite import row_of
+from gradcli.request.option_values import Option, processors
+from gradcli.request.options import rows_of
+
+_MOST = 10  # checks in a result
+_BEAT = 5.0  # seconds after which progress is reported where nothing else is
+_GRACE = 30.0  # seconds that a command may take besides its limit: to start, and to end
+_ORDER = ("fail", "error", "inconclusive", "pass")  # the worst first
+_NOT_OFFERED = frozenset({  # options that write files, choose a form, read standard input, or run elsewhere
+    "format", "json", "out", "plot", "size", "dpi", "direction", "quiet", "verbose", "color", "traceback", "patch", "save_point",
+    "baseline", "update_baseline", "recorded", "allow_python", "list_only", "executor", "shard", "workers", "threads", "watch",
+    "show", "no_steps", "fail_under", "timeout",
+})  # fmt: skip
+_TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
+_EITHER = {"anyOf": [_TEXT, _TEXTS]}
+
+
+class Tool(NamedTuple):
+    """What a tool takes besides the options of its command, which parts of its document are returned, and words that it adds."""
+
+    argument: str
+    takes: Mapping[str, Any]
+    required: bool = False
+    returns: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+
+_ABOUT = {  # by the tool and the argument that is no option
+    ("check", "target"): "An expression, file.py:name, several, or a folder; left out: the project's checks.",
+    ("derive", "target"): "An expression, or file.py:name.",
+    ("cost", "target"): "An expression, or file.py:name; left out with a model.",
+    ("find", "paths"): "Python files, folders and modules; left out: the whole project.",
+    ("explain", "kind"): "The kind of a finding or of a mistake; left out: all kinds.",
+}
+TOOLS = {
+    "check": Tool("target", _EITHER),
+    "derive": Tool("target", _TEXT, True, ("results", "findings"), ("--no-steps",)),
+    "cost": Tool("target", _TEXT, False, ("passes", "memory", "kept", "checkpoints", "notes")),
+    "find": Tool("paths", _TEXTS, False, ("gradients", "counts", "next")),
+    "explain": Tool("kind", _TEXT, False, ("kinds",)),
+}
+_CHECKS = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
+    "required": ["verdict", "passed", "left_out", "checks"],
+    "properties": {
+        "verdict": {"enum": list(_ORDER), "description": "The worst verdict."},
+        "passed": {"type": "integer", "description": "How many checks passed."},
+        "left_out": {"type": "integer", "description": "How many others did not pass."},
+        "checks": {"type": "array", "items": {}, "description": "Those that did not pass, or the only one."},
+    },
+}  # fmt: skip
+INSTRUCTIONS = (
+    "gradcli is the referee for gradients: it verifies a gradient that you wrote, says which mistake is in it, and derives "
+    "the right one. Check each backward pass that you write or change: check with target file.py:f and grad (or backward, "
+    "vjp, jac, ...) and at, then make the edit that it returns, and check again. Paths are relative to the server's folder."
+)
+
+
+def offered(command: str) -> dict[str, Option]:
+    """Return the options of a command that its tool takes, by their names: the long names of the command line."""
+    rows = (row for row in rows_of(command) if not row.hidden and row.name not in _NOT_OFFERED)
+    return {row.flag.removeprefix("--"): row for row in rows}
+
+
+def tools() -> list[types.Tool]:
+    """Return the tools, with the schemas of their arguments and results."""
+    found = []
+    for name, tool in TOOLS.items():
+        properties = {key: schema_of_row(row) for key, row in offered(name).items()}
+        schema = {
+            "type": "object", "additionalProperties": False,
+            "properties": {tool.argument: {**tool.takes, "description": _ABOUT[name, tool.argument]}, **properties},
+        } | ({"required": [tool.argument]} if tool.required else {})  # fmt: skip
+        about = re.sub(r"\s*Formats: .*", "", " ".join((COMMANDS[name].body.__doc__ or "").split()))
+        reads = name in ("find", "explain")
+        hints = types.ToolAnnotations(read_only_hint=reads, destructive_hint=not reads, open_world_hint=False)
+        found.append(
+            types.Tool(
+                name=name, title=COMMANDS[name].summary, description=about, input_schema=schema,
+                output_schema=_output_schema(name), annotations=hints,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _output_schema(name: str) -> dict[str, Any]:
+    if name == "check":
+        brief = schema_of(Brief, "gradcli.brief/1")
+        items = {key: value for key, value in brief.items() if not key.startswith("$")}
+        properties = _CHECKS["properties"] | {"checks": {**_CHECKS["properties"]["checks"], "items": items}}  # type: ignore[index, operator]
+        return {**_CHECKS, "properties": properties, "$defs": brief["$defs"]}
+    whole, kept = schema_of(_report_type(name), name), TOOLS[name].returns
+    return whole | {"properties": {key: whole["properties"][key] for key in kept}, "required": list(kept)}
+
+
+def _report_type(name: str) -> Any:
+    module, kind = TYPES[name]
+    return getattr(importlib.import_module(module), kind)
+
+
+def words_of(name: str, arguments: Mapping[str, Any], seconds: float) -> list[str]:
+    """Return the words of the command that a call asks for. Raises BadOption for an argument that the tool does not take."""
+    tool, rows = TOOLS[name], offered(name)
+    option_values(arguments, rows, (tool.argument,), f"the arguments of {name}", lambda key: None)
+    given = arguments.get(tool.argument, [])
+    words = [given] if isinstance(given, str) else given
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise BadOption(f"'{tool.argument}' takes a text, or a list of texts", do=_ABOUT[name, tool.argument])
+    options = {rows[key].flag: _texts(rows[key], raw) for key, raw in arguments.items() if key in rows}
+    refuse_outside(Path(), words, (text for texts in options.values() for text in texts))
+    if name == "check" and not words and (file := suite_file(Path.cwd())) is not None:
+        refuse_outside(Path(), [], [f"@{file}"])
+    limit = [f"--timeout={seconds:g}s"] * any(row.name == "timeout" for row in rows_of(name))
+    written = [f"{flag}={text}" if text else flag for flag, texts in options.items() for text in texts]
+    return [name, "--format", "ndjson", *tool.words, *limit, *written, "--", *words]
+
+
+def _texts(row: Option, raw: Any) -> list[str]:
+    """Return what the command line has after the flag of an option, each time that it is given; nothing after a flag alone."""
+    if row.kind is bool:
+        return [""] if raw else []
+    if isinstance(raw, list):
+        return raw if row.repeated else [",".join(raw)]
+    return [str(raw)]
+
+
+class Session:
+    """The calls of one client."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._free = asyncio.Semaphore(processors())  # so that calls at once do not slow each other
+
+    async def list_tools(self, context: Any, params: Any) -> types.ListToolsResult:
+        """Return the tools."""
+        return types.ListToolsResult(tools=tools())
+
+    async def call(self, context: Any, params: Any) -> types.CallToolResult:
+        """Run the command of a tool, and return what it found; an error of the request is a result, too."""
+        if params.name not in TOOLS:
+            return _error(f"there is no tool '{params.name}': there are {', '.join(TOOLS)}")
+        try:
+            words = words_of(params.name, params.arguments or {}, self._seconds)
+            async with self._free, _Progress(context.session) as progress:
+                found = await self._found(words, params.name, progress)
+        except GradcliError as error:
+            return _of_checks([brief_of_error(error_report(error), params.name, None)], 0)
+        return found
+
+    async def _found(self, words: Sequence[str], name: str, progress: "_Progress") -> types.CallToolResult:
+        limit = None if name == "check" else self._seconds + _GRACE  # a suite has its limit for each check
+        briefs: list[Brief] = []
+        try:
+            async with asyncio.timeout(limit), documents(words) as written:
+                async for document in written:
+                    if "error" in document or name == "check":
+                        briefs.append(_brief(document, words[-1] if words[-2] == "--" else name))
+                        await progress.says(briefs[-1].lines()[0])
+                    else:
+                        return _of_document(name, document)
+        except TimeoutError:
+            says = f"{name} did not end within {limit:g} s"
+            raise OutOfTime(says, do="ask for less, or start gradcli mcp with a longer --timeout") from None
+        if not briefs:
+            return _error(f"gradcli {name} ended without a result; its standard error says why")
+        return _of_checks(briefs, sum(brief.verdict == "pass" for brief in briefs))
+
+
+class _Progress:
+    """Reports progress: what is done, and every few seconds that work goes on."""
+
+    def __init__(self, session: Any) -> None:
+        self._session, self._count = session, 0
+
+    async def says(self, message: str) -> None:
+        self._count += 1
+        await self._session.report_progress(self._count, None, message)
+
+    async def __aenter__(self) -> "_Progress":
+        await self.says("started")
+        self._beat = asyncio.create_task(self._beats())
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        self._beat.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._beat
+
+    async def _beats(self) -> None:
+        while True:
+            await asyncio.sleep(_BEAT)
+            await self.says("at work")
+
+
+def _brief(document: dict[str, Any], asked: str) -> Brief:
+    """Return the document of a check, or of an error, in brief; `asked` is what was asked for where it does not say so."""
+    if "error" in document and "id" not in document:
+        return brief_of_error(decoded(ErrorReport, document), asked, None)
+    name = str(document.get("id") or document["target"]["text"])
+    return row_of(name, name, document, 0.0).brief()
+
+
+def _of_checks(briefs: Sequence[Brief], passed: int) -> types.CallToolResult:
+    """Return the result of checks: of several that did not pass the worst, of one alone all that is known in brief."""
+    worst = sorted(briefs, key=lambda brief: _ORDER.index(brief.verdict))
+    shown = briefs if len(briefs) == 1 else [brief for brief in worst if brief.verdict != "pass"]
+    lines = briefs[0].lines() if len(briefs) == 1 else (
+        f"{passed} of {len(briefs)} checks passed", *(brief.lines()[0] for brief in shown)
+    )  # fmt: skip
+    data = {
+        "verdict": worst[0].verdict, "passed": passed, "left_out": max(0, len(shown) - _MOST),
+        "checks": [encode(brief) for brief in shown[:_MOST]],
+    }  # fmt: skip
+    return _result(at_most(lines), data, is_error=len(briefs) == 1 and briefs[0].verdict == "error")
+
+
+def _of_document(name: str, document: dict[str, Any]) -> types.CallToolResult:
+    lines = at_most(decoded(_report_type(name), document).brief())
+    return _result(lines, {key: document[key] for key in TOOLS[name].returns}, is_error=False)
+
+
+def _result(lines: Sequence[str], data: dict[str, Any] | None, is_error: bool) -> types.CallToolResult:
+    text = types.TextContent(type="text", text="\n".join(lines))
+    return types.CallToolResult(content=[text], structured_content=data, is_error=is_error)
+
+
+def _error(says: str) -> types.CallToolResult:
+    return _result([f"ERROR {says}"], None, is_error=True)
+
+
+def serve(seconds: float) -> None:
+    """Serve one client on standard input and output until it ends; a check may take so many seconds."""
+
+    async def served() -> None:
+        session = Session(seconds)
+        server = Server(
+            "gradcli", version=__version__, instructions=INSTRUCTIONS,
+            on_list_tools=session.list_tools, on_call_tool=session.call,
+        )  # fmt: skip
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+    end_on_signals(end_all)
+    asyncio.run(served())
