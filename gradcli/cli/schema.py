@@ -27,7 +27,7 @@ TYPES = {
     "find": ("gradcli.report.find", "FindReport"),
     "run": ("gradcli.report.run", "RunReport"),
     "explain": ("gradcli.report.explain", "ExplainReport"),
-    "brief": ("gradcli.report.brief", "Brief"),
+    "brief": ("gradcli.report.brief_of_check", "Brief"),
     "error": ("gradcli.report.common", "ErrorReport"),
 }
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gradcli.report.blocks import Block, Cell, Heading, Paragraph, Piece, Table, Verbatim, visible
-from gradcli.report.brief import Word
+from gradcli.report.brief_of_check import Word
 from gradcli.report.check import COLUMNS
 from gradcli.report.common import ABSENT, Absent, ErrorDetail, ErrorReport, seed_line
 from gradcli.report.encode import TEXT_ONLY, Status, encode

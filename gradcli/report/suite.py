@@ -22,7 +22,7 @@ from gradcli.report.blocks import (
     beginning,
     cut,
 )
-from gradcli.report.brief import LINES, Brief, Word, brief_of, brief_of_error
+from gradcli.report.brief_of_check import LINES, Brief, Word, brief_of, brief_of_error
 from gradcli.report.check import COLUMNS, CheckReport, file_and_line, limit_of, replay
 from gradcli.report.common import ABSENT, Absent, ErrorReport, Printed, seed_line
 from gradcli.report.decode import Summarised, decoded

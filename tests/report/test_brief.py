@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gradcli.report.brief import LINES, Brief, at_most, brief_of
+from gradcli.report.brief_of_check import LINES, Brief, at_most, brief_of
 from gradcli.report.check import CheckReport
 from gradcli.report.decode import decoded
 from gradcli.report.encode import encode

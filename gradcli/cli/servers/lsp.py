@@ -28,7 +28,7 @@ from gradcli.project.discovery.proposal import suite as proposed_suite
 from gradcli.project.discovery.reader import find
 from gradcli.project.suite.config import CheckNames, Suite, SuiteCheck, find_suite
 from gradcli.project.suite.selection import checks_of_files
-from gradcli.report.brief import Brief
+from gradcli.report.brief_of_check import Brief
 from gradcli.report.explain import SITE, ExplainReport, explanations
 from gradcli.report.suite import CheckRow
 

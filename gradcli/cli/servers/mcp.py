@@ -20,7 +20,7 @@ from gradcli.cli.servers.command import documents, end_all
 from gradcli.cli.servers.signals import end_on_signals
 from gradcli.errors import BadOption, GradcliError, OutOfTime
 from gradcli.project.suite.config import option_values, schema_of_row, suite_file
-from gradcli.report.brief import Brief, at_most, brief_of_error
+from gradcli.report.brief_of_check import Brief, at_most, brief_of_error
 from gradcli.report.common import ErrorReport, error_report
 from gradcli.report.decode import decoded, schema_of
 from gradcli.report.encode import encode
@@ -150,7 +150,7 @@ def _texts(row: Option, raw: Any) -> list[str]:
     return [str(raw)]
 
 
-class Session:
+class ClientSession:
     """The calls of one client."""
 
     def __init__(self, seconds: float) -> None:
@@ -258,7 +258,7 @@ def serve(seconds: float) -> None:
     """Serve one client on standard input and output until it ends; a check may take so many seconds."""
 
     async def served() -> None:
-        session = Session(seconds)
+        session = ClientSession(seconds)
         server = Server(
             "gradcli", version=__version__, instructions=INSTRUCTIONS,
             on_list_tools=session.list_tools, on_call_tool=session.call,

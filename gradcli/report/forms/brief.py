@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gradcli.report.brief import at_most, brief_of
+from gradcli.report.brief_of_check import at_most, brief_of
 from gradcli.report.check import CheckReport
 from gradcli.report.forms import Page
 

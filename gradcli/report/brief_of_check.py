@@ -19,7 +19,7 @@ Word = Literal["pass", "fail", "inconclusive", "error"]
 
 
 @dataclass(frozen=True, slots=True)
-class WrongEntry:
+class BriefEntry:
     """One entry of a claim that is wrong.
 
     entry    The entry as it is written: `W[3,2]`.
@@ -56,7 +56,7 @@ class Brief:
     name: str
     verdict: Word
     says: str
-    wrong: tuple[WrongEntry, ...]
+    wrong: tuple[BriefEntry, ...]
     more: int
     kind: str | None
     cause: str | None
@@ -108,7 +108,7 @@ def brief_of(report: CheckReport) -> Brief:
     point = report.points[worst_point(report)]
     failed = report.verdict == Verdict.FAIL
     wrong = tuple(
-        WrongEntry(numbers.entry_name(m.input, m.index, m.output or (), point.outputs or ()), m.claimed, m.reference)
+        BriefEntry(numbers.entry_name(m.input, m.index, m.output or (), point.outputs or ()), m.claimed, m.reference)
         for m in point.mismatches[:_LISTED]
     )
     unusable, allowed = report.exit_status == Exit.UNUSABLE, report.exit_status == Exit.CONFIRMED
