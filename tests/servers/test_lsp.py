@@ -267,4 +267,4 @@ def test_a_signal_ends_the_server_and_its_worker(project: Path) -> None:
         while len(children := below(running.pid)) < 2:
             time.sleep(0.02)
         running.send_signal(signal.SIGINT)
-        assert running.wait() == 130 and all(map(ends, children))
+        assert running.wait(60) == 130 and all(map(ends, children))

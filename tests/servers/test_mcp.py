@@ -238,7 +238,7 @@ def test_a_signal_ends_the_server_with_what_it_runs(number: signal.Signals, proj
             time.sleep(0.02)
         children = below(running.pid)
         running.send_signal(number)
-        assert running.wait() == 128 + number
+        assert running.wait(60) == 128 + number
         assert len(children) > 1 and all(map(ends, children))
 
 
@@ -247,4 +247,4 @@ def test_what_is_no_message_is_survived_and_the_end_of_the_input_ends_it(project
         running.stdin.write(f"garbage\n{INITIALIZE}")
         running.stdin.close()
         said = running.stdout.read()
-        assert '"id":1' in said.replace(" ", "") and running.wait() == 0
+        assert '"id":1' in said.replace(" ", "") and running.wait(60) == 0
