@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gradcli.cli.find import declared_checks
 from gradcli.cli.output import DATA, ReportOutput, emit, page, print_error, refuse_pictures, show_error, written
 from gradcli.cli.saved_point import keep_point, keepable, write_patches
-from gradcli.cli.serve import with_extra
+from gradcli.cli.servers import with_extra
 from gradcli.cli.target_requests import own_values, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError, ProcessEnded

@@ -1,10 +1,7 @@
 """`gradcli mcp` and `gradcli lsp`: servers on standard input and output, for agents and for editors."""
 
-import importlib
-from types import ModuleType
-
+from gradcli.cli.servers import with_extra
 from gradcli.cli.world import World
-from gradcli.errors import BadOption, install_command
 from gradcli.request.options import Options
 
 MCP_EXAMPLES = """Examples:
@@ -56,14 +53,3 @@ def lsp(world: World, options: Options) -> int:
 def _say_what_waits(world: World, whom: str) -> None:
     if world.stdin.isatty():
         world.tell(f"this waits for the messages of {whom}, which starts it itself; Ctrl-C ends it")
-
-
-def with_extra(module: str, extra: str) -> ModuleType:
-    """Import a module that needs what an extra installs. Raises BadOption if that is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] == "gradcli":
-            raise
-        says = f"the Python package {error.name} is not installed, which this needs"
-        raise BadOption(says, do=install_command(extra)) from None

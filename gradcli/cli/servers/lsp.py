@@ -99,11 +99,11 @@ def edits_of(patch: str, lines: Sequence[str]) -> list[types.TextEdit]:
     edits = []
     for hunk in _HUNK.finditer(patch):
         parts: list[tuple[str, str]] = []
-        for line in re.findall(r"[^\n]*\n|[^\n]+", hunk["lines"]):
-            if line[0] == "\\":  # the line before has no end
+        for text in re.findall(r"[^\n]*\n|[^\n]+", hunk["lines"]):
+            if text[0] == "\\":  # the line before has no end
                 parts[-1] = (parts[-1][0], parts[-1][1].removesuffix("\n"))
             else:
-                parts.append((line[0], line[1:]))
+                parts.append((text[0], text[1:]))
         old, new = ([text for sign, text in parts if sign in (" ", kept)] for kept in "-+")
         start = int(hunk["first"]) - 1
         if list(lines[start : start + len(old)]) != old:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import importlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from gradcli import __version__
-from gradcli.cli.program import COMMANDS
+from gradcli.cli import check, cost, derive, explain, find
 from gradcli.cli.schema import TYPES
 from gradcli.cli.servers.below import refuse_outside
 from gradcli.cli.servers.command import documents, end_all
@@ -42,8 +42,9 @@ _EITHER = {"anyOf": [_TEXT, _TEXTS]}
 
 
 class Tool(NamedTuple):
-    """What a tool takes besides the options of its command, which parts of its document are returned, and words that it adds."""
+    """The command of a tool, what it takes besides options, which parts of its document are returned, and words that it adds."""
 
+    command: Callable[..., int]
     argument: str
     takes: Mapping[str, Any]
     required: bool = False
@@ -59,11 +60,11 @@ _ABOUT = {  # by the tool and the argument that is no option
     ("explain", "kind"): "The kind of a finding or of a mistake; left out: all kinds.",
 }
 TOOLS = {
-    "check": Tool("target", _EITHER),
-    "derive": Tool("target", _TEXT, True, ("results", "findings"), ("--no-steps",)),
-    "cost": Tool("target", _TEXT, False, ("passes", "memory", "kept", "checkpoints", "notes")),
-    "find": Tool("paths", _TEXTS, False, ("gradients", "counts", "next")),
-    "explain": Tool("kind", _TEXT, False, ("kinds",)),
+    "check": Tool(check.check, "target", _EITHER),
+    "derive": Tool(derive.derive, "target", _TEXT, True, ("results", "findings"), ("--no-steps",)),
+    "cost": Tool(cost.cost, "target", _TEXT, False, ("passes", "memory", "kept", "checkpoints", "notes")),
+    "find": Tool(find.find, "paths", _TEXTS, False, ("gradients", "counts", "next")),
+    "explain": Tool(explain.explain, "kind", _TEXT, False, ("kinds",)),
 }
 _CHECKS = {
     "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
@@ -97,12 +98,12 @@ def tools() -> list[types.Tool]:
             "type": "object", "additionalProperties": False,
             "properties": {tool.argument: {**tool.takes, "description": _ABOUT[name, tool.argument]}, **properties},
         } | ({"required": [tool.argument]} if tool.required else {})  # fmt: skip
-        about = re.sub(r"\s*Formats: .*", "", " ".join((COMMANDS[name].body.__doc__ or "").split()))
+        about = re.sub(r"\s*Formats: .*", "", " ".join((tool.command.__doc__ or "").split()))
         reads = name in ("find", "explain")
         hints = types.ToolAnnotations(read_only_hint=reads, destructive_hint=not reads, open_world_hint=False)
         found.append(
             types.Tool(
-                name=name, title=COMMANDS[name].summary, description=about, input_schema=schema,
+                name=name, description=about, input_schema=schema,
                 output_schema=_output_schema(name), annotations=hints,
             )
         )  # fmt: skip
@@ -181,7 +182,7 @@ class ClientSession:
                 async for document in written:
                     if "error" in document or name == "check":
                         briefs.append(_brief(document, words[-1] if words[-2] == "--" else name))
-                        await progress.says(briefs[-1].lines()[0])
+                        await progress.report(briefs[-1].lines()[0])
                     else:
                         return _of_document(name, document)
         except TimeoutError:
@@ -198,12 +199,12 @@ class _Progress:
     def __init__(self, session: Any) -> None:
         self._session, self._count = session, 0
 
-    async def says(self, message: str) -> None:
+    async def report(self, message: str) -> None:
         self._count += 1
         await self._session.report_progress(self._count, None, message)
 
     async def __aenter__(self) -> "_Progress":
-        await self.says("started")
+        await self.report("started")
         self._beat = asyncio.create_task(self._beats())
         return self
 
@@ -215,7 +216,7 @@ class _Progress:
     async def _beats(self) -> None:
         while True:
             await asyncio.sleep(_BEAT)
-            await self.says("at work")
+            await self.report("at work")
 
 
 def _brief(document: dict[str, Any], asked: str) -> Brief:
