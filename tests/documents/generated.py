@@ -242,7 +242,7 @@ def for_language_models() -> str:
         'Install: `pip install .` in a clone. First command: `gradcli check "sin(x*y)" x=0.5 y=1.2`. Exit statuses: 0 confirmed, '
         "1 wrong, 2 not carried out, 3 inconclusive. `--json` is one document, `--format brief` ten lines at most.",
         "",
-        "For agents: `pip install '.[mcp]'`, then `claude mcp add gradcli -- gradcli mcp`, or in the settings of a client: "
+        "For agents: `pip install '.[mcp]'`, then `claude mcp add --scope project gradcli -- gradcli mcp`, or in the settings of a client: "
         '`{"mcpServers": {"gradcli": {"command": "gradcli", "args": ["mcp"]}}}`. Tools: check, derive, cost, find, explain. '
         "After writing a backward pass call check with target, grad and at; make the edit that it returns, and check again.",
     ]
