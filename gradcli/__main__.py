@@ -69,7 +69,7 @@ def _in_child(line: "CommandLine") -> int | None:
     if line.needs_child:
         from gradcli.process.supervisor import Supervisor
 
-        return Supervisor(line.as_json(), line.error_form.as_json, "gradcli.cli.child").run()
+        return Supervisor(line.as_json(), line.error_form.data, "gradcli.cli.child").run()
     from gradcli.process.threads import set_threads
 
     set_threads(line.options.threads)

@@ -169,7 +169,7 @@ def _check_one(ask: TargetRequest, to: ReportOutput, options: Options, world: Wo
     try:
         keep_point(report, keep)
     except GradcliError as error:
-        print_error(error, False, world)  # the report was written, so that no second JSON document may follow
+        print_error(error, None, world)  # the report was written, so that no second JSON document may follow
         status = worst((status, Exit.UNUSABLE))
     return status
 

@@ -370,7 +370,7 @@ class _Run:
             self._world.stderr.write("interrupted\n")
         except ProcessEnded as error:  # no worker can be started
             stopped = Exit.UNUSABLE
-            print_error(error, False, self._world)
+            print_error(error, None, self._world)
         report = self._report(chosen, known, stopped)
         self._page.end(report)
         if self._suite.declared:
@@ -448,6 +448,6 @@ class _Run:
                 )
             keep_point(row.report, self._keep)
         except GradcliError as error:
-            print_error(error, False, self._world)
+            print_error(error, None, self._world)
             return Exit.UNUSABLE
         return Exit.CONFIRMED

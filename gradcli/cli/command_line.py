@@ -42,15 +42,19 @@ FILES = Annotated[
     typer.Argument(metavar="FILE...", help="JSON documents of gradcli check --shard K/N.", show_default=False),
 ]
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
-_DATA = ("json", "ndjson")  # formats of standard output in which an error is a document, too
+_DATA = (
+    "json",
+    "ndjson",
+    "brief",
+)  # formats that are for programs, in which an error is written on standard output, too
 _NEED_A_PROCESS = ("allow_python", "timeout", "recorded")  # options whose command needs a process of its own
 _IN_THIS_PROCESS = ("find", "init", "mcp", "lsp")  # commands that run no Python code of the user's themselves
 
 
 class ErrorForm(NamedTuple):
-    """How an error is printed: as a document, in colour (None: where the stream has it), with Python's traceback."""
+    """How an error is printed: the format for programs, if any; colour (None: where the stream has it); a traceback."""
 
-    as_json: bool
+    data: str | None
     color: bool | None
     traceback: bool
 
@@ -79,8 +83,8 @@ class CommandLine:
     @property
     def error_form(self) -> ErrorForm:
         """How an error of this command is printed."""
-        as_json = bool(self.given.get("json")) or self.given.get("format") in _DATA
-        return ErrorForm(as_json, self.given.get("color"), bool(self.given.get("traceback")))
+        form = "json" if self.given.get("json") else self.given.get("format")
+        return ErrorForm(form if form in _DATA else None, self.given.get("color"), bool(self.given.get("traceback")))
 
     @property
     def needs_child(self) -> bool:
@@ -116,13 +120,12 @@ def _names_a_member(word: str) -> bool:
 
 def error_form_of(argv: Sequence[str]) -> ErrorForm:
     """Return how the error in a command is printed that cannot be read."""
-    as_json = "--json" in argv or any(f"--format={form}" in argv for form in _DATA)
-    as_json |= any(a == "--format" and b in _DATA for a, b in itertools.pairwise(argv))
-    if [*argv[:1]] == ["run"]:
-        as_json = False  # standard output is the program's
-    return ErrorForm(
-        as_json, True if "--color" in argv else False if "--no-color" in argv else None, "--traceback" in argv
-    )
+    named = [a.removeprefix("--format=") for a in argv if a.startswith("--format=")]
+    named += [b for a, b in itertools.pairwise(argv) if a == "--format"] + ["json"] * ("--json" in argv)
+    is_program = [*argv[:1]] == ["run"]  # whose standard output it is
+    data = None if is_program else next((form for form in named if form in _DATA), None)
+    color = True if "--color" in argv else False if "--no-color" in argv else None
+    return ErrorForm(data, color, "--traceback" in argv)
 
 
 def read(parser: Any, called: str, words: Sequence[str], world: World) -> CommandLine | int:

@@ -138,14 +138,14 @@ def _closed(world: World) -> int:
 
 
 def _report_error(error: GradcliError, form: ErrorForm, world: World) -> int:
-    """Print an error, as a document under --json, else as text on standard error, and return the exit status."""
+    """Print an error, on standard output in a format for programs, else as text on standard error, and return the exit status."""
     from gradcli.cli.output import print_error
 
     if form.traceback:
         import traceback
 
         traceback.print_exception(error, file=world.stderr)
-    print_error(error, form.as_json, world, color=form.color)
+    print_error(error, form.data, world, color=form.color)
     with contextlib.suppress(OSError):  # standard output may be the stream that failed
         world.stdout.flush()
     return Exit.INCONCLUSIVE if isinstance(error, OutOfTime) else Exit.UNUSABLE

@@ -171,10 +171,10 @@ def _summarise(report: Any, world: World) -> None:
             stream.write(rendered("markdown", report))
 
 
-def print_error(error: GradcliError, as_data: bool, world: World, color: bool | None = None) -> None:
-    """Print an error: as a document on standard output if `as_data`, else as text on standard error."""
-    if as_data:
-        world.stdout.write(rendered("json", error_report(error)))
+def print_error(error: GradcliError, data: str | None, world: World, color: bool | None = None) -> None:
+    """Print an error: on standard output in the format `data` for programs, without one as text on standard error."""
+    if data is not None:
+        world.stdout.write(rendered(data, error_report(error)))
         world.stdout.flush()
         return
     detail = detail_of(error)

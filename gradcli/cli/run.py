@@ -179,7 +179,7 @@ class _Run:
                 self._world.tell(report.counted())
             self._write(recorder, report)
         except GradcliError as error:
-            print_error(error, False, self._world)
+            print_error(error, None, self._world)
             return ended.status or Exit.UNUSABLE
         except (OSError, ValueError):  # standard error is closed
             return ended.status or Exit.UNUSABLE

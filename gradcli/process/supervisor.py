@@ -22,11 +22,12 @@ _UNUSABLE = 2
 class Supervisor:
     """One run of a command in child processes, one after the other; `module` has what they run, `started`.
 
-    `line` is the command as text for them; with `as_json`, an error that is reported here is a document.
+    `line` is the command as text for them; `data` is the format for programs, if one was asked for, of an error that is
+    reported here.
     """
 
-    def __init__(self, line: str, as_json: bool, module: str) -> None:
-        self._line, self._as_json, self._module = line, as_json, module
+    def __init__(self, line: str, data: str | None, module: str) -> None:
+        self._line, self._data, self._module = line, data, module
         self._earlier = Earlier()
         self._at_work = False  # a child has begun its target
         self._deadline: float | None = None
@@ -133,7 +134,9 @@ class Supervisor:
         """Report that no child lives long enough to report anything, and return the exit status."""
         says = f"the process that does the work ended with {name_of(status)} before it could say anything"
         hint = "run gradcli modes: where that fails too, Python or a library is broken, or memory is short"
-        if self._as_json:
+        if self._data == "brief":
+            self._write(f"ERROR gradcli: {says} | next: {hint}\n".encode())
+        elif self._data is not None:
             import json
 
             error = {"kind": "ended the process", "message": says, "where": None, "hint": hint}

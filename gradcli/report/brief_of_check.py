@@ -85,8 +85,11 @@ class Brief:
         return _one_line(f"{place}{name}: {self.cause or self.says}") + (f" | edit: {_one_line(edit)}" if edit else "")
 
     def lines(self) -> tuple[str, ...]:
-        """Return the text: a line that says all, then wrong entries, and what to do next where something is to be done."""
+        """Return the text: a line that says all, also of an error what to do; then wrong entries, and what to do next."""
         again = f" | again: {_one_line(self.again)}" if self.again else ""
+        next = f"next: {_one_line(self.next)}"
+        if self.verdict == "error":
+            return (f"{self.word} {self.gist()} | {next}{again}",)
         lines = [f"{self.word} {self.gist()}{again}"]
         shown = self.wrong[:_ENTRIES]
         for w in shown:
@@ -94,7 +97,7 @@ class Brief:
             lines.append(f"  {w.entry}: {claimed} claimed, {right} right")
         left = self.more + len(self.wrong) - len(shown)
         lines += [f"  {left:,} more wrong entr{'y' if left == 1 else 'ies'}"] * bool(left)
-        lines += [f"  next: {_one_line(self.next)}"] * (self.verdict != "pass")
+        lines += [f"  {next}"] * (self.verdict != "pass")
         return tuple(lines)
 
 

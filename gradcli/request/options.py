@@ -321,7 +321,7 @@ class Options:
         on=("ops",), group=PRECISION, default=False, kind=bool, hidden=True)
     timeout: float | None = row(
         "--timeout", "TIME",
-        "Time for all of it: 90s, 5min. check shows what is finished by then; run counts the checks alone, and lists the calls "
+        "Limit of time: 90s, 5min. check shows what is finished by then; run counts the checks alone, and lists the calls "
         "that are left; mcp and lsp give it to each check, 60s by default; elsewhere nothing is shown, and the status is 3.",
         on=("check", *AT_ONE_POINT, "derive", "ops", "run", *SERVES), group=PRECISION, read=duration, write=in_seconds)
     mode_timeout: float | None = row(

@@ -46,7 +46,7 @@ def gradient(q: Question) -> GradReport:
         found[name] = _rounded(slopes[name], bounds[name], digits)
     if any(np.any(digits < _most()) for digits in kept.values()):
         notes.append(_digits_note(q, kept))
-    notes += [f"the gradient is a convention here: {says}" for says in dict.fromkeys(mark.says for mark in q.kinks)]
+    notes += [f"the gradient may be a convention here: {says}" for says in dict.fromkeys(mark.says for mark in q.kinks)]
     whole = not unknown and not any(np.any(~np.isfinite(g)) for g in found.values())
     return GradReport(
         Target(q.f.kind, q.f.text), q.point.values, q.point.drawn, q.seed, q.value,

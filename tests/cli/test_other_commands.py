@@ -55,7 +55,7 @@ NOTES = [  # status, what is printed, what the note says
     (3, ("(1 - cos(x))/x**2", "x=1e-7"), 'df/dx = "nan"\n', "rounding leaves no right digit of df/dx: printed as nan"),
     (3, ("sum(cholesky(S))", "S=[[1, 1], [1, 1.0000000000000004]]"), "nan", "no digit of the gradient is known to be right: a run with random"),
     (0, ("(1 - cos(x))/x**2", "x=0.01"), "df/dx = -0.0008333", "right digits of df/dx, the worst; the others are not printed"),
-    (0, ("sum(abs(x))", "x=[1, 0]"), "df/dx = [1.0, 0.0]\n", "the gradient is a convention here: absolute has a kink where x = 0"),
+    (0, ("sum(abs(x))", "x=[1, 0]"), "df/dx = [1.0, 0.0]\n", "the gradient may be a convention here: absolute has a kink where x = 0"),
     (0, ("where(x > 1, x**2, x)", "x=1"), "df/dx = 1.0\n", "convention here: the two sides of a comparison are exactly equal"),
 ]
 # fmt: on

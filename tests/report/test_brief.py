@@ -64,9 +64,24 @@ def test_an_error_among_several_has_its_line(tmp_path: Path, monkeypatch: pytest
     assert first.startswith("ERROR log(x: ") and last.startswith("1 passed, 1 error in ")
 
 
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (("check", "nofile.py:f"), "there is no file nofile.py"),
+        (("check", "sin(x"), "'(' was never closed"),
+        (("check", "--nonsense"), "there is no option '--nonsense' for check"),
+    ],
+)
+def test_an_error_is_one_line_of_standard_output_in_formats_by_lines(argv: tuple[str, ...], says: str) -> None:
+    brief, document = (gradcli(*argv, "--format", form) for form in ("brief", "ndjson"))
+    assert brief.exit_status == document.exit_status == 2 and brief.stderr == document.stderr == ""
+    assert brief.stdout.startswith(f"ERROR gradcli: {says}") and brief.stdout.count("\n") == 1
+    assert json.loads(document.stdout)["error"]["message"].startswith(says) and document.stdout.count("\n") == 1
+
+
 def test_a_name_cannot_drive_a_terminal_or_begin_a_line() -> None:
     brief = Brief("c\x1b[31m\nFAIL", "error", "a\nb", (), 0, None, None, None, None, None, (), {}, None, "c\rd")
-    assert brief.lines() == ("ERROR c␛[31m FAIL: a b", "  next: c␍d")
+    assert brief.lines() == ("ERROR c␛[31m FAIL: a b | next: c␍d",)
 
 
 @pytest.mark.parametrize(

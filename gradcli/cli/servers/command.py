@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from gradcli.errors import TooLarge
+
 _LARGEST = 1 << 26  # bytes of a document
 _PATIENCE = 5.0  # seconds in which a command ends that is told to
 _RUNNING: set[asyncio.subprocess.Process] = set()
@@ -17,7 +19,7 @@ _RUNNING: set[asyncio.subprocess.Process] = set()
 
 @asynccontextmanager
 async def documents(argv: Sequence[str]) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-    """Run a command that writes JSON documents; at the end of the block it has ended, with all that it started."""
+    """Run a command that writes a JSON document a line; at the end of the block it has ended, with all that it started."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "gradcli", *argv,
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, limit=_LARGEST, start_new_session=True,
@@ -25,35 +27,42 @@ async def documents(argv: Sequence[str]) -> AsyncIterator[AsyncIterator[dict[str
     assert process.stdout is not None
     _RUNNING.add(process)
     try:
-        yield _parsed(process.stdout)
+        yield _read_documents(process.stdout)
+    except BaseException:  # the call is cancelled, or its time is over
+        tell_to_end(process)
+        raise
     finally:
-        await asyncio.shield(_ended(process))
+        await asyncio.shield(_wait_for_end(process))
         _RUNNING.discard(process)
 
 
 def end_all() -> None:
     """Tell every command that runs to end, without waiting for it."""
     for process in _RUNNING:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
+        tell_to_end(process)
 
 
-async def _parsed(lines: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]]:
-    text = b""  # of a document, which takes several lines where it is an error
-    async for line in lines:
-        text += line
-        with contextlib.suppress(ValueError):
-            yield json.loads(text)
-            text = b""
+def tell_to_end(process: asyncio.subprocess.Process) -> None:
+    """Send the signal on which the command's supervisor ends all that it started."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
 
 
-async def _ended(process: asyncio.subprocess.Process) -> None:
-    """End a process that still runs: its supervisor ends all that it started; what is left of its group is killed."""
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _PATIENCE)
+async def _read_documents(lines: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]]:
+    while True:
+        try:
+            line = await lines.readline()
+        except ValueError:  # it is longer than the limit
+            raise TooLarge(f"the result is larger than {_LARGEST >> 20} MB", do="ask for fewer entries") from None
+        if not line:
+            return
+        yield json.loads(line)
+
+
+async def _wait_for_end(process: asyncio.subprocess.Process) -> None:
+    """Wait until a process has ended, for some seconds; what is left of its group is killed."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), _PATIENCE)
     if os.name == "posix":
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

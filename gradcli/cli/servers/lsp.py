@@ -19,8 +19,8 @@ from pygls.uris import from_fs_path, to_fs_path
 from gradcli import __version__
 from gradcli.cli.find import declared_checks
 from gradcli.cli.init import suite_file
+from gradcli.cli.servers import end_on_signals
 from gradcli.cli.servers.checker import Checker
-from gradcli.cli.servers.signals import end_on_signals
 from gradcli.errors import GradcliError
 from gradcli.project.discovery.project import HandGradient
 from gradcli.project.discovery.proposal import checks as proposed
@@ -72,7 +72,7 @@ class Shown:
         return f"**{self.row.word[0]}** `{brief.name}`: {brief.cause or brief.says}{table}{edit}{code}"
 
 
-def shown(row: CheckRow, suite: Suite) -> Shown:
+def row_at_line(row: CheckRow, suite: Suite) -> Shown:
     """Return where a row is shown: at its edit or claim, else at the top of the file that declares the check."""
     config = None if suite.path is None else suite.path.name
     file, line = next(iter(row.places(config)), (row.target.partition(":")[0], None))
@@ -180,7 +180,7 @@ class Editor:
         ]
         changed = {self._shown.pop(key).uri for key in gone}
         if row is not None:
-            one = shown(row, suite)
+            one = row_at_line(row, suite)
             self._shown[suite.folder, row.id] = one
             changed.add(one.uri)
         for uri in changed:

@@ -15,9 +15,9 @@ from mcp.server.stdio import stdio_server
 from gradcli import __version__
 from gradcli.cli import check, cost, derive, explain, find
 from gradcli.cli.schema import TYPES
+from gradcli.cli.servers import end_on_signals
 from gradcli.cli.servers.below import refuse_outside
 from gradcli.cli.servers.command import documents, end_all
-from gradcli.cli.servers.signals import end_on_signals
 from gradcli.errors import BadOption, GradcliError, OutOfTime
 from gradcli.project.suite.config import option_values, schema_of_row, suite_file
 from gradcli.report.brief_of_check import Brief, at_most, brief_of_error
@@ -83,7 +83,7 @@ INSTRUCTIONS = (
 )
 
 
-def offered(command: str) -> dict[str, Option]:
+def options_of_tool(command: str) -> dict[str, Option]:
     """Return the options of a command that its tool takes, by their names: the long names of the command line."""
     rows = (row for row in rows_of(command) if not row.hidden and row.name not in _NOT_OFFERED)
     return {row.flag.removeprefix("--"): row for row in rows}
@@ -93,7 +93,7 @@ def tools() -> list[types.Tool]:
     """Return the tools, with the schemas of their arguments and results."""
     found = []
     for name, tool in TOOLS.items():
-        properties = {key: schema_of_row(row) for key, row in offered(name).items()}
+        properties = {key: schema_of_row(row) for key, row in options_of_tool(name).items()}
         schema = {
             "type": "object", "additionalProperties": False,
             "properties": {tool.argument: {**tool.takes, "description": _ABOUT[name, tool.argument]}, **properties},
@@ -125,9 +125,9 @@ def _report_type(name: str) -> Any:
     return getattr(importlib.import_module(module), kind)
 
 
-def words_of(name: str, arguments: Mapping[str, Any], seconds: float) -> list[str]:
+def command_of_call(name: str, arguments: Mapping[str, Any], seconds: float) -> list[str]:
     """Return the words of the command that a call asks for. Raises BadOption for an argument that the tool does not take."""
-    tool, rows = TOOLS[name], offered(name)
+    tool, rows = TOOLS[name], options_of_tool(name)
     option_values(arguments, rows, (tool.argument,), f"the arguments of {name}", lambda key: None)
     given = arguments.get(tool.argument, [])
     words = [given] if isinstance(given, str) else given
@@ -167,7 +167,7 @@ class ClientSession:
         if params.name not in TOOLS:
             return _error(f"there is no tool '{params.name}': there are {', '.join(TOOLS)}")
         try:
-            words = words_of(params.name, params.arguments or {}, self._seconds)
+            words = command_of_call(params.name, params.arguments or {}, self._seconds)
             async with self._free, _Progress(context.session) as progress:
                 found = await self._found(words, params.name, progress)
         except GradcliError as error:
@@ -258,7 +258,7 @@ def _error(says: str) -> types.CallToolResult:
 def serve(seconds: float) -> None:
     """Serve one client on standard input and output until it ends; a check may take so many seconds."""
 
-    async def served() -> None:
+    async def answer_client() -> None:
         session = ClientSession(seconds)
         server = Server(
             "gradcli", version=__version__, instructions=INSTRUCTIONS,
@@ -268,4 +268,4 @@ def serve(seconds: float) -> None:
             await server.run(read, write, server.create_initialization_options())
 
     end_on_signals(end_all)
-    asyncio.run(served())
+    asyncio.run(answer_client())

@@ -38,7 +38,7 @@ def watch(selected: Selected, to: ReportOutput, world: World) -> int:
             try:
                 suite, checks = selected()
             except GradcliError as error:  # a file that was saved half-written
-                print_error(error, False, world, to.color)
+                print_error(error, None, world, to.color)
                 continue
             files = [Path(file) for _, file in changes]
             for row in checker.rows(suite, checks_of_files(suite, checks, files)):
