@@ -270,14 +270,17 @@ def _process() -> Any:
 
 @contextlib.contextmanager
 def started(*argv: str, **more: Any) -> Iterator[subprocess.Popen]:
-    """Start the program anew in a session of its own; at the end of the block it and its group are gone."""
+    """Start the program anew in a session of its own; at the end of the block it and its group are gone, as after HANG seconds."""
     running = subprocess.Popen(
         [sys.executable, "-m", "gradcli", *argv],
         text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **more,
     )  # fmt: skip
+    limit = threading.Timer(HANG, os.killpg, (running.pid, signal.SIGKILL))
+    limit.start()
     try:
         yield running
     finally:
+        limit.cancel()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.pid, signal.SIGKILL)
         running.wait()

@@ -60,10 +60,19 @@ async def _read_documents(lines: asyncio.StreamReader) -> AsyncIterator[dict[str
 
 
 async def _wait_for_end(process: asyncio.subprocess.Process) -> None:
-    """Wait until a process has ended, for some seconds; what is left of its group is killed."""
+    """Wait until a process has ended, for some seconds; what is left of its group is killed, and what it wrote is discarded."""
+    assert process.stdout is not None
+    rest = asyncio.ensure_future(_discard(process.stdout))  # a pipe that nobody reads stays open
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), _PATIENCE)
     if os.name == "posix":
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
+    with contextlib.suppress(TimeoutError):  # a process outside of the group may have kept its end open
+        await asyncio.wait_for(rest, _PATIENCE)
+
+
+async def _discard(lines: asyncio.StreamReader) -> None:
+    while await lines.read(1 << 16):
+        pass
