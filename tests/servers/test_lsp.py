@@ -14,7 +14,7 @@ import pytest
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
-from gradcli.cli.servers.lsp import edits_of
+from gradcli.cli.servers.lsp import Server, edits_of
 from tests.conftest import HANG, ends, started
 from tests.servers.conftest import below
 
@@ -268,3 +268,17 @@ def test_a_signal_ends_the_server_and_its_worker(project: Path) -> None:
             time.sleep(0.02)
         running.send_signal(signal.SIGINT)
         assert running.wait() == 130 and all(map(ends, children))
+
+
+def test_a_message_that_cannot_be_sent_is_one_error() -> None:
+    sent = []
+
+    class Closed:
+        def write(self, data: bytes) -> None:
+            sent.append(data)
+            raise ValueError("write to closed file")
+
+    server = Server("gradcli", "1")
+    server.protocol.set_writer(Closed())
+    server.text_document_publish_diagnostics(types.PublishDiagnosticsParams("file:///layers.py", []))
+    assert len(sent) == 1

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcInternalError
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
@@ -289,13 +290,22 @@ class Editor:
         self._server.window_show_message(types.ShowMessageParams(kind, text))
 
 
+class Server(LanguageServer):  # type: ignore[misc]
+    """A server that does not report by a message that a message could not be sent, as that one could not be sent either."""
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """Show the editor an error, but for one of sending, which is on standard error."""
+        if source is not JsonRpcInternalError:
+            super().report_server_error(error, source)
+
+
 def serve(seconds: float) -> None:
     """Serve one editor on standard input and output until it ends; a check may take so many seconds."""
     given, written = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the protocol's streams are nobody else's
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    server = LanguageServer("gradcli", __version__)
+    server = Server("gradcli", __version__)
     editor = Editor(server, seconds)
     saves = types.SaveOptions(include_text=False)
     for name, answer, options in (
