@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic import dual, recorded_program
-from gradcli.checks.build import CheckOptions, Settings, request_for, settings_of
+from gradcli.checks.build import CheckOptions, Settings, beside, ranks_end, request_for, settings_of
 from gradcli.checks.causes import with_causes, within_time
 from gradcli.checks.check import verify
 from gradcli.checks.claims import Claiming
 from gradcli.checks.implementation import implementation_of
-from gradcli.checks.probe import Located, LocateOptions, expression_at, function_at, locate
+from gradcli.checks.probe import Located, LocateOptions, against_reference, expression_at, function_at, locate
 from gradcli.checks.request import Request
 from gradcli.compiling.compiling import Compiled, compiled_function
 from gradcli.derivation.right_answer import right_answer
@@ -70,7 +70,9 @@ def check(f: Function | str, at: Any = None, *more: Any, **options: Any) -> Chec
     if callable(at) or more:
         raise TypeError("check(f, {'x': x0}, grad=my_grad): the point is the second argument, the claim is grad=")
     try:
-        return with_hints(_check(f, at, settings_of(from_keywords(options))), in_python)
+        settings = settings_of(from_keywords(options))
+        with ranks_end(settings.options):
+            return with_hints(_check(f, at, settings), in_python)
     except GradcliError as error:
         error.what, error.do = in_python(error.what, values=False), error.do and in_python(error.do)
         error.args = (error.what,)
@@ -80,9 +82,16 @@ def check(f: Function | str, at: Any = None, *more: Any, **options: Any) -> Chec
 def _check(f: Function | str, at: Any, settings: Settings) -> CheckReport:
     claim = claim_of(settings.options)
     reference = settings.options.reference
-    found = found_at(f if reference is None else reference, at, settings, settings.options.wrt)
+    on_ranks = settings.options.on_ranks is not None
+    found = found_at(f if reference is None or on_ranks else reference, at, settings, settings.options.wrt)
     by = None
-    if reference is not None:
+    if reference is not None and on_ranks:
+        one_process = replace(
+            settings, options=replace(settings.options, ranks=None, shard=None, loss=None, rank_timeout=None)
+        )
+        beside_it = beside(reference, f) if isinstance(f, str) and isinstance(reference, str) else reference
+        found = against_reference(found, found_at(beside_it, at, one_process, None))
+    elif reference is not None:
         by, found = implementation_of(f, found, located_with(settings, settings.options.wrt))
     request = request_for(found, None if claim is None else Claiming(*claim), settings, by=by)
     verified = at_hard_points(verify(request), request, settings.options)
@@ -148,7 +157,7 @@ def located_with(settings: Settings, wrt: str | None) -> LocateOptions:
         assume=settings.options.assume if settings.options.checks_on_sets else (), backward=settings.options.backward,
         engine=settings.options.engine, engine_arrays=settings.options.engine_arrays,
         finds_partner=claim_of(settings.options) is None and settings.options.picked is None,
-        gradient_places=settings.options.gradient_places,
+        gradient_places=settings.options.gradient_places, on_ranks=settings.options.on_ranks,
     )  # fmt: skip
 
 
@@ -162,6 +171,8 @@ def found_at(f: Function | str, at: Any, settings: Settings, wrt: str | None) ->
     texts = [] if at is None else [at] if isinstance(at, str) else at
     if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
         return locate(f, texts, replace(wanted, count=3))
+    if wanted.on_ranks is not None:
+        return function_at(f, f, [{WHOLE: at}], wanted)
     if is_python(f):
         loaded = load(f)
         return function_at(loaded.found, loaded.text, [{WHOLE: at}], wanted, module=loaded.module)

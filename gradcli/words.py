@@ -118,6 +118,11 @@ class DiagnosisKind(StrEnum):
     SHAPE = "shape"
     DIAGONAL_ONLY = "diagonal-only"
     NON_FINITE = "non-finite"
+    # in what the ranks of a distributed program tell each other
+    NOT_REDUCED = "not-reduced"
+    REDUCED_TWICE = "reduced-twice"
+    AVERAGED = "averaged"
+    RANKS_DISAGREE = "ranks-disagree"
     # in one line of the function
     SLIP = "slip"
     NEGATED = "negated"

@@ -1,7 +1,8 @@
 """Build the request for `check` from options and a claim, for the command line and for Python."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from gradcli.checks.evidence import Tolerance
 from gradcli.checks.framework_claim import FrameworkClaim, own_gradient, traced_gradient
 from gradcli.checks.implementation import Implementation, implementation_of
 from gradcli.checks.narrow_formats import in_float64
-from gradcli.checks.probe import Located, LocateOptions, locate
+from gradcli.checks.probe import Located, LocateOptions, against_reference, locate
 from gradcli.checks.request import Request, without_wider
 from gradcli.errors import BadOption, nearest
 from gradcli.frameworks.adapt import PLAIN
@@ -70,11 +71,12 @@ def settings_of(options: Options) -> Settings:
         options.framework,
         options.dtype,
         options.device,
-        options.compile,
+        options.compile or options.devices is not None,
         options.localise,
         options.expect,
         options.autocast,
         options.same_as,
+        devices=options.devices,
     )
     return Settings(options, stepping, framework_options)
 
@@ -98,6 +100,8 @@ def request_for(
     found = assumed.found
     if assumed.surfaces:
         _first_order_alone(claiming, options, by)
+    if found.made_claim is not None:
+        _refuse_on_ranks(claiming, options)
     if claiming is None and found.own_claim is not None and options.picked is None and options.order == 1:
         claiming = Claiming(*found.own_claim)
     if claiming is None and options.picked is None:
@@ -195,6 +199,8 @@ def _derivative(claiming: Claiming | None, options: Options, looked_at: Located)
 def _claimed(
     found: Located, claiming: Claiming | None, options: Options, surfaces: Surfaces
 ) -> tuple[Located, Claimed | None]:
+    if found.made_claim is not None:
+        return found, found.made_claim
     if options.picked is not None:
         if claiming is not None:
             flag = "--pick" if options.pick is not None else "--value-and-grad"
@@ -220,6 +226,32 @@ def _first_order_alone(claiming: Claiming | None, options: Options, by: Implemen
     other = second or ("--reference" if by is not None else "--same-as" if options.same_as else None)
     if other is not None:
         raise BadOption(f"--assume is for first derivatives of one function, not for {other}", do="leave one out")
+
+
+def _refuse_on_ranks(claiming: Claiming | None, options: Options) -> None:
+    """Raise BadOption for what is not checked on several ranks."""
+    given = (
+        ("a claim of your own", claiming is not None or options.picked is not None), ("--order 2", options.order == 2),
+        ("--assume", bool(options.assume)), ("--expect", bool(options.expect)), ("--same-as", bool(options.same_as)),
+        ("--compile", options.compile), ("--autocast", options.autocast is not None), ("--stress", options.looks_at_hard_points),
+    )  # fmt: skip
+    for what, on in given:
+        if on:
+            raise BadOption(
+                f"--ranks checks what backward leaves on each rank, without {what}", do="leave one of them out"
+            )
+
+
+@contextmanager
+def ranks_end(options: Options) -> Iterator[None]:
+    """End the ranks that a check in the block has started."""
+    try:
+        yield
+    finally:
+        if options.ranks is not None:
+            from gradcli.process.ranks import end_ranks
+
+            end_ranks()
 
 
 def _unchecked(found: Located, claiming: Claiming | None, options: Options) -> list[Notice]:
@@ -260,15 +292,18 @@ def request(ask: TargetRequest, wanted: CheckOptions, values: Mapping[str, Any] 
         settings.framework_options, ask.separate_points, ask.points_of,
         settings.options.assume if settings.options.checks_on_sets else (), settings.options.backward,
         settings.options.engine, settings.options.engine_arrays,
-        ask.claim is None and settings.options.picked is None, settings.options.gradient_places,
+        ask.claim is None and settings.options.picked is None, settings.options.gradient_places, settings.options.on_ranks,
     )  # fmt: skip
     reference = settings.options.reference
-    found = locate(ask.target if reference is None else beside(reference, ask.target), at, looked_at)
+    alone = reference is None or looked_at.on_ranks is not None
+    found = locate(ask.target if alone else beside(reference, ask.target), at, looked_at)
     if values is not None:
         found = at_values(found, values)
     claiming = None if ask.claim is None else Claiming(*ask.claim)
     by = None
-    if reference is not None:
+    if reference is not None and looked_at.on_ranks is not None:
+        found = against_reference(found, locate(beside(reference, ask.target), at, replace(looked_at, on_ranks=None)))
+    elif reference is not None:
         by, found = implementation_of(ask.target, found, looked_at)
     return request_for(found, claiming, settings, replay_of(ask, wanted, at), by)
 

@@ -165,6 +165,10 @@ def verify(request: Request, progress: Progress | None = None, answers: Answers 
         report = _with_verdict(request, report)
     if request.layer is not None:
         report, inner = with_layers(request, report, verify)
+    if hasattr(root_of(request.f), "by_rank"):
+        from gradcli.checks.rank_calls import with_ranks
+
+        report, inner = with_ranks(request, report, verify)
     if request.implementation is not None:
         report = compared(request, report)
     causes = {number: result.cause for number, result in enumerate(results) if result.cause is not None}

@@ -11,6 +11,7 @@ import numpy as np
 from gradcli.arithmetic.recorded_program import record, value_and_pulled
 from gradcli.checks.gradient_slips import (
     as_a_whole,
+    between_ranks,
     by_a_constant,
     by_unnamed_factor,
     clipped,
@@ -448,8 +449,8 @@ def _rank_one(error: Any) -> bool:
 
 
 _SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
-    as_a_whole, clipped, exchanged, in_entries, without_incoming, squared_first, lower_precision, by_differences, slightly_off,
-    on_tape, by_parameter, by_unnamed_factor,
+    between_ranks, as_a_whole, clipped, exchanged, in_entries, without_incoming, squared_first, lower_precision,
+    by_differences, slightly_off, on_tape, by_parameter, by_unnamed_factor,
     by_a_constant, by_law, by_share, of_another_point, in_one_entry, nearly,
 )  # fmt: skip
 _MANY = 2  # entries, which one number, the distance to the other point, does not explain by accident

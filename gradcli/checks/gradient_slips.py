@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.tape import CONSTANT
-from gradcli.checks.wrong import Gradient, Wrong
+from gradcli.checks.wrong import CLOSE, SMALL, BudgetSpent, Gradient, Wrong
 from gradcli.modes.mode import Question
 from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Array
+from gradcli.targets.derived import root_of
 from gradcli.tracing.provenance import code_at
 from gradcli.tracing.shapes import end_to_end, shape, size
 from gradcli.words import DiagnosisKind
@@ -385,3 +386,153 @@ def _fits(g: Any, wanted: tuple[int, ...]) -> bool:
     except ValueError:
         return False
     return True
+
+
+# Mistakes in what the ranks of a distributed program tell each other in backward. A row of the table says of one input, by
+# the claims and the right gradients of all ranks: what would be equal, and the sentence. Those of a value that all ranks hold
+# come first, as an input and as its shards have other mistakes.
+
+
+@dataclass(frozen=True, slots=True)
+class RankSlip:
+    """A mistake: the claims of all ranks as it would make them of the right ones (or of their sum), and a sentence."""
+
+    kind: DiagnosisKind
+    of_shared: bool | None  # of a value that all ranks hold, of shards, or of both (None)
+    holds: Callable[["RankArrays"], bool]
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankArrays:
+    """The claims of all ranks for one input, and the right gradients; `near` says whether two arrays are equal."""
+
+    claimed: list[Array]
+    right: list[Array]
+    near: Callable[[Array, Array], bool]
+
+    def all_near(self, made: Callable[[Array], Array]) -> bool:
+        """Whether the claim of each rank is what `made` makes of its right gradient."""
+        return all(self.near(c, made(g)) for c, g in zip(self.claimed, self.right, strict=True))
+
+    def each_near(self, whole: Array) -> bool:
+        """Whether the claim of each rank is the same array."""
+        return all(shape(c) == shape(whole) and self.near(c, whole) for c in self.claimed)
+
+    @property
+    def alike(self) -> bool:
+        """Whether the right gradients of all ranks have one shape."""
+        return len(set(map(shape, self.right))) == 1
+
+    @property
+    def agree(self) -> bool:
+        """Whether the ranks have the same claim."""
+        return all(self.near(c, self.claimed[0]) for c in self.claimed)
+
+
+def _total(of: list[Array]) -> Array:
+    return np.sum(np.stack([np.asarray(x) for x in of]), axis=0)
+
+
+# fmt: off
+RANK_SLIPS = (
+    RankSlip(DiagnosisKind.AVERAGED, None, lambda a: a.all_near(lambda g: g / len(a.right)),
+             "is averaged over the {count} ranks, where {loss}"),
+    RankSlip(DiagnosisKind.REDUCED_TWICE, None, lambda a: a.all_near(lambda g: g * len(a.right)),
+             "is {count} times too large ({twice})"),
+    RankSlip(DiagnosisKind.REDUCED_TWICE, None, lambda a: a.all_near(lambda g: g * len(a.right) ** 2),
+             "is {count}**2 times too large (reduced three times)"),
+    RankSlip(DiagnosisKind.NOT_REDUCED, True, lambda a: a.near(_total(a.claimed), a.right[0]),
+             "on every rank lacks the sum over ranks (an all-reduce in backward)"),
+    RankSlip(DiagnosisKind.NOT_REDUCED, True, lambda a: a.near(_total(a.claimed) / len(a.right), a.right[0]),
+             "on every rank {mean} (an all-reduce in backward)"),
+    RankSlip(DiagnosisKind.REDUCED_TWICE, False, lambda a: a.alike and a.each_near(_total(a.right)),
+             "is summed over the ranks, though each has a shard of its own (an all-reduce too many)"),
+    RankSlip(DiagnosisKind.AVERAGED, False, lambda a: a.alike and a.each_near(_total(a.right) / len(a.right)),
+             "is averaged over the ranks, though each has a shard of its own (an all-reduce too many)"),
+)
+# fmt: on
+_TWICE = {None: "reduced twice", "sum": "reduced twice", "mean": "summed over the ranks, where the loss is their mean"}
+_PARTS_TOO_LARGE = "is a part of the sum over ranks, {count} times too large: it lacks the sum"
+_MEAN = {None: _PARTS_TOO_LARGE, "sum": _PARTS_TOO_LARGE, "mean": "lacks the mean over ranks, which DDP takes"}
+_NO_MEAN = {None: "the loss is one value", "sum": "the loss is a sum", "mean": "it is a mean already"}
+
+
+def between_ranks(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis of what ranks tell each other, if one explains the claims of all of them; None elsewhere."""
+    f = root_of(wrong.q.f)
+    places = getattr(f, "by_rank", {})
+    found: dict[tuple[DiagnosisKind, str], list[str]] = {}
+    for name, place in places.items():
+        if not any(np.any(wrong.masks.get(part, False)) for part in place.names):
+            continue
+        if any(part not in wrong.claimed for part in place.names):
+            return None
+        said = _of_one_input(wrong, name, place.names, place.replicated)
+        if said is None:
+            return None
+        found.setdefault(said, []).append(name)
+    if not found:
+        return None
+    loss = getattr(f, "loss", None)
+    sentences = []
+    for (_, says), names in found.items():
+        whose = f"{names[0]}'s gradient" if len(names) == 1 else f"the gradient of {' and of '.join(names)}"
+        count = len(place.names)
+        mean = _MEAN[loss].format(count=count)
+        of = says.format(count=count, loss=_NO_MEAN[loss], twice=_TWICE[loss], mean=mean)
+        sentences.append(of if of.startswith("ranks ") else f"{whose} {of}")
+    return wrong.says(next(iter(found))[0], "; ".join(sentences))
+
+
+def _of_one_input(wrong: Wrong, name: str, parts: tuple[str, ...], shared: bool) -> tuple[DiagnosisKind, str] | None:
+    """Return the mistake in the gradients of one input on all ranks, and its sentence; None if none explains them."""
+    claimed, right = ([np.asarray(of[part]) for part in parts] for of in (wrong.claimed, wrong.right))
+    room = sum(np.max(wrong.room.get(part, 0.0), initial=0.0) for part in parts)
+    scale = max(_largest_of(right), _largest_of(claimed))
+
+    def near(a: Array, b: Array) -> bool:
+        return bool(np.all(np.abs(a - b) <= CLOSE * np.maximum(np.abs(b), SMALL * scale) + room))
+
+    arrays = RankArrays(claimed, right, near)
+    for slip in RANK_SLIPS:
+        if slip.of_shared in (shared, None) and slip.holds(arrays):
+            return slip.kind, slip.says
+    if shared:
+        good = [k for k, c in enumerate(claimed) if near(c, right[k])]
+        if good and not arrays.agree:
+            bad = [k for k in range(len(parts)) if k not in good]
+            says = (
+                f"ranks disagree about {name}'s gradient: that of {_ranks(good)} is right, that of {_ranks(bad)} is not"
+            )
+            return DiagnosisKind.RANKS_DISAGREE, says
+        return None
+    own = _slopes_of_own(wrong, name)
+    if own and all(near(c, g) for c, g in zip(claimed, own, strict=True)):
+        return DiagnosisKind.NOT_REDUCED, "lacks what the losses of the other ranks add (a reduce-scatter in backward)"
+    from_others = [next((j for j, g in enumerate(right) if shape(g) == shape(c) and near(c, g)), None) for c in claimed]
+    moved = [(k, j) for k, j in enumerate(from_others) if j != k]
+    if moved and all(j is not None for _, j in moved):
+        says = ", ".join(f"that of rank {k} is rank {j}'s" for k, j in moved)
+        return DiagnosisKind.SWAPPED, f"is that of another shard: {says}"
+    return None
+
+
+def _slopes_of_own(wrong: Wrong, name: str) -> list[Array]:
+    """Return the derivative of each rank's own loss by its own shard; none where that would take too many calls."""
+    f: Any = root_of(wrong.q.f)
+    f = getattr(f, "ranked", f)
+    try:
+        wrong.budget.spend(2 * sum(size(f.point[part]) for part in f.by_rank[name].names))
+    except BudgetSpent:
+        return []
+    slopes: list[Array] = f.slopes_of_own(name)
+    return slopes
+
+
+def _largest_of(arrays: list[Array]) -> float:
+    return max(float(np.max(np.abs(x), initial=0.0)) for x in arrays)
+
+
+def _ranks(numbers: list[int]) -> str:
+    return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.arithmetic.devices import CPU, find_device
 from gradcli.errors import (
+    BadClaim,
     BadExpression,
     BadOption,
     BadPoint,
@@ -20,11 +22,13 @@ from gradcli.errors import (
     GradcliError,
     nearest,
 )
-from gradcli.frameworks.adapt import PLAIN, adapted, refuse_options, takes_less
-from gradcli.frameworks.framework import FrameworkOptions
+from gradcli.frameworks.adapt import PLAIN, adapted, give_devices, refuse_options, takes_less
+from gradcli.frameworks.framework import EPS, FrameworkOptions, Placed
 from gradcli.frameworks.native import Native
+from gradcli.modes.claim import Claimed, ClaimedFunction, ClaimFormat
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import DEFAULT_STEPPING, Stepping
+from gradcli.request.options import RankOptions
 from gradcli.request.pick import Pick
 from gradcli.request.point import Point
 from gradcli.request.target_text import folded, is_python
@@ -41,6 +45,7 @@ from gradcli.targets.python import PythonFunction, open_ended, signature_of
 from gradcli.words import Kind, Severity
 
 ATTEMPTS = 60
+_SAME_LOSS = 1e-6  # relative: the loss of ranks and that of their reference, in whatever format they compute
 _FLOATS = 'give floats: --at "x=0.5"; integers stay integers (in Python: 2.0, np.array([1.0, 2.0]), x.astype(float))'
 
 
@@ -50,7 +55,7 @@ class Located:
 
     `arguments` is the structure of each parameter, `module` the module that holds the user's function, and `sizes` maps
     named sizes, such as n, to numbers. `own_claim` is the derivative that the object claims which holds the function: the
-    kind of claim, and the function of it.
+    kind of claim, and the function of it. `made_claim` is such a claim by input, as that of several ranks.
     """
 
     f: Function
@@ -63,6 +68,7 @@ class Located:
     sizes: Sizes = field(default_factory=dict)
     own_claim: tuple[str, Callable[..., Any]] | None = None
     layer: Layer | None = None
+    made_claim: Claimed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ class LocateOptions:
     objects of the module of `points_of`, a Python target. Drawn inputs have what is assumed of them. `backward` names the
     backward pass of a function that returns a cache; with `finds_partner`, as no claim is given, it is looked for beside it.
     `gradient_places` says where an object keeps the gradient of a parameter. `engine` is the class whose objects stand for
-    numbers, or with `engine_arrays` for arrays.
+    numbers, or with `engine_arrays` for arrays. `on_ranks` says on which ranks the target runs.
     """
 
     seed: int = 0
@@ -93,6 +99,7 @@ class LocateOptions:
     engine_arrays: bool = False
     finds_partner: bool = False
     gradient_places: tuple[tuple[str, str], ...] = ()
+    on_ranks: RankOptions | None = None
 
 
 AS_GIVEN = LocateOptions()
@@ -105,6 +112,10 @@ def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> L
 
     Raises  BadExpression, BadTarget, BadPoint, BadOption, TooLarge.
     """
+    give_devices(options.framework_options)
+    if options.on_ranks is not None:
+        points = read(at, options.seed, options.sizes, options.separate_points)
+        return _on_ranks(text, text.strip(), points or [{}], options, options.on_ranks, typed=True)
     if is_python(text):
         loaded = load(text)
         named = _parameters(loaded.found)
@@ -186,6 +197,9 @@ def function_at(
 
     Raises  BadPoint for points that do not fit the parameters; FunctionFailed if the function raises.
     """
+    give_devices(options.framework_options)
+    if options.on_ranks is not None:
+        return _on_ranks(function, text, given, options, options.on_ranks, typed=typed)
     refuse_coroutine(function, text)
     own_package_of(function)
     native = adapted(function, text, module, options.framework_options, options.seed)
@@ -239,6 +253,73 @@ def function_at(
     found = _at_points(narrow, text, given, options, typed, module)
     says = "f takes float32 only: its gradient is checked within the bounds of float32"
     return replace(found, notices=(*found.notices, Notice(Kind.PRECISION, Severity.INFO, says)))
+
+
+def _on_ranks(
+    target: Any, text: str, given: Sequence[dict[str, Any]], options: LocateOptions, ranks: RankOptions, *, typed: bool
+) -> Located:
+    """Return the loss of a program that several ranks run, as a function of the inputs of all of them, with their gradients.
+
+    With the mean of the losses, what ranks have apart from each other by `--shard` is data: differentiated only if chosen.
+
+    Raises  BadTarget for an expression; BadOption, BadPoint; FunctionFailed if a rank fails.
+    """
+    from gradcli.frameworks.ranks import Group, RankedFunction, placements
+
+    if isinstance(target, str) and not is_python(target):
+        raise BadTarget(f"'{text}' is an expression", do="--ranks is for Python functions: file.py:name")
+    if len(given) > 1:
+        raise BadPoint("--ranks checks one point", do="check each point alone")
+    chosen = options.framework_options
+    device = find_device("torch", chosen.device or CPU)
+    group = Group(target, text, Placed(chosen.dtype or "float64", device), options.seed, ranks)
+    described = group.start()
+
+    def stand_in(*args: Any, **kwargs: Any) -> None:
+        """Take the target's arguments: it is called on the ranks."""
+
+    if described[0].signature is not None:
+        stand_in.__signature__ = described[0].signature  # type: ignore[attr-defined]
+    named = _point_named(stand_in, with_complex(given[0]), 0, options, typed)
+    bound_to, values, notices = bound(stand_in, text, named, typed=typed)
+    placed = placements(ranks, values, described, group)
+    f = RankedFunction(group, bound_to.arguments, values, placed)
+    if not f.inputs:
+        raise BadPoint(f"{text} has no float input to differentiate", do=_FLOATS)
+    value, surveyed = f.survey(f.point)
+    shared = [name for name, place in f.by_rank.items() if place.replicated or place.of_module or ranks.loss != "mean"]
+    names = chosen_inputs(f.inputs, ",".join(shared) if options.wrt is None and shared else options.wrt)
+    dtype = group.placed.dtype
+    claim = ClaimedFunction(
+        f"torch's gradient on {ranks.count} ranks", lambda values: f.gradient(values, names), lambda found: found, f.point,
+        ClaimFormat(lambda: EPS[dtype] / EPS["float64"]),
+    )  # fmt: skip
+    at = Point(f.point, (), 0, (*surveyed, *notices), value)
+    arguments: dict[str, Node] = {name: Leaf(name) for name in f.inputs}
+    return Located(f, (at,), names, options.wrt is not None, arguments, made_claim=claim)
+
+
+def against_reference(found: Located, reference: Located) -> Located:
+    """Return what ranks compute with a reference on one process in place of its values. Raises BadClaim where they differ."""
+    from gradcli.frameworks.ranks import RankedFunction, RankedReference
+
+    if not isinstance(found.f, RankedFunction):
+        raise BadTarget("only what ranks compute is compared with a reference here", do="--ranks 2")
+    f = RankedReference(reference.f, found.f)
+    (point,) = found.points
+    value, notices = f.survey(point.values)
+    computed = np.asarray(point.value)
+    if np.size(value) != 1:
+        raise BadClaim(
+            f"the reference {reference.f.text} returns shape {np.shape(value)}", do="return the loss, one number"
+        )
+    if not np.allclose(value, computed, rtol=_SAME_LOSS, atol=0.0):
+        says = f"the ranks compute {float(computed):.8g}, and the reference {reference.f.text} {float(value):.8g}"
+        raise BadClaim(says, do="give the reference of the same function")
+    says = f"right values are those of the reference {reference.f.text}, which has the loss of the ranks"
+    told = (*point.notices, *notices, Notice(Kind.REFERENCE, Severity.INFO, says))
+    points = (replace(point, value=np.float64(np.reshape(value, ())), notices=told),)
+    return replace(found, f=f, points=points, module=reference.module)
 
 
 def _also_at(

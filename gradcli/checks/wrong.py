@@ -19,7 +19,7 @@ from gradcli.words import DiagnosisKind
 
 Gradient = dict[str, Array]
 CLOSE = 1e-7  # relative: a mistake explains a claim if the gradient with the mistake is this near the claim
-_SMALL = 1e-3  # relative to the largest entry: smaller entries are compared as if they were this large
+SMALL = 1e-3  # relative to the largest entry: smaller entries are compared as if they were this large
 _LEFT = 0.02  # the largest part of the claim's error that a mistake may leave unexplained
 _NAMED = 3  # up to this many entries are named one by one
 
@@ -163,7 +163,7 @@ class Wrong:
 
     def _near(self, name: str, candidate: Array) -> bool:
         scale = max(float(np.max(np.abs(candidate), initial=0.0)), 1e-300)
-        room = CLOSE * np.maximum(np.abs(candidate), _SMALL * scale) + self.room.get(name, 0.0)
+        room = CLOSE * np.maximum(np.abs(candidate), SMALL * scale) + self.room.get(name, 0.0)
         with np.errstate(invalid="ignore"):
             return bool(np.all(np.abs(self.claimed[name] - candidate) <= room))
 

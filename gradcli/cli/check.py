@@ -133,7 +133,7 @@ def _refuse_id(word: str) -> None:
 
 def _check_one(ask: TargetRequest, to: ReportOutput, options: Options, world: World) -> Exit:
     """Check one target, and return its status. Raises GradcliError if it cannot be checked."""
-    from gradcli.checks.build import CheckOptions, request, settings_of
+    from gradcli.checks.build import CheckOptions, ranks_end, request, settings_of
     from gradcli.derivation.right_answer import right_answer
     from gradcli.project.suite.ended import SuiteTimeUp
     from gradcli.repair.full_check import verified, with_cause_and_repair
@@ -143,7 +143,7 @@ def _check_one(ask: TargetRequest, to: ReportOutput, options: Options, world: Wo
     wanted = CheckOptions(settings_of(options), options.points or 3)
     opened = 0
     try:
-        with world.users_code(ask.target, options.timeout):
+        with world.users_code(ask.target, options.timeout), ranks_end(options):
             with world.working(f"checking {ask.target[:40]}", to.quiet):
                 progress = None if options.timeout is None else world.link.point
                 asked = request(ask, wanted)

@@ -319,8 +319,8 @@ class _Run:
                 raise BadOption("no check has changed", do="without --changed all are run")
         if len(checks) < len(self._suite.checks):
             self._selected_ids = tuple(check.id for check in checks)
-        if options.shard is not None:
-            ids = selection.of_shard((check.id for check in checks), options.shard)
+        if options.part is not None:
+            ids = selection.of_shard((check.id for check in checks), options.part)
             checks = tuple(check for check in checks if check.id in ids)
         return checks
 
@@ -409,7 +409,7 @@ class _Run:
             stale = known.stale(rows, declared)
             status = worst((status, Exit.UNUSABLE)) if stale else status
         status = worst((status, stopped))
-        shard = None if options.shard is None else Shard(*options.shard)
+        shard = None if options.part is None else Shard(*options.part)
         config = None if suite.path is None else suite.path.name
         again = ("gradcli", "check", *self._again())
         return SuiteReport(

@@ -71,11 +71,11 @@ def _training(options: Options) -> "Training":
     """Return how a training step computes. Raises BadOption."""
     from gradcli.study.accounting import Training
 
-    if options.zero is not None and options.ranks is None:
+    if options.zero is not None and options.shards is None:
         raise BadOption("--zero divides over ranks, and their number is not given", do="--shard 8 --zero 3")
     return Training(
         options.dtype or "float32", options.autocast, options.optimizer, options.master, options.checkpoint, options.memory,
-        options.link, options.ranks, options.zero or 1, options.pass_time, options.time, options.norms,
+        options.link, options.shards, options.zero or 1, options.pass_time, options.time, options.norms,
     )  # fmt: skip
 
 

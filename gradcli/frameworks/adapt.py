@@ -39,6 +39,15 @@ def framework(name: str) -> Framework:
     return FRAMEWORK
 
 
+def give_devices(options: FrameworkOptions) -> None:
+    """Let JAX have as many devices as the options say, before its first operation. Raises BadOption after it."""
+    if options.devices is not None:
+        from gradcli.frameworks.jax.adapter import give_devices as give
+
+        framework("jax")
+        give(options.devices)
+
+
 # Recognition of the framework that a function is written in, from the names it uses, or else from its module's imports.
 
 _PACKAGES = {

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
+from inspect import Signature
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,6 +52,7 @@ class FrameworkOptions:
     autocast: str | None = None
     same_as: frozenset[str] = frozenset()
     way: str | None = None  # of WAYS: how this function is run
+    devices: int | None = None  # on which a function of JAX's may run
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,41 @@ class CustomCall:
     position: Any = None
     rule: Place | None = None
     constants: frozenset[int | str] = frozenset()
+
+
+# What the ranks of a distributed program answer.
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What the target raised on a rank, and where."""
+
+    message: str
+    where: Place | None = None
+    failed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A target: its signature, and the parameters of a module: this rank's part, and the axis of a DTensor."""
+
+    signature: Signature | None
+    parameters: dict[str, tuple[Array, int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class RankCall:
+    """One call of a custom function on one rank: its arguments, the cotangents of its results, and what backward returned.
+
+    `names` are those of the arguments. None stands for what is no tensor of floats, and for what has no gradient.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    rule: Place | None
+    xs: list[Array | None]
+    ybars: list[Array | None]
+    xbars: list[Array | None]
 
 
 @dataclass(frozen=True, slots=True)

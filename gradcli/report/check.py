@@ -584,7 +584,7 @@ class CheckReport(Printed):
         failed = self.verdict == Verdict.FAIL
         blocks: list[Block] = [*self.opening()]
         if failed:
-            blocks += self._cause() + layer_blocks(self.layers or (), self.verdict)
+            blocks += self._cause() + layer_blocks(self.layers or (), self.verdict, self._part)
         if isinstance(self.claimed_at, SourceLine) and failed:
             at = self.claimed_at
             blocks += [
@@ -595,7 +595,7 @@ class CheckReport(Printed):
             blocks += point_blocks(self, self.points[number], number, opened=failed and number == worst)
         blocks += [] if self.full else other_points(self, [k for k in range(len(self.points)) if k != worst])
         blocks += self.native.blocks() if isinstance(self.native, NativeReport) else []
-        blocks += [] if failed else layer_blocks(self.layers or (), self.verdict)
+        blocks += [] if failed else layer_blocks(self.layers or (), self.verdict, self._part)
         blocks += self.comparison.blocks() if isinstance(self.comparison, Comparison) else []
         blocks += stress_blocks(self.stress, self.verdict) if isinstance(self.stress, StressReport) else []
         kind = self.decisive()
@@ -767,7 +767,7 @@ class CheckReport(Printed):
                 return f"{whose} is contradicted"
             entries = f"{least}{wrong} of {compared} entr{'y' if compared == 1 else 'ies'}"
             layer = self.first_wrong_layer()
-            first = "" if layer is None else f"; from the loss backwards, {layer.name} is the first wrong layer"
+            first = "" if layer is None else f"; from the loss backwards, {layer.name} is the first wrong {self._part}"
             return f"{whose} is wrong in {entries}{self._set()}{first}"
         if self.verdict == Verdict.INCONCLUSIVE:
             found = self._findings(Severity.INCONCLUSIVE)
@@ -837,8 +837,17 @@ class CheckReport(Printed):
             return f"{wrong:,} of {compared:,} entr{'y' if compared == 1 else 'ies'} wrong"
         return self.sentence()
 
+    @property
+    def _on_ranks(self) -> bool:
+        return any(point.ranks for point in self.points)
+
+    @property
+    def _part(self) -> str:
+        """What is checked alone, in a word."""
+        return "custom function" if self._on_ranks else "layer"
+
     def _whose(self) -> str:
-        if isinstance(self.native, NativeReport):
+        if isinstance(self.native, NativeReport) or self._on_ranks:
             return str(self.claim)
         return f"the claimed {self.derivative}" if self.claim is not None else f"gradcli's own {self.derivative}"
 

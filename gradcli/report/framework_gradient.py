@@ -171,14 +171,17 @@ def _part_blocks(part: Part) -> list[Block]:
     return blocks
 
 
-def layer_blocks(layers: Sequence[Part], whole: Verdict) -> list[Block]:
-    """Return what people read of the layers of a network, each checked alone, and what follows if all of them are right."""
+def layer_blocks(layers: Sequence[Part], whole: Verdict, word: str = "layer") -> list[Block]:
+    """Return what people read of the layers of a network, each checked alone, and what follows if all of them are right.
+
+    `word` says what they are.
+    """
     if not layers:
         return []
     rows = tuple((part.name, layer_cell(part, whole)) for part in layers)
-    blocks: list[Block] = [Table(("layer, from the loss backwards", "alone"), rows)]
-    if whole == Verdict.FAIL and not any(part.verdict == Verdict.FAIL for part in layers):
-        blocks.append(Paragraph("No layer is wrong where it is called first: look at what calls them."))
+    blocks: list[Block] = [Table((f"{word}, from the loss backwards", "alone"), rows)]
+    if whole == Verdict.FAIL and all(part.verdict == Verdict.PASS for part in layers):
+        blocks.append(Paragraph(f"No {word} is wrong where it is called first: look at what calls them."))
     return blocks
 
 

@@ -288,6 +288,20 @@ class StressReport:
 
 
 @dataclass(frozen=True, slots=True)
+class RankReport:
+    """What one rank of a distributed program has.
+
+    rank      The number of the rank, from 0.
+    loss      The loss that it returns.
+    gradient  What backward leaves on it, by the names of the inputs, shaped as its part of each.
+    """
+
+    rank: int
+    loss: float
+    gradient: dict[str, Values]
+
+
+@dataclass(frozen=True, slots=True)
 class PointReport:
     """One point: the value, every mode, and the verdict.
 
@@ -311,6 +325,7 @@ class PointReport:
     trace_test      Whether the recorded program is the function, compared beside the point.
     not_claimed     The inputs that the claim leaves out.
     name            The name of the point among several of a suite.
+    ranks           What each rank of a distributed program has, where several ran it.
     """
 
     at: dict[str, Given]
@@ -333,6 +348,7 @@ class PointReport:
     trace_test: TraceTestReport | Absent = ABSENT
     not_claimed: tuple[str, ...] | Absent = ABSENT
     name: str | Absent = ABSENT
+    ranks: tuple[RankReport, ...] | Absent = ABSENT
 
 
 # Which entries of a gradient are shown: all where they are few, else the largest and the least exact one of each input.

@@ -118,6 +118,25 @@ def share(flag: str, text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def share_or_axes(flag: str, text: str) -> tuple[int, int] | str:
+    """Return which part, and of how many, in `2/3`; any other text says how ranks share inputs. Raises BadOption."""
+    return text.strip() if ":" in text else share(flag, text)
+
+
+def rank_count(flag: str, given: int) -> int:
+    """Return a number of ranks. Raises BadOption."""
+    if not isinstance(given, int) or given < 2:
+        raise BadOption(f"{flag} takes a whole number from 2 on, not {given!r}", do=f"write {flag.rstrip('=')}=2")
+    return given
+
+
+def loss_kind(flag: str, text: str) -> str:
+    """Return `sum` or `mean`. Raises BadOption."""
+    if text not in ("sum", "mean"):
+        raise BadOption(f"{flag} takes sum or mean, not '{text}'", do=f"write {flag} mean")
+    return text
+
+
 def words_of(text: str | None) -> tuple[str, ...]:
     """Return the words of a comma-separated list."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())

@@ -32,15 +32,17 @@ from gradcli.request.option_values import (  # fmt: skip  # fmt: skip
     joined,
     kinds,
     listed,
+    loss_kind,
     names_in,
     octets,
     one,
     pick,
+    rank_count,
     row,
     scales,
     seconds,
     seed,
-    share,
+    share_or_axes,
     short,
     sizes_by_name,
     whole_numbers,
@@ -48,6 +50,7 @@ from gradcli.request.option_values import (  # fmt: skip  # fmt: skip
     workers,
 )
 from gradcli.request.pick import PAIR, Pick
+from gradcli.request.target_text import is_python
 
 POINT, CLAIM, HARD_POINTS, PRECISION = "Point", "Claim", "Hard points and repairs", "Precision and limits"
 FRAMEWORK, SUITE, PROGRAM, OUTPUT = "Frameworks", "Several checks", "Programs", "Output"
@@ -73,6 +76,27 @@ ALL = (*PRINTS, "init", *WRITES)
 SERVES = ("mcp", "lsp")  # whose standard output is that of a protocol
 PICTURED = ("compare-modes", "sweep", "cost")
 RUNS = ("check", "compare-modes", "sweep", "cost", "derive", "grad", "trace", "ops")
+
+
+RANK_TIMEOUT = 30.0  # seconds that a rank may wait for others
+
+
+@dataclass(frozen=True, slots=True)
+class RankOptions:
+    """On how many ranks a target runs, and what each of them has: the axes of inputs as text, or a function `place`.
+
+    `loss` says what the loss is where ranks return different values; None if they may not. `timeout` is in seconds.
+    """
+
+    count: int
+    shard: Any = None
+    loss: str | None = None
+    timeout: float = RANK_TIMEOUT
+
+    @property
+    def places(self) -> bool:
+        """Whether a function of the user's says what each rank has."""
+        return callable(self.shard) or (isinstance(self.shard, str) and is_python(self.shard))
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +277,7 @@ class Options:
     link: int | None = row(
         "--link", "SPEED", "Show how long it takes to move what is kept away and back: 64GB (a second).",
         on=("cost",), group=OUTPUT, read=decimal_octets)
-    ranks: int | None = row(
+    shards: int | None = row(
         "--shard", "N", "Divide over so many ranks what --zero names.", on=("cost",), group=OUTPUT, kind=int, low=2)
     zero: int | None = row(
         "--zero", "K", "1 divides the optimiser's numbers, 2 gradients too, 3 parameters too.  [default: 1]",
@@ -330,6 +354,17 @@ class Options:
     threads: int = row(
         "--threads", "N", "Threads of numerical libraries: BLAS, OpenMP. Sums over threads differ in the last digits.",
         on=RUNS, group=PRECISION, rare=True, default=1, kind=int, low=1, high=1024, write=one)
+    ranks: int | None = row(
+        "--ranks", "N",
+        "Run the target on so many processes of torch.distributed, as torchrun does, and check the gradients of all of them. "
+        "With --framework jax: on so many devices of one process, for shard_map.",
+        on=("check",), group=FRAMEWORK, kind=int, low=2, high=64, write=one, take=rank_count)
+    loss: str | None = row(
+        "--loss", "KIND", "What the loss is where the ranks return different values: their sum, or their mean, as DDP has it.",
+        on=("check",), group=FRAMEWORK, read=loss_kind, write=one, take=loss_kind)
+    rank_timeout: float | None = row(
+        "--rank-timeout", "TIME", "How long a rank may wait for others in a collective that they do not enter.  [default: 30s]",
+        on=("check",), group=FRAMEWORK, rare=True, read=duration, write=in_seconds, take=seconds)
     framework: str | None = row(
         "--framework", "NAME",
         "What a target is written in: torch, jax, tensorflow, mlx, numpy.  [default: recognised from the code]",
@@ -398,9 +433,12 @@ class Options:
         on=("check",), group=SUITE, default=1, read=workers)
     executor: str | None = row(
         "--executor", "URL", "Run the checks elsewhere: dask://HOST:PORT.", on=("check",), group=SUITE, rare=True)
-    shard: tuple[int, int] | None = row(
-        "--shard", "K/N", "Only the K-th of N parts of the checks; gradcli merge joins their documents.",
-        on=("check",), group=SUITE, rare=True, read=share)
+    shard: Any = row(
+        "--shard", "AXES",
+        'With --ranks: the axis along which each rank has its part of an input, "W: 1, b: 0", or a function '
+        "file.py:place(name, value, rank, ranks). K/N: only the K-th of N parts of the checks; gradcli merge joins them.",
+        on=("check",), group=FRAMEWORK, read=share_or_axes, take=as_given,
+        write=lambda found: [found] if isinstance(found, str) else [])
     cache: bool | None = row(
         "--cache/--no-cache", "", "Does nothing: a check always runs, and is never answered from an earlier run.",
         on=("check",), group=SUITE, kind=bool, hidden=True)
@@ -471,6 +509,31 @@ class Options:
     def checks_on_sets(self) -> bool:
         """Whether the check itself is on the sets that `assume` names, and not the hard points alone."""
         return bool(self.assume) and (self.structure or not self.looks_at_hard_points)
+
+    @property
+    def part(self) -> tuple[int, int] | None:
+        """Which part of the checks is run, and of how many parts; None for all of them."""
+        return self.shard if isinstance(self.shard, tuple) else None
+
+    @property
+    def on_ranks(self) -> RankOptions | None:
+        """On which ranks of torch.distributed the target runs; None if it runs in one process. Raises BadOption."""
+        shard = None if self.part is not None else self.shard
+        if self.ranks is None or self.framework == "jax":
+            for flag, value in (("--shard", shard), ("--loss", self.loss), ("--rank-timeout", self.rank_timeout)):
+                if value is not None and self.ranks is None:
+                    raise BadOption(f"{flag} is for programs that several ranks run", do="say how many: --ranks 2")
+                if value is not None:
+                    raise BadOption(f"{flag} is for torch, not for jax", do="shard_map says what each device has")
+            return None
+        if self.framework not in (None, "torch"):
+            raise BadOption(f"--ranks is for torch and jax, not for {self.framework}", do="leave it out")
+        return RankOptions(self.ranks, shard, self.loss, self.rank_timeout or RANK_TIMEOUT)
+
+    @property
+    def devices(self) -> int | None:
+        """On how many devices of JAX's the target may run: --ranks, with --framework jax; None elsewhere."""
+        return self.ranks if self.framework == "jax" else None
 
     @property
     def seed_is_random(self) -> bool:

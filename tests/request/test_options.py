@@ -27,7 +27,7 @@ from tests.rows import for_rows
 
 NOT_REPLAYED = {  # what says where a report goes, how a line of standard input is read, or which of several checks are run
     "allow_python", "save_point", "format", "json", "out", "direction", "quiet", "verbose", "color", "traceback",
-    "select", "last_failed", "changed", "changed_since", "profile", "list_only", "exit_first", "workers", "executor", "shard",
+    "select", "last_failed", "changed", "changed_since", "profile", "list_only", "exit_first", "workers", "executor",
     "cache", "baseline", "update_baseline", "recorded", "patch", "watch",
 }  # fmt: skip
 NO_KEYWORD = NOT_REPLAYED | {  # Python has the values themselves, and a process of its own
@@ -45,6 +45,9 @@ SAMPLES: dict[str, Any] = {
     "mode_timeout": 0.5,
     "diagnose": 5.0,
     "pick": Pick("loss", "dw"),
+    "loss": "mean",
+    "rank_timeout": 2.0,
+    "shard": "W: 1, b: 0",
     "expect": frozenset({"straight-through"}),
     "same_as": frozenset({"eager", "vmap"}),
     "allow": frozenset({"kink", "no-second-witness"}),

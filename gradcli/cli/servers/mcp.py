@@ -34,7 +34,7 @@ _GRACE = 30.0  # seconds that a command may take besides its limit: to start, an
 _ORDER = ("fail", "error", "inconclusive", "pass")  # the worst first
 _NOT_OFFERED = frozenset({  # options that write files, choose a form, read standard input, or run elsewhere
     "format", "json", "out", "plot", "size", "dpi", "direction", "quiet", "verbose", "color", "traceback", "patch", "save_point",
-    "baseline", "update_baseline", "recorded", "allow_python", "list_only", "executor", "shard", "workers", "threads", "watch",
+    "baseline", "update_baseline", "recorded", "allow_python", "list_only", "executor", "workers", "threads", "watch",
     "show", "no_steps", "fail_under", "timeout",
 })  # fmt: skip
 _TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "string"}}

@@ -42,6 +42,18 @@ _JITTED = type(jax.jit(lambda: None))
 _OWN = (jax.custom_vjp, jax.custom_jvp, _JITTED)
 
 
+def give_devices(count: int) -> None:
+    """Let JAX have so many devices of this machine's processors. Raises BadOption if it has begun with fewer."""
+    try:
+        jax.config.update("jax_num_cpu_devices", count)
+    except RuntimeError:  # it has begun
+        if len(jax.devices("cpu")) < count:
+            says = f"JAX has begun with {len(jax.devices('cpu'))} of {count} devices"
+            raise BadOption(
+                says, do=f'write jax.config.update("jax_num_cpu_devices", {count}) after import jax'
+            ) from None
+
+
 # The calls of functions with custom gradients (custom_vjp, custom_jvp) during one run, with their actual arguments.
 
 _MOST = 64  # calls that are collected at most
@@ -210,6 +222,7 @@ class Jax(FrameworkDefaults):
         x = np.asarray(x)
         wide = placed.dtype == "float64"
         device = DEVICES[self.name].native(placed.device)
+        device = None if device == jnp.zeros(()).device else device  # so that a function may move it to several devices
         if x.dtype.kind == "f":
             with _wide(wide):
                 return jax.device_put(x.astype(_FORMATS[placed.dtype]), device)

@@ -379,7 +379,9 @@ class JaxRecorder(jax.core.Trace):  # type: ignore[misc]
         return new
 
     def process_primitive(self, primitive: Any, xs: Sequence[Any], params: dict[str, Any], /) -> Any:
-        """Run a primitive, and record it if one of its operands is recorded."""
+        """Run a primitive, and record it if one of its operands is recorded. Raises NotSupported for several devices."""
+        if primitive.name == "shard_map":
+            raise NotSupported("no trace follows what shard_map runs on several devices")
         if not any(self._ours(x) for x in xs):
             with jax.core.eval_context():
                 return primitive.bind(*xs, **params)
@@ -422,6 +424,10 @@ class JaxRecorder(jax.core.Trace):  # type: ignore[misc]
         with jax.core.eval_context():
             ys = jax.core.eval_jaxpr(inner.jaxpr, inner.consts, *values)
         return self._step(inner.jaxpr.debug_info.func_name, lambda: own, xs, ys)
+
+    def process_shard_map(self, primitive: Any, *args: Any) -> Any:
+        """Raise NotSupported."""
+        return self.process_primitive(primitive, (), {})
 
     def process_call(self, primitive: Any, f: Any, xs: Sequence[Any], params: Any, /) -> Any:
         """Run a called function under this trace."""

@@ -63,12 +63,12 @@ def custom_calls(run: Callable[[], Any], every: bool) -> list[CustomCall]:
                 function.__name__, alone, own, {}, position(), place_of(function.backward), constants
             )
 
-    users = _users(torch.autograd.Function)
+    users = users_of(torch.autograd.Function)
     if not users and not every:
         return []
     with ExitStack() as stack:
         for function in users:
-            stack.enter_context(_watched(function, function.forward, seen))
+            stack.enter_context(watched(function, function.forward, seen))
         if every:
             stack.enter_context(_hooked(found))
         run()
@@ -83,8 +83,8 @@ def declined(f: Flat, leaves: Sequence[torch.Tensor]) -> frozenset[int]:
         passed.update(k for k, x in enumerate(leaves) if any(a is x or _is_clone(a, x) for a in args))
 
     with ExitStack() as stack:
-        for function in _users(torch.autograd.Function):
-            stack.enter_context(_watched(function, function.forward, seen))
+        for function in users_of(torch.autograd.Function):
+            stack.enter_context(watched(function, function.forward, seen))
         y = f(leaves)
         if not passed or not y.requires_grad:
             return frozenset()
@@ -98,7 +98,7 @@ def _is_clone(a: Any, leaf: torch.Tensor) -> bool:
     return len(behind) == 1 and getattr(behind[0][0], "variable", None) is leaf and a.grad_fn.name() == "CloneBackward0"
 
 
-def _users(kind: type) -> list[Any]:
+def users_of(kind: type) -> list[Any]:
     """Return the subclasses of a class that users' files define."""
     found: list[type] = []
     waiting: list[type] = list(kind.__subclasses__())
@@ -115,7 +115,7 @@ def _users(kind: type) -> list[Any]:
 
 
 @contextmanager
-def _watched(function: Any, plain: Any, seen: Callable[[Any, tuple[Any, ...]], None]) -> Iterator[None]:
+def watched(function: Any, plain: Any, seen: Callable[[Any, tuple[Any, ...]], None]) -> Iterator[None]:
     """Report each forward call of a custom function to `seen` in the block."""
     own = vars(function).get("forward")
     separate = function.setup_context is not torch.autograd.Function.setup_context
@@ -547,7 +547,7 @@ class Torch(FrameworkDefaults):
         if inspect.isclass(found) and issubclass(found, torch.autograd.Function):
             return Prepared(applied(found), found.__name__, {})
         if inspect.isclass(found) and issubclass(found, torch.nn.Module):
-            with _seeded(seed):
+            with seeded(seed):
                 found = found()
         if isinstance(found, torch.nn.Module):
             module = copy.deepcopy(found).to(placed.device, FORMATS[placed.dtype])
@@ -568,7 +568,7 @@ class Torch(FrameworkDefaults):
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool
     ) -> Any:
         if differentiates:
-            with _seeded(seed), torch.enable_grad():
+            with seeded(seed), torch.enable_grad():
                 return function(*args, **kwargs)
         return _run(function, lambda: function(*args, **kwargs), (args, kwargs), seed)
 
@@ -576,19 +576,19 @@ class Torch(FrameworkDefaults):
         return self._pulled(f, xs, w, seed, set(range(len(xs))))[0]
 
     def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
-        with torch.enable_grad(), _seeded(seed):
+        with torch.enable_grad(), seeded(seed):
             return pulled(f, [x.detach().requires_grad_() for x in xs], w)
 
     def value(self, f: Flat, xs: Sequence[Tensor], seed: int) -> Array:
-        with torch.no_grad(), _seeded(seed):
+        with torch.no_grad(), seeded(seed):
             return host(f(xs))
 
     def declined(self, f: Flat, xs: Sequence[Tensor], seed: int) -> frozenset[int]:
-        with torch.enable_grad(), _seeded(seed):
+        with torch.enable_grad(), seeded(seed):
             return declined(f, [x.detach().clone().requires_grad_() for x in xs])
 
     def in_turn(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> Iterator[Run]:
-        return in_turn(f, xs, others, w, lambda: _seeded(seed))
+        return in_turn(f, xs, others, w, lambda: seeded(seed))
 
     def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
         try:
@@ -602,7 +602,7 @@ class Torch(FrameworkDefaults):
             raise _unsupported(error, (*_NO_FORWARD, _INSIDE)) from error
 
     def curvature(self, f: Flat, xs: Sequence[Tensor], w: Array, vs: Sequence[Array], seed: int) -> list[Array]:
-        with torch.enable_grad(), _seeded(seed):
+        with torch.enable_grad(), seeded(seed):
             leaves = [x.detach().clone().requires_grad_() for x in xs]
             y = f(leaves)
             still = [np.zeros(tuple(x.shape))[()] for x in xs]
@@ -633,7 +633,7 @@ class Torch(FrameworkDefaults):
             return torch.sum(y * _like(w, y))
 
         pairs = [torch.stack([a.detach(), b.detach()]) for a, b in zip(xs, others, strict=True)]
-        with _seeded(seed), warnings.catch_warnings():
+        with seeded(seed), warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore"
             )  # torch warns of slow operations without a batching rule, and only gradcli uses vmap
@@ -671,7 +671,7 @@ class Torch(FrameworkDefaults):
 
     def _pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, wanted: set[int]) -> tuple[list[Array], bool]:
         """Return the gradient with respect to the wanted inputs, and whether the cotangent is unchanged."""
-        with torch.enable_grad(), _seeded(seed):
+        with torch.enable_grad(), seeded(seed):
             leaves = [x.detach().requires_grad_(k in wanted) for k, x in enumerate(xs)]
             y = f(leaves)
             still = [np.zeros(tuple(x.shape))[()] for x in xs]
@@ -697,7 +697,7 @@ class Torch(FrameworkDefaults):
             raise NotSupported(str(error.__cause__ or error).partition(",")[0]) from error
 
     def measured(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> Measured | None:
-        with torch.enable_grad(), _seeded(seed):
+        with torch.enable_grad(), seeded(seed):
             leaves = [x.detach().requires_grad_() for x in xs]
             return measured(f, leaves, _like(w, f(leaves)))
 
@@ -718,7 +718,7 @@ class Torch(FrameworkDefaults):
         return cast("tuple[RecordedSteps, Any]", _run(function, record, (args, kwargs), seed))
 
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[CustomCall]:
-        with torch.enable_grad(), _seeded(seed):
+        with torch.enable_grad(), seeded(seed):
             return custom_calls(lambda: f([x.detach().clone().requires_grad_() for x in xs]), every)
 
 
@@ -736,7 +736,7 @@ def _unsupported(error: Exception, words: Sequence[str]) -> Exception:
 
 
 @contextlib.contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Iterator[None]:
     """Run the block with seeded random numbers and float64 as the default type; restore both afterwards."""
     before, states = torch.get_default_dtype(), [(g, g.get_state()) for g in _generators()]
     for generator, _ in states:
@@ -759,7 +759,7 @@ def _pushed(f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int, insid
     """Return the derivative along vs by the forward mode; `inside` lets f differentiate with respect to its inputs, too."""
     import torch.autograd.forward_ad as forward
 
-    with torch.enable_grad(), _seeded(seed), forward.dual_level():
+    with torch.enable_grad(), seeded(seed), forward.dual_level():
         leaves = [x.detach().clone().requires_grad_(inside) for x in xs]
         y = forward.unpack_dual(f([forward.make_dual(x, _like(v, x)) for x, v in zip(leaves, vs, strict=True)]))
         return np.zeros(tuple(y.primal.shape)) if y.tangent is None else host(y.tangent)
@@ -775,12 +775,12 @@ def _run(function: Callable[..., Any], call: Callable[[], Any], given: Any, seed
         code = getattr(inspect.unwrap(known), "__code__", None)
         inside = code is not None and bool(_DIFFERENTIATING & set(code.co_names))
         try:
-            with _seeded(seed), torch.set_grad_enabled(inside):
+            with seeded(seed), torch.set_grad_enabled(inside):
                 return call()
         except RuntimeError as error:
             if _INSIDE not in str(error):
                 raise
-    with _seeded(seed), torch.enable_grad():
+    with seeded(seed), torch.enable_grad():
         for x in _floats(given):
             x.requires_grad_()
         y = call()

@@ -114,15 +114,16 @@ def _folder(job: Job) -> str:
 
 
 def _checked(job: Job, progress: Progress | None) -> "CheckReport":
-    from gradcli.checks.build import CheckOptions, request, settings_of
+    from gradcli.checks.build import CheckOptions, ranks_end, request, settings_of
     from gradcli.derivation.right_answer import right_answer
     from gradcli.repair.full_check import full_check
 
     if job.options.assume and not (job.options.structure or job.options.looks_at_hard_points):
         raise BadOption("assume is for the points of stress, unless structure = true", do="add structure = true")
     wanted = CheckOptions(settings_of(job.options), job.options.points or 3, command=job.command)
-    asked = request(job.ask, wanted)
-    report = full_check(asked, job.ask, wanted, right_answer, progress)
+    with ranks_end(job.options):
+        asked = request(job.ask, wanted)
+        report = full_check(asked, job.ask, wanted, right_answer, progress)
     line = ABSENT if job.ask.line is None else job.ask.line
     report = dataclasses.replace(report, id=job.id, points=_named(report.points, job.ask), line=line)
     return with_hints(report, in_suite) if job.command else report

@@ -1,0 +1,93 @@
+"""What several ranks compute: the gradients of each, and the custom functions in them, each checked alone on all ranks."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradcli.checks.causes import Cause, Verified
+from gradcli.checks.request import Request
+from gradcli.checks.wrong import CauseBudget
+from gradcli.errors import GradcliError
+from gradcli.frameworks.ranks import RankedCall, RankedFunction, RankedReference
+from gradcli.modes.claim import ClaimedFunction
+from gradcli.report.check import CheckReport
+from gradcli.report.common import ABSENT
+from gradcli.report.framework_gradient import Part
+from gradcli.report.point_report import Diagnosis, RankReport
+from gradcli.request.point import Point
+from gradcli.targets.derived import root_of
+from gradcli.tracing.shapes import size
+from gradcli.words import Verdict
+
+_MOST = 20  # calls of custom functions
+_ENTRIES = 200  # of all tensors that a call got on all ranks
+
+
+def with_ranks(
+    request: Request, report: CheckReport, verify: Callable[[Request], Verified]
+) -> tuple[CheckReport, dict[int, Cause]]:
+    """Return the report with the gradients by rank, and with a verdict on each call of a custom function, in backward's order.
+
+    Each is checked alone on all ranks in step, at the tensors and cotangents that it got. The causes of wrong ones are yet to be
+    looked for.
+    """
+    f = root_of(request.f)
+    ranked = f.ranked if isinstance(f, RankedReference) else f
+    if not isinstance(ranked, RankedFunction):
+        return report, {}
+    wholes = {name: np.asarray(x)[()] for name, x in ranked.joined(ranked.point).items() if name in ranked.by_rank}
+    report = replace(report, points=(replace(report.points[0], at=wholes, ranks=_by_rank(ranked, report)),))
+    try:
+        ranks = ranked.custom_calls(request.points[0].values, request.wrt)
+        in_step = len({tuple((call.name, len(call.xs)) for call in calls) for calls in ranks}) == 1
+        calls = [RankedCall(ranked, one, k) for k, one in enumerate(zip(*ranks, strict=True))] if in_step else []
+        found = [_alone(call, request, verify) for call in calls[: -_MOST - 1 : -1] if call.inputs]
+    except GradcliError as error:
+        return replace(report, layers=(Part("its custom functions", Verdict.INCONCLUSIVE, message=error.what),)), {}
+    causes = {number: cause for number, (_, cause) in enumerate(found) if cause is not None}
+    return replace(report, layers=tuple(part for part, _ in found) or ABSENT), causes
+
+
+def _by_rank(ranked: RankedFunction, report: CheckReport) -> tuple[RankReport, ...]:
+    """Return the loss of each rank and what backward left there, by the user's names."""
+    mode = report.points[0].modes.get("claim")
+    left: Any = getattr(mode, "gradient", None) or {}
+    return tuple(
+        RankReport(
+            rank, loss, {n: left[place.names[rank]] for n, place in ranked.by_rank.items() if place.names[rank] in left}
+        )
+        for rank, loss in enumerate(ranked.at_point)
+    )
+
+
+def _alone(call: RankedCall, request: Request, verify: Callable[[Request], Verified]) -> tuple[Part, Cause | None]:
+    """Return the verdict on one call on all ranks, with the line of its backward, and how the cause is looked for."""
+    part, at = Part(call.text, Verdict.INCONCLUSIVE), call.calls[0].rule
+    if at is not None:
+        part = replace(part, file=at.file, line=at.line, source=at.source)
+    if sum(size(x) for x in call.point.values()) > _ENTRIES:
+        return replace(part, message=f"it has more than {_ENTRIES} entries: it was not checked alone"), None
+    claim = ClaimedFunction("backward", lambda values: call.claimed(), lambda found: found, call.point)
+    value, notices = call.survey(call.point)
+    point = Point(call.point, (), 0, tuple(notices), value)
+    alone = replace(
+        request, f=call, points=(point,), wrt=call.inputs, claim=claim, notices=(), not_claimed=(), mutate=False
+    )
+    verified = verify(alone)
+    part = replace(part, verdict=verified.report.verdict)
+    if part.verdict == Verdict.PASS:
+        seen = verified.report.detects.relative
+        return replace(part, detects=ABSENT if seen is None else seen), None
+    found = verified.first_cause
+    cause = None if found is None else lambda budget: _on_line(found, part, budget)
+    return replace(part, message=verified.report.sentence()), cause
+
+
+def _on_line(cause: Cause, part: Part, budget: CauseBudget) -> Diagnosis | None:
+    """Return the mistake with the line of the backward function that makes it."""
+    found = cause(budget)
+    if found is None or not isinstance(part.file, str) or not isinstance(part.line, int):
+        return found
+    return replace(found, file=part.file, line=part.line, source=part.source or None)

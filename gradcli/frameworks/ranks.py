@@ -1,0 +1,489 @@
+"""A function that several ranks evaluate in step, as one function of numpy arrays: the shards of all ranks are its inputs.
+
+An input `x` becomes `x.rank0`, `x.rank1`, ... A shard is displaced on its rank alone. A value that all ranks hold is displaced
+on all of them at once, whichever of its names is: each rank has a gradient of it, and each of them must be the whole one.
+"""
+
+import hashlib
+import linecache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradcli.errors import BadOption, FunctionFailed, NotSupported, nearest
+from gradcli.frameworks.framework import EPS, Described, Failure, Placed, RankCall
+from gradcli.process.ranks import Ranks, Silent
+from gradcli.request.options import RankOptions
+from gradcli.request.point import Array
+from gradcli.targets.facts import Notice, OutputPart
+from gradcli.targets.nesting import Node, put_together
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.provenance import is_users, shown
+from gradcli.tracing.shapes import shape, size
+from gradcli.tracing.tracer import Tracer
+from gradcli.words import Kind, Severity, TargetKind
+
+_ALIKE = 1e-12  # relative: results of ranks that are one value
+_EQUAL = 1000.0  # roundings of the largest value: ranks may sum in other orders
+# Values that are kept: the entries of a value that all ranks hold are displaced once for each of them.
+_MOST_KEPT = 100_000
+_STEP = np.finfo(float).eps ** (1 / 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the ranks have an input: its shape, and the entries of each rank, as positions in the flat array.
+
+    Of a value that all ranks hold, `positions` is None.
+    """
+
+    names: tuple[str, ...]
+    whole: tuple[int, ...] = ()
+    positions: tuple[Any, ...] | None = None
+    of_module: bool = False
+
+    @property
+    def replicated(self) -> bool:
+        """Whether all ranks hold the same value."""
+        return self.positions is None
+
+
+class Group:
+    """The ranks of one target: started at the first question, and again after a failure."""
+
+    def __init__(
+        self, target: str | Callable[..., Any], text: str, placed: Placed, seed: int, options: RankOptions
+    ) -> None:
+        self.target, self.text, self.placed, self.seed, self.options = target, text, placed, seed, options
+        self._ranks: Ranks | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of ranks."""
+        return self.options.count
+
+    def start(self) -> list[Described]:
+        """Start the ranks and return what each knows of the target. Raises BadOption, FunctionFailed."""
+        if not Ranks.available:
+            raise BadOption("--ranks starts copies of a process, which is safe on Linux alone", do="run it on Linux")
+        from gradcli.frameworks.adapt import framework
+
+        framework("torch")  # loaded once, before the copies are made
+        from gradcli.frameworks.torch.ranks import Rank
+
+        def serve(rank: int, file: str) -> Rank:
+            return Rank(rank, self.count, file, self.target, self.placed, self.seed, self.options.timeout)
+
+        self._ranks = Ranks(self.count, serve, self.options.timeout)
+        return self._answers([("start",)] * self.count)
+
+    def ask(self, name: str, *arguments: Any) -> list[Any]:
+        """Return the answer of each rank to a question; `arguments` have a part for each rank. Raises FunctionFailed."""
+        if self._ranks is None or self._ranks.closed:
+            self.start()
+        return self._answers([(name, *parts) for parts in zip(*arguments, strict=True)])
+
+    def _answers(self, questions: Sequence[Any]) -> list[Any]:
+        answers = [] if self._ranks is None else self._ranks.ask(questions)
+        failed = [k for k, answer in enumerate(answers) if isinstance(answer, Failure | Silent)]
+        if not failed:
+            return answers
+        said = "; ".join(f"rank {k} {_said(answer)}" for k, answer in enumerate(answers))
+        where = next((a.where for a in answers if isinstance(a, Failure) and a.where is not None), None)
+        do = None
+        if not any(isinstance(a, Failure) or (isinstance(a, Silent) and a.ended) for a in answers):
+            said = f"{said} (limit: {self.options.timeout:g} s)"
+            do = "all ranks have to call the same collectives, in the same order"
+        raise FunctionFailed(f"{self.text} on {self.count} ranks: {said}", where=where, do=do)
+
+
+def _said(answer: Any) -> str:
+    """Return in words what a rank did while another one failed."""
+    if isinstance(answer, Failure):
+        at = f" ({shown(answer.where.file)}:{answer.where.line})" if answer.where is not None else ""
+        return f"raises {answer.message}{at}"
+    if not isinstance(answer, Silent):
+        return "returns"
+    if answer.ended:
+        return f"ended with {answer.ended}"
+    file, number = next(((file, number) for file, number, _ in answer.stack if is_users(file)), ("", 0))
+    inside = [name for file, _, name in answer.stack if Path(file).parent.name == "distributed" and name != "wrapper"]
+    doing = f"waits in {inside[-1]}" if inside else "has not returned"
+    return f"{doing} ({shown(file)}:{number}: {linecache.getline(file, number).strip()})" if file else doing
+
+
+def shards(value: Array, axis: int, count: int, name: str) -> tuple[Any, ...]:
+    """Return for each rank the positions of its part of a value that is cut along an axis. Raises BadOption."""
+    if not -np.ndim(value) <= axis < np.ndim(value):
+        raise BadOption(
+            f"--shard cuts {name} along axis {axis}, and it has shape {shape(value)}", do=f'--shard "{name}: 0"'
+        )
+    if shape(value)[axis] % count:
+        says = f"axis {axis} of {name} has {shape(value)[axis]} entries, which {count} ranks cannot share equally"
+        raise BadOption(says, do="choose another size, or cut it yourself: --shard file.py:place")
+    return tuple(np.split(np.arange(size(value)).reshape(shape(value)), count, axis))
+
+
+def axes_of(text: str) -> dict[str, int]:
+    """Return the axis of each input in `W: 1, b: 0`. Raises BadOption."""
+    found = {}
+    for part in filter(None, (part.strip() for part in text.replace(";", ",").split(","))):
+        name, _, axis = (word.strip() for word in part.rpartition(":"))
+        if not name or not axis.removeprefix("-").isdecimal():
+            raise BadOption(
+                f"--shard does not read '{part}'", do='write --shard "W: 1, b: 0", or --shard file.py:place'
+            )
+        found[name] = int(axis)
+    return found
+
+
+class OnRanks:
+    """A function of values that several ranks hold, by name: `by_rank` has the place of each of them, `point` where they are.
+
+    It cannot be traced.
+    """
+
+    kind: TargetKind = "python"
+    outputs: tuple[OutputPart, ...] = ()
+    seconds: float | None = None
+    loss: str | None = None  # what the value is of those of the ranks: `sum` or `mean`; None if they have one value
+
+    def __init__(self, group: Group, text: str, by_rank: Mapping[str, Placement], point: Mapping[str, Any]) -> None:
+        self.group, self.text, self.by_rank, self.point = group, text, by_rank, dict(point)
+        self.inputs = tuple(name for place in by_rank.values() for name in place.names)
+        self._kept: dict[bytes, float] = {}
+
+    def wholes(self, values: Mapping[str, Value]) -> list[dict[str, Value]]:
+        """Return the values of each rank by the user's names; a value that all hold is displaced on all by each displacement."""
+        found: list[dict[str, Value]] = [{} for _ in range(self.group.count)]
+        for name, place in self.by_rank.items():
+            parts = [values[part] for part in place.names]
+            if place.replicated:
+                parts = [together(parts, self.point[place.names[0]])] * self.group.count
+            for mine, part in zip(found, parts, strict=True):
+                mine[name] = part
+        return found
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        """Return the value. Raises NotSupported for traced values; FunctionFailed if a rank fails."""
+        if any(isinstance(x, Tracer) for x in values.values()):
+            raise NotSupported("no trace reaches the processes of other ranks", do="give a --reference on one process")
+        wholes = self.wholes(values)
+        key = hashlib.sha256(b"".join(np.asarray(x).tobytes() for mine in wholes for x in mine.values())).digest()
+        if key not in self._kept:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[key] = self.value(wholes)
+        return np.float64(self._kept[key])
+
+    def losses(self, wholes: list[dict[str, Value]]) -> list[float]:
+        """Return the loss of each rank at its values; they evaluate it in step."""
+        raise NotImplementedError
+
+    def value(self, wholes: list[dict[str, Value]]) -> float:
+        """Return the loss of all ranks together."""
+        raise NotImplementedError
+
+    def slopes_of_own(self, name: str) -> list[Array]:
+        """Return for each rank the derivative of its own loss by its own shard of an input, by central differences."""
+        found = []
+        for rank, part in enumerate(self.by_rank[name].names):
+            x = np.asarray(self.point[part])
+            slope = np.empty(x.shape)
+            for k in np.ndindex(x.shape):
+                h = _STEP * max(1.0, abs(float(x[k])))
+                ends = []
+                for moved in (x[k] + h, x[k] - h):
+                    other = x.copy()
+                    other[k] = moved
+                    ends.append(self.losses(self.wholes({**self.point, part: other[()]}))[rank])
+                slope[k] = (ends[0] - ends[1]) / (2 * h)
+            found.append(slope)
+        return found
+
+    def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
+        """Return the value, and a notice where a second call returns another one."""
+        wholes = self.wholes(values)
+        first, again = self.value(wholes), self.value(wholes)
+        if first == again or (np.isnan(first) and np.isnan(again)):
+            return np.float64(first), []
+        says = f"two calls with the same arguments give different values by {abs(first - again):.1e}"
+        return np.float64(first), [Notice(Kind.NOT_DETERMINISTIC, Severity.INCONCLUSIVE, says, hint="fix the seed")]
+
+
+class RankedFunction(OnRanks):
+    """The loss of a program that ranks run in step, as a function of the inputs of all ranks."""
+
+    def __init__(
+        self, group: Group, arguments: Mapping[str, Node], values: Mapping[str, Any], placed: "PlacedInputs"
+    ) -> None:
+        super().__init__(group, group.text, placed.by_rank, placed.point)
+        self.arguments, self.given, self.loss = arguments, values, group.options.loss
+        self.data = placed.data
+        self.parameters = {name for name, place in placed.by_rank.items() if place.of_module}
+        self.at_point: list[float] = []  # the loss of each rank
+        self._last: list[float] = []
+        self._largest = 0.0
+        self.w: Any = None
+
+    def _questions(self, wholes: list[dict[str, Value]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return the arguments of the target and the parameters of the module, for each rank."""
+        made = [
+            {name: put_together(node, {**self.given, **data, **mine}) for name, node in self.arguments.items()}
+            for data, mine in zip(self.data, wholes, strict=True)
+        ]
+        return made, [{name: mine[name] for name in self.parameters} for mine in wholes]
+
+    def losses(self, wholes: list[dict[str, Value]]) -> list[float]:
+        """Return the loss of each rank. Raises FunctionFailed if a rank fails, or returns another shape than the others."""
+        ys = self.group.ask("value", *self._questions(wholes))
+        if len(set(map(size, ys))) > 1:
+            sizes = "; ".join(f"rank {k} returns {size(y)} numbers" for k, y in enumerate(ys))
+            raise FunctionFailed(f"{self.text}: {sizes}", do="return the same shape on every rank")
+        if self.w is None:
+            self.w = np.ones(1) if size(ys[0]) == 1 else weights(self.group.seed, size(ys[0]))
+        self._largest = max(float(np.dot(np.abs(self.w), np.abs(np.ravel(y)))) for y in ys)
+        self._last = [float(np.dot(self.w, np.ravel(y))) for y in ys]
+        return self._last
+
+    def value(self, wholes: list[dict[str, Value]]) -> float:
+        """Return the loss. Raises FunctionFailed if the losses of the ranks differ, and it is not said what the loss is."""
+        losses = self.losses(wholes)
+        room = _EQUAL * EPS[self.group.placed.dtype] * self._largest
+        if self.loss is None and np.any(np.abs(np.subtract(losses, losses[0])) > room):
+            said = ", ".join(f"{loss:.6g} on rank {k}" for k, loss in enumerate(losses))
+            says = f"the ranks return different values: {said}"
+            raise FunctionFailed(says, do="say what the loss is: --loss sum, or --loss mean, as DDP averages")
+        return float(np.sum(losses)) if self.loss == "sum" else float(np.mean(losses))
+
+    def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
+        """Return the loss, and a notice where a second call returns another one; keep that of each rank."""
+        found = super().survey(values)
+        self.at_point = self._last
+        return found
+
+    def joined(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        """Return the whole values by the user's names, with the target's other arguments."""
+        given = dict(self.given)
+        for name, place in self.by_rank.items():
+            parts = [values[part] for part in place.names]
+            if place.positions is None:
+                given[name] = together(parts, self.point[place.names[0]])
+                continue
+            order = np.argsort(np.concatenate([np.ravel(p) for p in place.positions]))
+            flat = np.concatenate([np.reshape(x, (-1,)) for x in parts])
+            given[name] = np.reshape(flat[order], place.whole)
+        return given
+
+    def gradient(self, values: Mapping[str, Value], wrt: Sequence[str]) -> dict[str, Array]:
+        """Return what backward leaves on each rank, by input; zero where it leaves nothing. Raises FunctionFailed."""
+        arguments, parameters = self._questions(self.wholes(values))
+        found = self._ask_pulled("gradient", arguments, parameters, wrt)
+        bars = {}
+        for name, place in self.by_rank.items():
+            for rank, part in enumerate(place.names):
+                bar = found[rank].get(name)
+                if part in wrt:
+                    bars[part] = (
+                        np.zeros(shape(values[part]))[()] if bar is None else np.reshape(bar, shape(values[part]))[()]
+                    )
+        return bars
+
+    def custom_calls(self, values: Mapping[str, Value], wrt: Sequence[str]) -> list[list[RankCall]]:
+        """Return the calls of custom functions on each rank. Raises FunctionFailed."""
+        return self._ask_pulled("custom", *self._questions(self.wholes(values)), wrt)
+
+    def _ask_pulled(self, name: str, arguments: Any, parameters: Any, wrt: Sequence[str]) -> list[Any]:
+        moved = [
+            frozenset(name for name, place in self.by_rank.items() if place.names[rank] in wrt)
+            for rank in range(self.group.count)
+        ]
+        return self.group.ask(name, arguments, parameters, moved, [self.w] * self.group.count)
+
+
+class RankedCall(OnRanks):
+    """One call of a custom function on all ranks, as a function of the tensors that it got there.
+
+    Its value is the product of its results with the cotangents that its backward got, summed over the ranks; where all ranks
+    have the same results and the same cotangents, these are those of one value, and it is that of one rank. Tensors that
+    are equal on all ranks are taken for one that all hold.
+    """
+
+    def __init__(self, ranked: RankedFunction, calls: Sequence[RankCall], number: int) -> None:
+        self.calls, self.number = calls, number
+        by_rank, point, self.places = {}, dict[str, Any](), dict[str, int]()
+        for k, name in enumerate(calls[0].names):
+            xs = [call.xs[k] for call in calls]
+            if any(x is None for x in xs) or all(call.xbars[k] is None for call in calls):
+                continue
+            equal = all(np.array_equal(np.asarray(x), np.asarray(xs[0])) for x in xs)
+            if equal and ranked.group.options.loss == "mean":
+                continue  # it is averaged by what comes later, or not at all
+            names = tuple(f"{name}.rank{rank}" for rank in range(len(calls)))
+            by_rank[name] = Placement(names, shape(xs[0]), None if equal else tuple(np.arange(size(x)) for x in xs))
+            point |= zip(names, xs, strict=True)
+            self.places[name] = k
+        super().__init__(ranked.group, calls[0].name, by_rank, point)
+        self.loss = ranked.loss
+        self.one: bool | None = None  # whether it is the value of one rank
+
+    def losses(self, wholes: list[dict[str, Value]]) -> list[float]:
+        """Return the product of the results of each rank with its cotangents. Raises FunctionFailed."""
+        xs: list[list[Array | None]] = [[None] * len(call.xs) for call in self.calls]
+        for mine, given in zip(xs, wholes, strict=True):
+            for name, k in self.places.items():
+                mine[k] = given[name]
+        ys = self.group.ask("apply", [self.number] * self.group.count, xs)
+        if self.one is None:
+            self.one = all(
+                _same(y, ys[0]) and _same(call.ybars, self.calls[0].ybars)
+                for y, call in zip(ys, self.calls, strict=True)
+            )
+        return [
+            sum(float(np.sum(bar * part)) for part, bar in zip(y, call.ybars, strict=False) if bar is not None)
+            for y, call in zip(ys, self.calls, strict=True)
+        ]
+
+    def value(self, wholes: list[dict[str, Value]]) -> float:
+        """Return the product, of one rank or of all. Raises FunctionFailed."""
+        losses = self.losses(wholes)
+        return losses[0] if self.one else float(np.sum(losses))
+
+    def claimed(self) -> dict[str, Array]:
+        """Return what backward returned on each rank, by the names of the inputs."""
+        return {
+            part: np.zeros(shape(self.point[part]))[()] if (bar := call.xbars[self.places[name]]) is None else bar
+            for name, place in self.by_rank.items()
+            for part, call in zip(place.names, self.calls, strict=True)
+        }
+
+
+def _same(a: Sequence[Array | None], b: Sequence[Array | None]) -> bool:
+    return len(a) == len(b) and all(
+        x is y
+        or (x is not None and y is not None and shape(x) == shape(y) and np.allclose(x, y, rtol=_ALIKE, atol=0.0))
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+class RankedReference:
+    """A reference on one process as a function of the inputs of all ranks, whose shards it joins."""
+
+    kind: TargetKind = "python"
+    outputs: tuple[OutputPart, ...] = ()
+    seconds: float | None = None
+
+    def __init__(self, reference: Any, ranked: RankedFunction) -> None:
+        self.reference, self.ranked = reference, ranked
+        self.text, self.inputs, self.by_rank, self.loss = ranked.text, ranked.inputs, ranked.by_rank, ranked.loss
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        """Return the value of the reference. Raises what it raises."""
+        value: Value = self.reference(self.ranked.joined(values))
+        return np.reshape(value, ())
+
+    def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
+        """Return the value of the reference, and its notices."""
+        found: tuple[Value, list[Notice]] = self.reference.survey(self.ranked.joined(values))
+        return found
+
+
+def together(parts: Sequence[Value], at: Array) -> Value:
+    """Return a value that all ranks hold, moved from `at` by the sum of what each of its names was moved."""
+    x, *others = parts
+    for other in others:
+        x = x + (other - at)
+    return x
+
+
+def weights(seed: int, count: int) -> Any:
+    """Return random weights of so many outputs, with absolute values from 0.5 to 1.5."""
+    rng = np.random.default_rng([seed, 0xCAFE])
+    return rng.integers(8, 25, count) / 16 * rng.choice([-1.0, 1.0], count)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedInputs:
+    """Where the ranks have the inputs that are differentiated, and their values by the names of the ranks.
+
+    `data` has for each rank its part of the others that are cut, as labels are.
+    """
+
+    by_rank: dict[str, Placement]
+    point: dict[str, Any]
+    data: list[dict[str, Any]]
+
+
+def placements(
+    options: RankOptions, values: Mapping[str, Any], described: Sequence[Described], group: Group
+) -> PlacedInputs:
+    """Return where the ranks have each input and each parameter of a module.
+
+    Raises  BadOption for an input that is not there or cannot be cut; FunctionFailed if the user's function `place` fails.
+    """
+    axes = axes_of(options.shard) if isinstance(options.shard, str) and not options.places else {}
+    parameters = described[0].parameters
+    for name in axes:
+        if not any(_is_of(path, name) for path in (*values, *parameters)):
+            near = nearest(name, [*values, *parameters])
+            do = f"did you mean '{near}'?" if near else f"inputs: {', '.join((*values, *parameters))}"
+            raise BadOption(f"--shard names '{name}', which is not an input", do=do)
+    found = PlacedInputs({}, {}, [{} for _ in range(group.count)])
+    for name, x in values.items():
+        if not isinstance(x, np.ndarray | np.generic):
+            continue
+        axis = next((a for key, a in axes.items() if _is_of(name, key)), None)
+        positions = None if axis is None else shards(x, axis, group.count, name)
+        if options.places:
+            positions = _placed(options.shard, name, x, group)
+        parts = [x] * group.count if positions is None else [np.ravel(x)[p] for p in positions]
+        if np.asarray(x).dtype.kind != "f":
+            for data, part in zip(found.data, parts, strict=True):
+                data[name] = part
+            continue
+        names = tuple(f"{name}.rank{k}" for k in range(group.count))
+        found.by_rank[name] = Placement(names, shape(x), positions)
+        found.point.update(zip(names, (np.array(part)[()] for part in parts), strict=True))
+    for name in parameters:
+        parts = [one.parameters[name][0] for one in described]
+        axis = axes.get(name, parameters[name][1])
+        names = tuple(f"{name}.rank{k}" for k in range(group.count))
+        found.by_rank[name] = _of_parameter(names, parts, axis)
+        found.point.update(zip(names, parts, strict=True))
+    return found
+
+
+def _is_of(path: str, name: str) -> bool:
+    """Whether a path is that of an input, or of a part of it."""
+    return name == path or path.startswith((f"{name}.", f"{name}["))
+
+
+def _of_parameter(names: tuple[str, ...], parts: list[Array], axis: int | None) -> Placement:
+    """Return where the ranks have a parameter: equal values are one that all hold, unless it is cut along an axis."""
+    if axis is None and all(np.array_equal(part, parts[0]) for part in parts):
+        return Placement(names, shape(parts[0]), None, of_module=True)
+    starts = np.cumsum([0, *map(size, parts)])
+    apart = [start + np.arange(size(part)).reshape(shape(part)) for start, part in zip(starts, parts, strict=False)]
+    if axis is None:
+        return Placement(names, (int(starts[-1]),), tuple(apart), of_module=True)
+    whole = np.concatenate(apart, axis)
+    numbers = np.argsort(np.ravel(whole))
+    return Placement(names, shape(whole), tuple(numbers[part] for part in apart), of_module=True)
+
+
+def _placed(place: Any, name: str, x: Array, group: Group) -> tuple[Any, ...] | None:
+    """Return the positions of each rank by the user's function; None if every rank has the whole value."""
+    numbers = np.arange(size(x), dtype=float).reshape(shape(x))
+    count = group.count
+    found = group.ask("shard", [place] * count, [name] * count, [numbers] * count)
+    if all(part is None for part in found):
+        return None
+    parts = [numbers if part is None else part for part in found]
+    if not all(np.all(part == np.round(part)) and np.all((part >= 0) & (part < size(x))) for part in parts):
+        raise BadOption(
+            f"the function of --shard changes the entries of {name}", do="it has to return a part of the value"
+        )
+    return tuple(np.asarray(part).astype(int) for part in parts)
