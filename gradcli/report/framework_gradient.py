@@ -180,8 +180,9 @@ def layer_blocks(layers: Sequence[Part], whole: Verdict, word: str = "layer") ->
         return []
     rows = tuple((part.name, layer_cell(part, whole)) for part in layers)
     blocks: list[Block] = [Table((f"{word}, from the loss backwards", "alone"), rows)]
-    if whole == Verdict.FAIL and all(part.verdict == Verdict.PASS for part in layers):
-        blocks.append(Paragraph(f"No {word} is wrong where it is called first: look at what calls them."))
+    if whole == Verdict.FAIL and not any(part.verdict == Verdict.FAIL for part in layers):
+        known = "" if all(part.verdict == Verdict.PASS for part in layers) else ", as far as they were checked"
+        blocks.append(Paragraph(f"No {word} is wrong where it is called first{known}: look at what calls them."))
     return blocks
 
 

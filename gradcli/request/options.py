@@ -357,11 +357,11 @@ class Options:
     ranks: int | None = row(
         "--ranks", "N",
         "Run the target on so many processes of torch.distributed, as torchrun does, and check the gradients of all of them. "
-        "With --framework jax: on so many devices of one process, for shard_map.",
+        "With --framework jax: on so many devices of one process, for shard_map. --shard says what each has.",
         on=("check",), group=FRAMEWORK, kind=int, low=2, high=64, write=one, take=rank_count)
     loss: str | None = row(
         "--loss", "KIND", "What the loss is where the ranks return different values: their sum, or their mean, as DDP has it.",
-        on=("check",), group=FRAMEWORK, read=loss_kind, write=one, take=loss_kind)
+        on=("check",), group=FRAMEWORK, rare=True, read=loss_kind, write=one, take=loss_kind)
     rank_timeout: float | None = row(
         "--rank-timeout", "TIME", "How long a rank may wait for others in a collective that they do not enter.  [default: 30s]",
         on=("check",), group=FRAMEWORK, rare=True, read=duration, write=in_seconds, take=seconds)
@@ -437,16 +437,17 @@ class Options:
         "--shard", "AXES",
         'With --ranks: the axis along which each rank has its part of an input, "W: 1, b: 0", or a function '
         "file.py:place(name, value, rank, ranks). K/N: only the K-th of N parts of the checks; gradcli merge joins them.",
-        on=("check",), group=FRAMEWORK, read=share_or_axes, take=as_given,
+        on=("check",), group=FRAMEWORK, rare=True, read=share_or_axes, take=as_given,
         write=lambda found: [found] if isinstance(found, str) else [])
     cache: bool | None = row(
         "--cache/--no-cache", "", "Does nothing: a check always runs, and is never answered from an earlier run.",
         on=("check",), group=SUITE, kind=bool, hidden=True)
     baseline: str | None = row(
-        "--baseline", "FILE", "Checks that this file lists as failing count apart.", on=("check",), group=SUITE)
+        "--baseline", "FILE", "Checks that this file lists as failing count apart; --update-baseline writes it.",
+        on=("check",), group=SUITE)
     update_baseline: bool = row(
         "--update-baseline", "", "Write what fails now to the file of --baseline.",
-        on=("check",), group=SUITE, default=False, kind=bool)
+        on=("check",), group=SUITE, rare=True, default=False, kind=bool)
     fail_under: float | None = row(
         "--fail-under", "PERCENT", "Exit with status 2 if less of what is found is checked.",
         on=("find",), group=OUTPUT, kind=float, low=0, high=100)

@@ -76,7 +76,7 @@ def test_help_shows_what_people_use_and_help_all_everything(gradcli: Callable[..
         if re.search(rf"(?m)^  (-\w, )?{row.flag.partition('/')[0]}(?![\w-])", text)
     }
     assert named(whole) == {row.flag for row in rows_of("check") if not row.hidden}
-    assert len(named(short)) <= 45 and "--shard" not in short and "--grad" in short
+    assert len(named(short)) <= 45 and "--executor" not in short and "--grad" in short
     assert f"{len(named(whole) - named(short))} more, which few people need" in short
 
 
