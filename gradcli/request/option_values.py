@@ -130,11 +130,15 @@ def rank_count(flag: str, given: int) -> int:
     return given
 
 
-def loss_kind(flag: str, text: str) -> str:
-    """Return `sum` or `mean`. Raises BadOption."""
-    if text not in ("sum", "mean"):
-        raise BadOption(f"{flag} takes sum or mean, not '{text}'", do=f"write {flag} mean")
-    return text
+def one_of(*words: str) -> Callable[[str, str], str]:
+    """Return a reader of one of these words."""
+
+    def read(flag: str, text: str) -> str:
+        if text not in words:
+            raise BadOption(f"{flag} takes {' or '.join(words)}, not '{text}'", do=f"write {flag} {words[-1]}")
+        return text
+
+    return read
 
 
 def words_of(text: str | None) -> tuple[str, ...]:
@@ -167,13 +171,6 @@ def inches(flag: str, text: str) -> tuple[float, float]:
     if not (_SIDES[0] <= min(size) and max(size) <= _SIDES[1]):
         raise BadOption(f"{flag} takes 1x1 to 40x40 inches, not '{text}'", do=f"write {flag} 3.5x2.5")
     return size
-
-
-def direction(flag: str, text: str) -> str:
-    """Return the way that a graph runs. Raises BadOption."""
-    if text not in ("right", "down"):
-        raise BadOption(f"{flag} {text}: a graph runs right or down", do=f"write {flag} down")
-    return text
 
 
 def dots(flag: str, text: str) -> int:

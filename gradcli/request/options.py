@@ -20,7 +20,6 @@ from gradcli.request.option_values import (  # fmt: skip  # fmt: skip
     as_texts,
     as_tuple,
     decimal_octets,
-    direction,
     dots,
     duration,
     edges,
@@ -32,10 +31,10 @@ from gradcli.request.option_values import (  # fmt: skip  # fmt: skip
     joined,
     kinds,
     listed,
-    loss_kind,
     names_in,
     octets,
     one,
+    one_of,
     pick,
     rank_count,
     row,
@@ -361,7 +360,7 @@ class Options:
         on=("check",), group=FRAMEWORK, kind=int, low=2, high=64, write=one, take=rank_count)
     loss: str | None = row(
         "--loss", "KIND", "What the loss is where the ranks return different values: their sum, or their mean, as DDP has it.",
-        on=("check",), group=FRAMEWORK, rare=True, read=loss_kind, write=one, take=loss_kind)
+        on=("check",), group=FRAMEWORK, rare=True, read=one_of("sum", "mean"), write=one, take=one_of("sum", "mean"))
     rank_timeout: float | None = row(
         "--rank-timeout", "TIME", "How long a rank may wait for others in a collective that they do not enter.  [default: 30s]",
         on=("check",), group=FRAMEWORK, rare=True, read=duration, write=in_seconds, take=seconds)
@@ -474,7 +473,7 @@ class Options:
         "--dpi", "N", "Dots per inch of a .png.  [default: 150]", on=PICTURED, group=OUTPUT, rare=True, read=dots)
     direction: str = row(
         "--direction", "DIR", "The way a graph runs on a page and in a picture: right or down.  [default: right]",
-        on=("check", "trace", "derive"), group=OUTPUT, rare=True, default="right", read=direction)
+        on=("check", "trace", "derive"), group=OUTPUT, rare=True, default="right", read=one_of("right", "down"))
     quiet: bool = row(
         "--quiet -q", "", "Print nothing, or the last line where there are several checks.",
         on=ALL, group=OUTPUT, default=False, kind=bool)

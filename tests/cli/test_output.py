@@ -35,4 +35,4 @@ def test_a_graph_runs_in_the_direction_asked_for(gradcli: Any, tmp_path: Path, d
 
 def test_a_graph_runs_in_no_other_direction(gradcli: Any) -> None:
     ran = gradcli("trace", "sin(x)", "x=1", "--direction", "left")
-    assert ran.exit_status == 2 and "a graph runs right or down" in ran.stderr
+    assert ran.exit_status == 2 and "--direction takes right or down, not" in ran.stderr
