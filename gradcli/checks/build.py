@@ -249,7 +249,7 @@ def ranks_end(options: Options) -> Iterator[None]:
         yield
     finally:
         if options.ranks is not None:
-            from gradcli.process.ranks import end_ranks
+            from gradcli.process.copies import end_ranks
 
             end_ranks()
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from gradcli.errors import BadOption, FunctionFailed, NotSupported, nearest
 from gradcli.frameworks.framework import EPS, Described, Failure, Placed, RankCall
-from gradcli.process.ranks import Ranks, Silent
+from gradcli.process.copies import Ranks, Silent
 from gradcli.request.options import RankOptions
 from gradcli.request.point import Array
 from gradcli.targets.facts import Notice, OutputPart
@@ -72,10 +72,10 @@ class Group:
         from gradcli.frameworks.adapt import framework
 
         framework("torch")  # loaded once, before the copies are made
-        from gradcli.frameworks.torch.ranks import Rank
+        from gradcli.frameworks.torch.rank import TorchRank
 
-        def serve(rank: int, file: str) -> Rank:
-            return Rank(rank, self.count, file, self.target, self.placed, self.seed, self.options.timeout)
+        def serve(rank: int, file: str) -> TorchRank:
+            return TorchRank(rank, self.count, file, self.target, self.placed, self.seed, self.options.timeout)
 
         self._ranks = Ranks(self.count, serve, self.options.timeout)
         return self._answers([("start",)] * self.count)

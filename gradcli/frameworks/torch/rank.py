@@ -27,7 +27,7 @@ _LATER = 5  # seconds after the limit in which torch ends a collective by itself
 _GLOO = re.compile(r"\[/\S+/gloo/\S+\] (.*?)\. This is typically.*", re.DOTALL)  # the advice is not for users
 
 
-class Rank:
+class TorchRank:
     """One rank: it answers what the process that started it asks; what the target raises is a `Failure`."""
 
     def __init__(
