@@ -289,10 +289,14 @@ def _on_ranks(
     value, surveyed = f.survey(f.point)
     shared = [name for name, place in f.by_rank.items() if place.replicated or place.of_module or ranks.loss != "mean"]
     names = chosen_inputs(f.inputs, ",".join(shared) if options.wrt is None and shared else options.wrt)
+    cut = [name for name, place in f.by_rank.items() if 0 < len({*place.names} & {*names}) < ranks.count]
+    if cut:
+        raise BadOption(f"--wrt names {cut[0]} on some ranks alone", do=f"write --wrt {cut[0]}")
     dtype = group.placed.dtype
+    in_format = "" if dtype == "float64" else f" in {dtype}"
     claim = ClaimedFunction(
-        f"torch's gradient on {ranks.count} ranks", lambda values: f.gradient(values, names), lambda found: found, f.point,
-        ClaimFormat(lambda: EPS[dtype] / EPS["float64"]),
+        f"torch's gradient on {ranks.count} ranks{in_format}", lambda values: f.gradient(values, names), lambda found: found,
+        f.point, ClaimFormat(lambda: EPS[dtype] / EPS["float64"]),
     )  # fmt: skip
     at = Point(f.point, (), 0, (*surveyed, *notices), value)
     arguments: dict[str, Node] = {name: Leaf(name) for name in f.inputs}

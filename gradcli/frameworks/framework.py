@@ -91,10 +91,11 @@ class CustomCall:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What the target raised on a rank, and where."""
+    """What the target raised on a rank, and where; or what is wrong with the target, where it raised nothing."""
 
     message: str
     where: Place | None = None
+    raised: bool = True
     failed: bool = True
 
 

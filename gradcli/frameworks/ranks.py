@@ -91,27 +91,31 @@ class Group:
         failed = [k for k, answer in enumerate(answers) if isinstance(answer, Failure | Silent)]
         if not failed:
             return answers
-        said = "; ".join(f"rank {k} {_said(answer)}" for k, answer in enumerate(answers))
-        where = next((a.where for a in answers if isinstance(a, Failure) and a.where is not None), None)
+        said = "; ".join(f"rank {k}{_said(answer)}" for k, answer in enumerate(answers))
+        if len(set(map(_said, answers))) == 1:
+            said = f"every rank{_said(answers[0])}"
+        ended = any(isinstance(a, Silent) and a.ended for a in answers)
+        failures = (a.where for a in answers if isinstance(a, Failure) and a.where is not None)
+        where = None if ended else next(failures, None)  # others fail because one has ended
         do = None
-        if not any(isinstance(a, Failure) or (isinstance(a, Silent) and a.ended) for a in answers):
+        if not ended and not any(isinstance(a, Failure) for a in answers):
             said = f"{said} (limit: {self.options.timeout:g} s)"
             do = "all ranks have to call the same collectives, in the same order"
         raise FunctionFailed(f"{self.text} on {self.count} ranks: {said}", where=where, do=do)
 
 
 def _said(answer: Any) -> str:
-    """Return in words what a rank did while another one failed."""
+    """Return in words, after the rank's number, what it did while another one failed."""
     if isinstance(answer, Failure):
         at = f" ({shown(answer.where.file)}:{answer.where.line})" if answer.where is not None else ""
-        return f"raises {answer.message}{at}"
+        return f" raises {answer.message}{at}" if answer.raised else f": {answer.message}"
     if not isinstance(answer, Silent):
-        return "returns"
+        return " returns"
     if answer.ended:
-        return f"ended with {answer.ended}"
+        return f" ended with {answer.ended}"
     file, number = next(((file, number) for file, number, _ in answer.stack if is_users(file)), ("", 0))
     inside = [name for file, _, name in answer.stack if Path(file).parent.name == "distributed" and name != "wrapper"]
-    doing = f"waits in {inside[-1]}" if inside else "has not returned"
+    doing = f" waits in {inside[-1]}" if inside else " has not returned"
     return f"{doing} ({shown(file)}:{number}: {linecache.getline(file, number).strip()})" if file else doing
 
 
@@ -136,6 +140,8 @@ def axes_of(text: str) -> dict[str, int]:
             raise BadOption(
                 f"--shard does not read '{part}'", do='write --shard "W: 1, b: 0", or --shard file.py:place'
             )
+        if name in found:
+            raise BadOption(f"--shard names '{name}' twice", do="an input is cut along one axis")
         found[name] = int(axis)
     return found
 
@@ -479,11 +485,12 @@ def _placed(place: Any, name: str, x: Array, group: Group) -> tuple[Any, ...] | 
     numbers = np.arange(size(x), dtype=float).reshape(shape(x))
     count = group.count
     found = group.ask("shard", [place] * count, [name] * count, [numbers] * count)
-    if all(part is None for part in found):
+    if all(part is None or np.array_equal(part, numbers) for part in found):
         return None
-    parts = [numbers if part is None else part for part in found]
-    if not all(np.all(part == np.round(part)) and np.all((part >= 0) & (part < size(x))) for part in parts):
+    parts = [part for part in found if part is not None]
+    if not np.array_equal(np.sort(np.concatenate([np.ravel(part) for part in parts])), np.ravel(numbers)):
+        says = f"what the function of --shard returns for {name} is not each entry of it on one rank"
         raise BadOption(
-            f"the function of --shard changes the entries of {name}", do="it has to return a part of the value"
+            says, do="let every rank return its own entries, or each of them None, where all hold the value"
         )
-    return tuple(np.asarray(part).astype(int) for part in parts)
+    return tuple((np.empty(0) if part is None else part).astype(int) for part in found)

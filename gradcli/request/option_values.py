@@ -120,7 +120,18 @@ def share(flag: str, text: str) -> tuple[int, int]:
 
 def share_or_axes(flag: str, text: str) -> tuple[int, int] | str:
     """Return which part, and of how many, in `2/3`; any other text says how ranks share inputs. Raises BadOption."""
-    return text.strip() if ":" in text else share(flag, text)
+    return share(flag, text) if "/" in text and ":" not in text else text.strip()
+
+
+def axes_or_function(flag: str, given: Any) -> Any:
+    """Return how ranks share inputs: a text, a dict of axes by name as that text, or a function. Raises BadOption."""
+    if isinstance(given, Mapping):
+        return ", ".join(f"{name}: {axis}" for name, axis in given.items())
+    if not isinstance(given, str) and not callable(given):
+        raise BadOption(
+            f'{flag} takes "W: 1, b: 0" or a function, not {given!r}', do=f'write {flag.rstrip("=")}="W: 1"'
+        )
+    return given
 
 
 def rank_count(flag: str, given: int) -> int:

@@ -19,6 +19,7 @@ from gradcli.request.option_values import (  # fmt: skip  # fmt: skip
     as_given,
     as_texts,
     as_tuple,
+    axes_or_function,
     decimal_octets,
     dots,
     duration,
@@ -436,7 +437,7 @@ class Options:
         "--shard", "AXES",
         'With --ranks: the axis along which each rank has its part of an input, "W: 1, b: 0", or a function '
         "file.py:place(name, value, rank, ranks). K/N: only the K-th of N parts of the checks; gradcli merge joins them.",
-        on=("check",), group=FRAMEWORK, rare=True, read=share_or_axes, take=as_given,
+        on=("check",), group=FRAMEWORK, rare=True, read=share_or_axes, take=axes_or_function,
         write=lambda found: [found] if isinstance(found, str) else [])
     cache: bool | None = row(
         "--cache/--no-cache", "", "Does nothing: a check always runs, and is never answered from an earlier run.",

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from gradcli.errors import BadOption, FunctionFailed
+from gradcli.errors import BadOption, BadTarget, FunctionFailed
 from gradcli.frameworks.adapt import recognised
 from gradcli.frameworks.framework import Described, Failure, Placed, RankCall, Tensor
 from gradcli.frameworks.torch.adapter import FORMATS, FRAMEWORK, applied, seeded, users_of, watched
@@ -24,7 +24,9 @@ from gradcli.tracing.provenance import place_of, raised_at
 
 _LATER = 5  # seconds after the limit in which torch ends a collective by itself, if nothing else has
 
-_GLOO = re.compile(r"\[/\S+/gloo/\S+\] (.*?)\. This is typically.*", re.DOTALL)  # the advice is not for users
+_GLOO = re.compile(
+    r"\[/\S+/gloo/\S+\] (.*?)(\. This is typically.*|$)", re.DOTALL
+)  # its own file and advice are not for users
 
 
 class TorchRank:
@@ -52,9 +54,9 @@ class TorchRank:
         try:
             return getattr(self, name)(*arguments)
         except BaseException as error:  # user code raises any type, SystemExit too
-            where = raised_at(error.__traceback__)
-            says = error.what if isinstance(error, FunctionFailed | BadOption) else message_of(error)
-            return Failure(_GLOO.sub(r"\1", says), where)
+            if isinstance(error, FunctionFailed | BadOption | BadTarget):
+                return Failure(error.what, raised=False)
+            return Failure(_GLOO.sub(r"\1", message_of(error)), raised_at(error.__traceback__))
 
     def start(self) -> Described:
         """Join the other ranks, load the target, and return what is known of it."""
@@ -96,6 +98,8 @@ class TorchRank:
         part = found(name, value, self.rank, self.ranks)
         if isinstance(part, torch.Tensor):
             part = FRAMEWORK.array(part)
+        if part is not None and np.asarray(part).dtype.kind not in "fi":
+            raise BadOption(f"the function of --shard returns {type(part).__name__} for {name}", do="return an array")
         return None if part is None else np.asarray(part)
 
     def value(self, arguments: Mapping[str, Any], parameters: Mapping[str, Array]) -> Array:

@@ -71,6 +71,14 @@ def of_parts(x, w):
     return y
 
 
+def gap(name, value, rank, ranks):
+    return value[rank : rank + 1]
+
+
+def text(name, value, rank, ranks):
+    return "x"
+
+
 class Waits(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
