@@ -519,7 +519,12 @@ class Options:
     @property
     def on_ranks(self) -> RankOptions | None:
         """On which ranks of torch.distributed the target runs; None if it runs in one process. Raises BadOption."""
-        shard = None if self.part is not None else self.shard
+        shard = self.shard
+        if isinstance(shard, tuple | list):  # K/N, also from a document
+            if self.ranks is not None:
+                says = "--shard K/N is for a suite, and says nothing of the inputs of ranks"
+                raise BadOption(says, do='write --shard "W: 1"')
+            shard = None
         if self.ranks is None or self.framework == "jax":
             for flag, value in (("--shard", shard), ("--loss", self.loss), ("--rank-timeout", self.rank_timeout)):
                 if value is not None and self.ranks is None:

@@ -538,7 +538,10 @@ class CheckNames:
 
 def declared_check(name: str, target: str, values: Mapping[str, Any], over: Options) -> SuiteCheck:
     """Return a check from the values of its options, with those of the command line over them. Raises BadOption."""
-    return check_with(name, target, dataclasses.replace(DEFAULTS, **{**values, **given_in(over)}))
+    given = given_in(over)
+    if over.part is not None:  # which checks are run, not what ranks have
+        del given["shard"]
+    return check_with(name, target, dataclasses.replace(DEFAULTS, **{**values, **given}))
 
 
 def check_with(name: str, target: str, options: Options) -> SuiteCheck:

@@ -99,12 +99,15 @@ def test_ranks_end_with_the_program(number: signal.Signals) -> None:
     assert len(children) > 2 and all(map(ends, children))
 
 
-def test_a_suite_has_checks_on_ranks_and_says_what_each_rank_has(tmp_path: Path, loaded: Any) -> None:
+@pytest.mark.parametrize("part", [(), ("--shard", "1/1")])
+def test_a_suite_has_checks_on_ranks_and_says_what_each_rank_has(
+    part: tuple[str, ...], tmp_path: Path, loaded: Any
+) -> None:
     (tmp_path / "gradcli.toml").write_text(
         f'[[check]]\nid = "one"\ntarget = "{FAULTS}:square"\nat = "x=[1.0, 2.0]"\nranks = 2\nshard = "x: 0"\nloss = "sum"\n'
     )
     program: Loaded = loaded("torch")
-    ran = program.run("check", "--format", "ndjson", cwd=str(tmp_path))
+    ran = program.run("check", "--format", "ndjson", *part, cwd=str(tmp_path))
     document = json.loads(ran.stdout.splitlines()[0])
     assert document["verdict"] == "pass"
     assert document["points"][0]["ranks"] == [
