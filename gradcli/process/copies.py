@@ -22,7 +22,7 @@ from gradcli.process.process import FORKS, die_with, name_of
 
 _GRACE = 0.5  # seconds that the other ranks have once one has failed: what they wait for may never come
 _LONGEST = 1 << 16  # bytes of a stack
-_DUMPED = 2.0  # seconds in which a rank writes its stack
+_DUMPED = 10.0  # seconds in which a rank writes its stack
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
 
 Answer = Callable[[Any], Any]  # what a rank answers to a question; an answer of a failure has `failed` set
