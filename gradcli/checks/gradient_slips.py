@@ -389,8 +389,8 @@ def _fits(g: Any, wanted: tuple[int, ...]) -> bool:
 
 
 # Mistakes in what the ranks of a distributed program tell each other in backward. A row of the table says of one input, by
-# the claims and the right gradients of all ranks: what would be equal, and the sentence. Those of a value that all ranks hold
-# come first, as an input and as its shards have other mistakes.
+# the claims and the right gradients of all ranks: what would be equal, and the sentence. The first row that holds is taken; a
+# value that all ranks hold and shards have rows of their own.
 
 
 @dataclass(frozen=True, slots=True)

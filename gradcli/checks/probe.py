@@ -264,7 +264,7 @@ def _on_ranks(
 
     Raises  BadTarget for an expression; BadOption, BadPoint; FunctionFailed if a rank fails.
     """
-    from gradcli.frameworks.ranks import Group, RankedFunction, placements
+    from gradcli.frameworks.ranks import Group, RankedFunction, place_inputs
 
     if isinstance(target, str) and not is_python(target):
         raise BadTarget(f"'{text}' is an expression", do="--ranks is for Python functions: file.py:name")
@@ -282,7 +282,7 @@ def _on_ranks(
         stand_in.__signature__ = described[0].signature  # type: ignore[attr-defined]
     named = _point_named(stand_in, with_complex(given[0]), 0, options, typed)
     bound_to, values, notices = bound(stand_in, text, named, typed=typed)
-    placed = placements(ranks, values, described, group)
+    placed = place_inputs(ranks, values, described, group)
     f = RankedFunction(group, bound_to.arguments, values, placed)
     if not f.inputs:
         raise BadPoint(f"{text} has no float input to differentiate", do=_FLOATS)

@@ -40,9 +40,13 @@ def with_ranks(
     wholes = {name: np.asarray(x)[()] for name, x in ranked.joined(ranked.point).items() if name in ranked.by_rank}
     report = replace(report, points=(replace(report.points[0], at=wholes, ranks=_by_rank(ranked, report)),))
     try:
-        ranks = ranked.custom_calls(request.points[0].values, request.wrt)
+        shared = ranked.shared_in_calls(request.wrt)
+        ranks = ranked.custom_calls(
+            ranked.point, request.wrt
+        )  # last: the ranks keep the calls for what is asked of them
         in_step = len({tuple((call.name, len(call.xs)) for call in calls) for calls in ranks}) == 1
-        calls = [RankedCall(ranked, one, k) for k, one in enumerate(zip(*ranks, strict=True))] if in_step else []
+        made = zip(zip(*ranks, strict=False), shared, strict=False) if in_step and len(shared) == len(ranks[0]) else ()
+        calls = [RankedCall(ranked, one, number, held) for number, (one, held) in enumerate(made)]
         found = [_alone(call, request, verify) for call in calls[: -_MOST - 1 : -1] if call.inputs]
     except GradcliError as error:
         return replace(report, layers=(Part("its custom functions", Verdict.INCONCLUSIVE, message=error.what),)), {}

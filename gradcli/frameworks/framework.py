@@ -101,10 +101,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A target: its signature, and the parameters of a module: this rank's part, and the axis of a DTensor."""
+    """A target: its signature, and the parameters of a module: this rank's part, and the axis of a DTensor.
+
+    `synced` is whether all ranks hold the parameters, as those of DDP.
+    """
 
     signature: Signature | None
     parameters: dict[str, tuple[Array, int | None]]
+    synced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def _said(answer: Any) -> str:
     return f"{doing} ({shown(file)}:{number}: {linecache.getline(file, number).strip()})" if file else doing
 
 
-def shards(value: Array, axis: int, count: int, name: str) -> tuple[Any, ...]:
+def cut_along(value: Array, axis: int, count: int, name: str) -> tuple[Any, ...]:
     """Return for each rank the positions of its part of a value that is cut along an axis. Raises BadOption."""
     if not -np.ndim(value) <= axis < np.ndim(value):
         raise BadOption(
@@ -131,18 +131,18 @@ def shards(value: Array, axis: int, count: int, name: str) -> tuple[Any, ...]:
     return tuple(np.split(np.arange(size(value)).reshape(shape(value)), count, axis))
 
 
-def axes_of(text: str) -> dict[str, int]:
-    """Return the axis of each input in `W: 1, b: 0`. Raises BadOption."""
-    found = {}
+def axes_of(text: str) -> dict[str, int | None]:
+    """Return the axis of each input in `W: 1, b: all`; None where all ranks hold the value. Raises BadOption."""
+    found: dict[str, int | None] = {}
     for part in filter(None, (part.strip() for part in text.replace(";", ",").split(","))):
         name, _, axis = (word.strip() for word in part.rpartition(":"))
-        if not name or not axis.removeprefix("-").isdecimal():
+        if not name or not (axis == "all" or axis.removeprefix("-").isdecimal()):
             raise BadOption(
-                f"--shard does not read '{part}'", do='write --shard "W: 1, b: 0", or --shard file.py:place'
+                f"--shard does not read '{part}'", do='write --shard "W: 1, b: all", or --shard file.py:place'
             )
         if name in found:
             raise BadOption(f"--shard names '{name}' twice", do="an input is cut along one axis")
-        found[name] = int(axis)
+        found[name] = None if axis == "all" else int(axis)
     return found
 
 
@@ -162,13 +162,13 @@ class OnRanks:
         self.inputs = tuple(name for place in by_rank.values() for name in place.names)
         self._kept: dict[bytes, float] = {}
 
-    def wholes(self, values: Mapping[str, Value]) -> list[dict[str, Value]]:
+    def values_by_rank(self, values: Mapping[str, Value]) -> list[dict[str, Value]]:
         """Return the values of each rank by the user's names; a value that all hold is displaced on all by each displacement."""
         found: list[dict[str, Value]] = [{} for _ in range(self.group.count)]
         for name, place in self.by_rank.items():
             parts = [values[part] for part in place.names]
             if place.replicated:
-                parts = [together(parts, self.point[place.names[0]])] * self.group.count
+                parts = [displaced_on_all(parts, self.point[place.names[0]])] * self.group.count
             for mine, part in zip(found, parts, strict=True):
                 mine[name] = part
         return found
@@ -177,19 +177,19 @@ class OnRanks:
         """Return the value. Raises NotSupported for traced values; FunctionFailed if a rank fails."""
         if any(isinstance(x, Tracer) for x in values.values()):
             raise NotSupported("no trace reaches the processes of other ranks", do="give a --reference on one process")
-        wholes = self.wholes(values)
-        key = hashlib.sha256(b"".join(np.asarray(x).tobytes() for mine in wholes for x in mine.values())).digest()
+        on_ranks = self.values_by_rank(values)
+        key = hashlib.sha256(b"".join(np.asarray(x).tobytes() for mine in on_ranks for x in mine.values())).digest()
         if key not in self._kept:
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
-            self._kept[key] = self.value(wholes)
+            self._kept[key] = self.value(on_ranks)
         return np.float64(self._kept[key])
 
-    def losses(self, wholes: list[dict[str, Value]]) -> list[float]:
+    def losses(self, on_ranks: list[dict[str, Value]]) -> list[float]:
         """Return the loss of each rank at its values; they evaluate it in step."""
         raise NotImplementedError
 
-    def value(self, wholes: list[dict[str, Value]]) -> float:
+    def value(self, on_ranks: list[dict[str, Value]]) -> float:
         """Return the loss of all ranks together."""
         raise NotImplementedError
 
@@ -205,19 +205,30 @@ class OnRanks:
                 for moved in (x[k] + h, x[k] - h):
                     other = x.copy()
                     other[k] = moved
-                    ends.append(self.losses(self.wholes({**self.point, part: other[()]}))[rank])
+                    ends.append(self.losses(self.values_by_rank({**self.point, part: other[()]}))[rank])
                 slope[k] = (ends[0] - ends[1]) / (2 * h)
             found.append(slope)
         return found
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
         """Return the value, and a notice where a second call returns another one."""
-        wholes = self.wholes(values)
-        first, again = self.value(wholes), self.value(wholes)
+        on_ranks = self.values_by_rank(values)
+        first, again = self.value(on_ranks), self.value(on_ranks)
         if first == again or (np.isnan(first) and np.isnan(again)):
             return np.float64(first), []
         says = f"two calls with the same arguments give different values by {abs(first - again):.1e}"
         return np.float64(first), [Notice(Kind.NOT_DETERMINISTIC, Severity.INCONCLUSIVE, says, hint="fix the seed")]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedInCall:
+    """What all ranks have in common in one call of a custom function, wherever the program is evaluated.
+
+    `arguments` are the numbers of those that are the same on all ranks; `one` is whether results and their cotangents are.
+    """
+
+    arguments: frozenset[int]
+    one: bool
 
 
 class RankedFunction(OnRanks):
@@ -235,17 +246,17 @@ class RankedFunction(OnRanks):
         self._largest = 0.0
         self.w: Any = None
 
-    def _questions(self, wholes: list[dict[str, Value]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def _questions(self, on_ranks: list[dict[str, Value]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Return the arguments of the target and the parameters of the module, for each rank."""
         made = [
             {name: put_together(node, {**self.given, **data, **mine}) for name, node in self.arguments.items()}
-            for data, mine in zip(self.data, wholes, strict=True)
+            for data, mine in zip(self.data, on_ranks, strict=True)
         ]
-        return made, [{name: mine[name] for name in self.parameters} for mine in wholes]
+        return made, [{name: mine[name] for name in self.parameters} for mine in on_ranks]
 
-    def losses(self, wholes: list[dict[str, Value]]) -> list[float]:
+    def losses(self, on_ranks: list[dict[str, Value]]) -> list[float]:
         """Return the loss of each rank. Raises FunctionFailed if a rank fails, or returns another shape than the others."""
-        ys = self.group.ask("value", *self._questions(wholes))
+        ys = self.group.ask("value", *self._questions(on_ranks))
         if len(set(map(size, ys))) > 1:
             sizes = "; ".join(f"rank {k} returns {size(y)} numbers" for k, y in enumerate(ys))
             raise FunctionFailed(f"{self.text}: {sizes}", do="return the same shape on every rank")
@@ -255,9 +266,9 @@ class RankedFunction(OnRanks):
         self._last = [float(np.dot(self.w, np.ravel(y))) for y in ys]
         return self._last
 
-    def value(self, wholes: list[dict[str, Value]]) -> float:
+    def value(self, on_ranks: list[dict[str, Value]]) -> float:
         """Return the loss. Raises FunctionFailed if the losses of the ranks differ, and it is not said what the loss is."""
-        losses = self.losses(wholes)
+        losses = self.losses(on_ranks)
         room = _EQUAL * EPS[self.group.placed.dtype] * self._largest
         if self.loss is None and np.any(np.abs(np.subtract(losses, losses[0])) > room):
             said = ", ".join(f"{loss:.6g} on rank {k}" for k, loss in enumerate(losses))
@@ -277,7 +288,7 @@ class RankedFunction(OnRanks):
         for name, place in self.by_rank.items():
             parts = [values[part] for part in place.names]
             if place.positions is None:
-                given[name] = together(parts, self.point[place.names[0]])
+                given[name] = displaced_on_all(parts, self.point[place.names[0]])
                 continue
             order = np.argsort(np.concatenate([np.ravel(p) for p in place.positions]))
             flat = np.concatenate([np.reshape(x, (-1,)) for x in parts])
@@ -286,7 +297,7 @@ class RankedFunction(OnRanks):
 
     def gradient(self, values: Mapping[str, Value], wrt: Sequence[str]) -> dict[str, Array]:
         """Return what backward leaves on each rank, by input; zero where it leaves nothing. Raises FunctionFailed."""
-        arguments, parameters = self._questions(self.wholes(values))
+        arguments, parameters = self._questions(self.values_by_rank(values))
         found = self._ask_pulled("gradient", arguments, parameters, wrt)
         bars = {}
         for name, place in self.by_rank.items():
@@ -300,7 +311,29 @@ class RankedFunction(OnRanks):
 
     def custom_calls(self, values: Mapping[str, Value], wrt: Sequence[str]) -> list[list[RankCall]]:
         """Return the calls of custom functions on each rank. Raises FunctionFailed."""
-        return self._ask_pulled("custom", *self._questions(self.wholes(values)), wrt)
+        return self._ask_pulled("custom", *self._questions(self.values_by_rank(values)), wrt)
+
+    def shared_in_calls(self, wrt: Sequence[str]) -> list[SharedInCall]:
+        """Return what all ranks have in common in each call, seen beside the point, where what they do not share differs."""
+        ranks = self.custom_calls(self._beside(), wrt)
+        found = []
+        for number, calls in enumerate(zip(*ranks, strict=False)):
+            held = frozenset(k for k in range(len(calls[0].xs)) if _equal([call.xs[k] for call in calls]))
+            ys = self.group.ask("apply", [number] * len(calls), [[None] * len(call.xs) for call in calls])
+            pairs = zip(ys, calls, strict=True)
+            one = all(_same(y, ys[0]) and _same(call.ybars, calls[0].ybars) for y, call in pairs)
+            found.append(SharedInCall(held, one))
+        return found
+
+    def _beside(self) -> dict[str, Value]:
+        """Return the point with every entry moved by up to a hundredth of itself; what all ranks hold is moved once."""
+        rng = np.random.default_rng([self.group.seed, 0xBE51DE])
+        moved = dict(self.point)
+        for place in self.by_rank.values():
+            for name in place.names[:1] if place.replicated else place.names:
+                x = np.asarray(self.point[name])
+                moved[name] = (x + rng.uniform(0.001, 0.01, x.shape) * np.where(x == 0, 1.0, x))[()]
+        return moved
 
     def _ask_pulled(self, name: str, arguments: Any, parameters: Any, wrt: Sequence[str]) -> list[Any]:
         moved = [
@@ -313,49 +346,42 @@ class RankedFunction(OnRanks):
 class RankedCall(OnRanks):
     """One call of a custom function on all ranks, as a function of the tensors that it got there.
 
-    Its value is the product of its results with the cotangents that its backward got, summed over the ranks; where all ranks
-    have the same results and the same cotangents, these are those of one value, and it is that of one rank. Tensors that
-    are equal on all ranks are taken for one that all hold.
+    Its value is the product of its results with the cotangents that its backward got, summed over the ranks; where these are
+    one value, it is that of one rank.
     """
 
-    def __init__(self, ranked: RankedFunction, calls: Sequence[RankCall], number: int) -> None:
-        self.calls, self.number = calls, number
+    def __init__(self, ranked: RankedFunction, calls: Sequence[RankCall], number: int, shared: SharedInCall) -> None:
+        self.calls, self.number, self.one = calls, number, shared.one
         by_rank, point, self.places = {}, dict[str, Any](), dict[str, int]()
         for k, name in enumerate(calls[0].names):
             xs = [call.xs[k] for call in calls]
             if any(x is None for x in xs) or all(call.xbars[k] is None for call in calls):
                 continue
-            equal = all(np.array_equal(np.asarray(x), np.asarray(xs[0])) for x in xs)
-            if equal and ranked.group.options.loss == "mean":
+            held = k in shared.arguments
+            if held and ranked.group.options.loss == "mean":
                 continue  # it is averaged by what comes later, or not at all
             names = tuple(f"{name}.rank{rank}" for rank in range(len(calls)))
-            by_rank[name] = Placement(names, shape(xs[0]), None if equal else tuple(np.arange(size(x)) for x in xs))
+            by_rank[name] = Placement(names, shape(xs[0]), None if held else tuple(np.arange(size(x)) for x in xs))
             point |= zip(names, xs, strict=True)
             self.places[name] = k
         super().__init__(ranked.group, calls[0].name, by_rank, point)
         self.loss = ranked.loss
-        self.one: bool | None = None  # whether it is the value of one rank
 
-    def losses(self, wholes: list[dict[str, Value]]) -> list[float]:
+    def losses(self, on_ranks: list[dict[str, Value]]) -> list[float]:
         """Return the product of the results of each rank with its cotangents. Raises FunctionFailed."""
         xs: list[list[Array | None]] = [[None] * len(call.xs) for call in self.calls]
-        for mine, given in zip(xs, wholes, strict=True):
+        for mine, given in zip(xs, on_ranks, strict=True):
             for name, k in self.places.items():
                 mine[k] = given[name]
         ys = self.group.ask("apply", [self.number] * self.group.count, xs)
-        if self.one is None:
-            self.one = all(
-                _same(y, ys[0]) and _same(call.ybars, self.calls[0].ybars)
-                for y, call in zip(ys, self.calls, strict=True)
-            )
         return [
             sum(float(np.sum(bar * part)) for part, bar in zip(y, call.ybars, strict=False) if bar is not None)
             for y, call in zip(ys, self.calls, strict=True)
         ]
 
-    def value(self, wholes: list[dict[str, Value]]) -> float:
+    def value(self, on_ranks: list[dict[str, Value]]) -> float:
         """Return the product, of one rank or of all. Raises FunctionFailed."""
-        losses = self.losses(wholes)
+        losses = self.losses(on_ranks)
         return losses[0] if self.one else float(np.sum(losses))
 
     def claimed(self) -> dict[str, Array]:
@@ -397,7 +423,7 @@ class RankedReference:
         return found
 
 
-def together(parts: Sequence[Value], at: Array) -> Value:
+def displaced_on_all(parts: Sequence[Value], at: Array) -> Value:
     """Return a value that all ranks hold, moved from `at` by the sum of what each of its names was moved."""
     x, *others = parts
     for other in others:
@@ -423,7 +449,7 @@ class PlacedInputs:
     data: list[dict[str, Any]]
 
 
-def placements(
+def place_inputs(
     options: RankOptions, values: Mapping[str, Any], described: Sequence[Described], group: Group
 ) -> PlacedInputs:
     """Return where the ranks have each input and each parameter of a module.
@@ -441,8 +467,8 @@ def placements(
     for name, x in values.items():
         if not isinstance(x, np.ndarray | np.generic):
             continue
-        axis = next((a for key, a in axes.items() if _is_of(name, key)), None)
-        positions = None if axis is None else shards(x, axis, group.count, name)
+        axis = next((axes[key] for key in axes if _is_of(name, key)), None)
+        positions = None if axis is None else cut_along(x, axis, group.count, name)
         if options.places:
             positions = _placed(options.shard, name, x, group)
         parts = [x] * group.count if positions is None else [np.ravel(x)[p] for p in positions]
@@ -455,7 +481,11 @@ def placements(
         found.point.update(zip(names, (np.array(part)[()] for part in parts), strict=True))
     for name in parameters:
         parts = [one.parameters[name][0] for one in described]
-        axis = axes.get(name, parameters[name][1])
+        said = [axes[key] for key in axes if _is_of(name, key)]
+        axis = next(iter(said), parameters[name][1])
+        if not said and axis is None and not described[0].synced and options.loss != "mean" and _equal(parts):
+            says = f"{name} has the same values on all ranks: it may be one parameter that all hold, or each rank's own part"
+            raise BadOption(says, do=f'say which: --shard "{name}: all", or its axis, as --shard "{name}: 0"')
         names = tuple(f"{name}.rank{k}" for k in range(group.count))
         found.by_rank[name] = _of_parameter(names, parts, axis)
         found.point.update(zip(names, parts, strict=True))
@@ -467,9 +497,13 @@ def _is_of(path: str, name: str) -> bool:
     return name == path or path.startswith((f"{name}.", f"{name}["))
 
 
+def _equal(parts: Sequence[Any]) -> bool:
+    return all(np.array_equal(np.asarray(part), np.asarray(parts[0])) for part in parts)
+
+
 def _of_parameter(names: tuple[str, ...], parts: list[Array], axis: int | None) -> Placement:
     """Return where the ranks have a parameter: equal values are one that all hold, unless it is cut along an axis."""
-    if axis is None and all(np.array_equal(part, parts[0]) for part in parts):
+    if axis is None and _equal(parts):
         return Placement(names, shape(parts[0]), None, of_module=True)
     starts = np.cumsum([0, *map(size, parts)])
     apart = [start + np.arange(size(part)).reshape(shape(part)) for start, part in zip(starts, parts, strict=False)]

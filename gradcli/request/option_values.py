@@ -136,8 +136,8 @@ def axes_or_function(flag: str, given: Any) -> Any:
 
 def rank_count(flag: str, given: int) -> int:
     """Return a number of ranks. Raises BadOption."""
-    if not isinstance(given, int) or given < 2:
-        raise BadOption(f"{flag} takes a whole number from 2 on, not {given!r}", do=f"write {flag.rstrip('=')}=2")
+    if not isinstance(given, int) or not 2 <= given <= 64:
+        raise BadOption(f"{flag} takes a whole number from 2 to 64, not {given!r}", do=f"write {flag.rstrip('=')}=2")
     return given
 
 

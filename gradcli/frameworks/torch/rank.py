@@ -24,9 +24,8 @@ from gradcli.tracing.provenance import place_of, raised_at
 
 _LATER = 5  # seconds after the limit in which torch ends a collective by itself, if nothing else has
 
-_GLOO = re.compile(
-    r"\[/\S+/gloo/\S+\] (.*?)(\. This is typically.*|$)", re.DOTALL
-)  # its own file and advice are not for users
+# What gloo says of a failure is between its own file and advice that is not for users.
+_GLOO = re.compile(r"\[/\S+/gloo/\S+\] (.*?)(\. This is typically.*|$)", re.DOTALL)
 
 
 class TorchRank:
@@ -90,7 +89,8 @@ class TorchRank:
             self.function = FRAMEWORK.prepared(found, self.placed, self.seed).function
             signature = signature_of(self.function)
         parameters = {name: (_local(p.detach()), _axis(p)) for name, p in self._parameters()}
-        return Described(_plain(signature), parameters)
+        synced = isinstance(self.module, torch.nn.parallel.DistributedDataParallel)
+        return Described(_plain(signature), parameters, synced)
 
     def shard(self, place: str | Callable[..., Any], name: str, value: Array) -> Array | None:
         """Return this rank's part of a value by the user's function `place(name, value, rank, ranks)`; None if it has all."""

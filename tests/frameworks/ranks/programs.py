@@ -180,6 +180,42 @@ class Ring(torch.autograd.Function):
         return (qbar / turns if ctx.mistake == "queries averaged" else qbar), kbar, vbar, None
 
 
+class AddBias(torch.autograd.Function):
+    """A bias of which each rank has its part."""
+
+    @staticmethod
+    def forward(ctx, y, b, mistake):
+        ctx.mistake = mistake
+        return y + b
+
+    @staticmethod
+    def backward(ctx, ybar):
+        bbar = ybar.sum(0)
+        return ybar, total(bbar) if ctx.mistake == "summed" else bbar, None
+
+
+def column_bias(mistake=None):
+    def loss(x, W, b):
+        return Reduce.apply(torch.tanh(AddBias.apply(Copy.apply(x, None) @ W, b, mistake)).pow(2).sum(), None)
+
+    return loss
+
+
+class Columns(nn.Module):
+    """A layer of which each rank makes its own columns."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return Reduce.apply(torch.tanh(self.linear(Copy.apply(x, None))).pow(2).sum(), None)
+
+
+def column_module():
+    return Columns()
+
+
 def column(mistake=None):
     def loss(x, W):
         return Reduce.apply(torch.tanh(Copy.apply(x, mistake) @ W).pow(2).sum(), mistake)

@@ -27,6 +27,8 @@ def draw(*shape: int) -> np.ndarray:
 WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "column":          ({"x": draw(2, 2), "W": draw(2, 4)}, {"shard": "W: 1"}),
     "column_gathered": ({"x": draw(2, 2), "W": draw(2, 4)}, {"shard": "W: 1"}),
+    "column_bias":     ({"x": draw(2, 2), "W": draw(2, 4), "b": np.zeros(4)}, {"shard": "W: 1, b: 0"}),
+    "column_module":   ({"x": draw(2, 3)}, {"shard": "linear: 0"}),
     "row":             ({"x": draw(2, 4), "W": draw(4, 2), "b": draw(2)}, {"shard": "x: 1, W: 0"}),
     "both":            ({"x": draw(1, 2), "A": draw(2, 6), "B": draw(6, 1)}, {"shard": "A: 1, B: 0"}),
     "vocabulary":      ({"h": draw(3, 2), "W": draw(2, 4), "labels": np.array([0, 3, 2])}, {"shard": "W: 1"}),
@@ -44,9 +46,9 @@ WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 THREE = {"ring": {"q": draw(3, 1), "k": draw(3, 1), "v": draw(3, 1) + 1}, "column": {"W": draw(2, 3)}}
 RIGHT = [
-    ("column()", 2), ("column()", 3), ("column_gathered()", 2), ("row()", 2), ("both()", 2), ("both()", 3), ("vocabulary()", 2),
-    ("embedding()", 2), ("layer_norm()", 2), ("sequence()", 2), ("ring()", 2), ("ring()", 3), ("experts()", 2), ("sharded()", 2),
-    ("data_parallel()", 2), ("ddp()", 2), ("fsdp()", 2), ("dtensor()", 2),
+    ("column()", 2), ("column()", 3), ("column_gathered()", 2), ("column_bias()", 2), ("column_module()", 2), ("row()", 2),
+    ("both()", 2), ("both()", 3), ("vocabulary()", 2), ("embedding()", 2), ("layer_norm()", 2), ("sequence()", 2), ("ring()", 2), ("ring()", 3),
+    ("experts()", 2), ("sharded()", 2), ("data_parallel()", 2), ("ddp()", 2), ("fsdp()", 2), ("dtensor()", 2),
 ]
 NOT_REDUCED, TWICE, AVERAGED, DISAGREE = (
     DiagnosisKind.NOT_REDUCED, DiagnosisKind.REDUCED_TWICE, DiagnosisKind.AVERAGED, DiagnosisKind.RANKS_DISAGREE,
@@ -66,6 +68,7 @@ WRONG: list[tuple[str, DiagnosisKind | None]] = [  # the program with its mistak
     ("column_gathered('the next one\\'s')", SWAPPED),
     ("column_gathered('scatter')", TWICE),
     ("column_gathered('divided')", AVERAGED),
+    ("column_bias('summed')", TWICE),
     ("row('summed again')", TWICE),
     ("row('divided')", AVERAGED),
     ("row('kept by rank 0')", None),

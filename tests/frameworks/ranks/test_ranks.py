@@ -40,23 +40,24 @@ def check(name: str, at: Any, **options: Any) -> Any:
         ("all_wait", {"rank_timeout": 3}, r"(every rank|rank \d) raises RuntimeError: Timed out waiting"),
         ("shapes", {"loss": "sum"}, r"rank 0 returns 1 numbers; rank 1 returns 2 numbers"),
         ("differ", {}, r"the ranks return different values: 10 on rank 0, 20 on rank 1"),
-        ("right", {"shard": "y: 0"}, r"shard= names 'y', which is not an input"),
-        ("right", {"shard": "x: 1"}, r"shard= cuts x along axis 1, and it has shape \(4,\)"),
-        ("right", {"shard": "x"}, r"shard= does not read 'x'"),
-        ("right", {"shard": "x: 0", "ranks": 3}, r"axis 0 of x has 4 entries, which 3 ranks cannot share equally"),
-        ("right", {"shard": f"{FAULTS}:changed"}, r"what the function of shard= returns for x is not each entry of it"),
-        ("right", {"shard": f"{FAULTS}:gap"}, r"what the function of shard= returns for x is not each entry of it"),
-        ("right", {"shard": f"{FAULTS}:text"}, r"every rank: the function of shard= returns str for x"),
-        ("right", {"shard": "nofile.py:place"}, r"every rank: there is no file nofile.py"),
-        ("right", {"shard": ["x: 0"]}, r'shard= takes "W: 1, b: 0" or a function, not'),
-        ("right", {"shard": "x: 0, x: 0"}, r"shard= names 'x' twice"),
-        ("right", {"wrt": "x.rank0"}, r"wrt= names x on some ranks alone"),
-        ("right", {"reference": f"{FAULTS}:half"}, r"the ranks compute 30, and the reference .* 15"),
-        ("right", {"ranks": 1}, r"ranks= takes a whole number from 2 on, not 1"),
-        ("right", {"ranks": None, "rank_timeout": None, "shard": "x: 0"}, r"is for programs that several ranks run"),
-        ("right", {"framework": "tensorflow"}, r"ranks= is for torch and jax, not for tensorflow"),
-        ("right", {"framework": "jax", "shard": "x: 0"}, r"shard= is for torch, not for jax"),
-        ("right", {"order": 2}, r"ranks= checks what backward leaves on each rank, without order=2"),
+        ("energy", {"shard": "y: 0"}, r"shard= names 'y', which is not an input"),
+        ("energy", {"shard": "x: 1"}, r"shard= cuts x along axis 1, and it has shape \(4,\)"),
+        ("energy", {"shard": "x"}, r"shard= does not read 'x'"),
+        ("energy", {"shard": "x: 0", "ranks": 3}, r"axis 0 of x has 4 entries, which 3 ranks cannot share equally"),
+        ("energy", {"shard": f"{FAULTS}:changed"}, r"what the function of shard= returns for x is not each entry of it"),
+        ("energy", {"shard": f"{FAULTS}:gap"}, r"what the function of shard= returns for x is not each entry of it"),
+        ("energy", {"shard": f"{FAULTS}:text"}, r"every rank: the function of shard= returns str for x"),
+        ("energy", {"shard": "nofile.py:place"}, r"every rank: there is no file nofile.py"),
+        ("Layer", {}, r"linear.weight has the same values on all ranks"),
+        ("energy", {"shard": ["x: 0"]}, r'shard= takes "W: 1, b: 0" or a function, not'),
+        ("energy", {"shard": "x: 0, x: 0"}, r"shard= names 'x' twice"),
+        ("energy", {"wrt": "x.rank0"}, r"wrt= names x on some ranks alone"),
+        ("energy", {"reference": f"{FAULTS}:half"}, r"the ranks compute 30, and the reference .* 15"),
+        ("energy", {"ranks": 1}, r"ranks= takes a whole number from 2 to 64, not 1"),
+        ("energy", {"ranks": None, "rank_timeout": None, "shard": "x: 0"}, r"is for programs that several ranks run"),
+        ("energy", {"framework": "tensorflow"}, r"ranks= is for torch and jax, not for tensorflow"),
+        ("energy", {"framework": "jax", "shard": "x: 0"}, r"shard= is for torch, not for jax"),
+        ("energy", {"order": 2}, r"ranks= checks what backward leaves on each rank, without order=2"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_checked_is_said(name: str, options: dict[str, Any], says: str) -> None:
@@ -71,18 +72,19 @@ def test_no_input_is_an_error() -> None:
 
 
 @for_rows(
-    ("name", "at", "options"),
+    ("name", "at", "options", "verdict"),
     [
-        ("right", {"x": X}, {}),
-        ("right", {"x": X}, {"shard": {"x": 0}, "loss": "sum"}),
-        ("right", {"x": X}, {"reference": f"{FAULTS}:square"}),
-        ("of_parts", {"x": X, "w": 2.0}, {"shard": f"{FAULTS}:place", "wrt": "w"}),
-        ("of_parts", {"x": X, "w": 2.0}, {"shard": f"{FAULTS}:uneven", "wrt": "w"}),
+        ("square", {"x": X}, {}, Verdict.PASS),
+        ("energy", {"x": X}, {}, Verdict.FAIL),
+        ("energy", {"x": X}, {"shard": {"x": 0}, "loss": "sum"}, Verdict.FAIL),
+        ("energy", {"x": X}, {"reference": f"{FAULTS}:square"}, Verdict.FAIL),
+        ("of_parts", {"x": X, "w": 2.0}, {"shard": f"{FAULTS}:place", "wrt": "w"}, Verdict.FAIL),
+        ("of_parts", {"x": X, "w": 2.0}, {"shard": f"{FAULTS}:uneven", "wrt": "w"}, Verdict.FAIL),
     ],
 )
-def test_ranks_end_with_the_check(name: str, at: dict[str, Any], options: dict[str, Any]) -> None:
+def test_ranks_end_with_the_check(name: str, at: dict[str, Any], options: dict[str, Any], verdict: Verdict) -> None:
     report = check(name, at, **options)
-    assert report.verdict in (Verdict.PASS, Verdict.FAIL)
+    assert report.verdict == verdict
     assert [len(rank.gradient) for rank in report.points[0].ranks] == [1, 1]
     assert not multiprocessing.active_children()
 
