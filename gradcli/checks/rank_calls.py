@@ -21,8 +21,7 @@ from gradcli.targets.derived import root_of
 from gradcli.tracing.shapes import size
 from gradcli.words import Verdict
 
-_MOST = 20  # calls of custom functions
-_ENTRIES = 200  # of all tensors that a call got on all ranks
+_ENTRIES = 400  # of all tensors that the calls which are checked alone got on all ranks
 
 
 def with_ranks(
@@ -30,8 +29,8 @@ def with_ranks(
 ) -> tuple[CheckReport, dict[int, Cause]]:
     """Return the report with the gradients by rank, and with a verdict on each call of a custom function, in backward's order.
 
-    Each is checked alone on all ranks in step, at the tensors and cotangents that it got. The causes of wrong ones are yet to be
-    looked for.
+    Each is checked alone on all ranks in step, at the tensors and cotangents that it got, while they have few entries together.
+    The causes of wrong ones are yet to be looked for.
     """
     f = root_of(request.f)
     ranked = f.ranked if isinstance(f, RankedReference) else f
@@ -41,13 +40,21 @@ def with_ranks(
     report = replace(report, points=(replace(report.points[0], at=wholes, ranks=_by_rank(ranked, report)),))
     try:
         shared = ranked.shared_in_calls(request.wrt)
-        ranks = ranked.custom_calls(
-            ranked.point, request.wrt
-        )  # last: the ranks keep the calls for what is asked of them
+        # The point comes last: the ranks keep the calls that they saw, for what is asked of them.
+        ranks = ranked.custom_calls(ranked.point, request.wrt)
         in_step = len({tuple((call.name, len(call.xs)) for call in calls) for calls in ranks}) == 1
         made = zip(zip(*ranks, strict=False), shared, strict=False) if in_step and len(shared) == len(ranks[0]) else ()
         calls = [RankedCall(ranked, one, number, held) for number, (one, held) in enumerate(made)]
-        found = [_alone(call, request, verify) for call in calls[: -_MOST - 1 : -1] if call.inputs]
+        found: list[tuple[Part, Cause | None]] = []
+        left = _ENTRIES
+        for call in reversed([call for call in calls if call.inputs]):
+            entries = sum(size(x) for x in call.point.values())
+            if entries > left:
+                says = f"it was not checked alone, for all calls together have more than {_ENTRIES} entries"
+                found.append((replace(_part(call), message=says), None))
+                continue
+            left -= entries
+            found.append(_alone(call, request, verify))
     except GradcliError as error:
         return replace(report, layers=(Part("its custom functions", Verdict.INCONCLUSIVE, message=error.what),)), {}
     causes = {number: cause for number, (_, cause) in enumerate(found) if cause is not None}
@@ -66,13 +73,15 @@ def _by_rank(ranked: RankedFunction, report: CheckReport) -> tuple[RankReport, .
     )
 
 
+def _part(call: RankedCall) -> Part:
+    """Return a call with the line of its backward, before it is checked."""
+    at, part = call.calls[0].rule, Part(call.text, Verdict.INCONCLUSIVE)
+    return part if at is None else replace(part, file=at.file, line=at.line, source=at.source)
+
+
 def _alone(call: RankedCall, request: Request, verify: Callable[[Request], Verified]) -> tuple[Part, Cause | None]:
-    """Return the verdict on one call on all ranks, with the line of its backward, and how the cause is looked for."""
-    part, at = Part(call.text, Verdict.INCONCLUSIVE), call.calls[0].rule
-    if at is not None:
-        part = replace(part, file=at.file, line=at.line, source=at.source)
-    if sum(size(x) for x in call.point.values()) > _ENTRIES:
-        return replace(part, message=f"it has more than {_ENTRIES} entries: it was not checked alone"), None
+    """Return the verdict on one call on all ranks, and how the cause is looked for."""
+    part = _part(call)
     claim = ClaimedFunction("backward", lambda values: call.claimed(), lambda found: found, call.point)
     value, notices = call.survey(call.point)
     point = Point(call.point, (), 0, tuple(notices), value)

@@ -87,9 +87,9 @@ class Brief:
     def lines(self) -> tuple[str, ...]:
         """Return the text: a line that says all, also of an error what to do; then wrong entries, and what to do next."""
         again = f" | again: {_one_line(self.again)}" if self.again else ""
-        next = f"next: {_one_line(self.next)}"
+        advice = f"next: {_one_line(self.next)}"
         if self.verdict == "error":
-            return (f"{self.word} {self.gist()} | {next}{again}",)
+            return (f"{self.word} {self.gist()} | {advice}{again}",)
         lines = [f"{self.word} {self.gist()}{again}"]
         shown = self.wrong[:_ENTRIES]
         for w in shown:
@@ -97,7 +97,7 @@ class Brief:
             lines.append(f"  {w.entry}: {claimed} claimed, {right} right")
         left = self.more + len(self.wrong) - len(shown)
         lines += [f"  {left:,} more wrong entr{'y' if left == 1 else 'ies'}"] * bool(left)
-        lines += [f"  {next}"] * (self.verdict != "pass")
+        lines += [f"  {advice}"] * (self.verdict != "pass")
         return tuple(lines)
 
 
