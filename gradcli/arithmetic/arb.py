@@ -585,13 +585,15 @@ def root(a: arb_mat) -> arb_mat:
     Raises  Undecided if the iteration does not converge, or the proof fails.
     """
     n = a.nrows()
+    if n % 2 == 0 and all(a[i, j].is_zero() for i in range(n // 2, n) for j in range(n // 2)):
+        return _root_of_blocks(a)
     if n > _MOST_ROWS:
         raise Undecided(
             f"the root of a matrix of more than {_MOST_ROWS} rows is not proved", do="take a smaller matrix"
         )
     x = _newton(a)
     try:
-        inverse = _linear_part(x).inv()
+        inverse = _linear_part(x, x).inv()
     except ZeroDivisionError:
         raise _unproved() from None
     rest = a - x * x
@@ -623,8 +625,26 @@ def _newton(a: arb_mat) -> arb_mat:
     raise _unproved()
 
 
-def _linear_part(x: arb_mat) -> arb_mat:
-    """Return the matrix of E -> XE + EX, for E as one column of rows."""
+def _root_of_blocks(a: arb_mat) -> arb_mat:
+    """Return the root of [[P, Q], [0, R]], as a rule takes it for a derivative: [[X, Z], [0, Y]], where XZ + ZY = Q."""
+    h = a.nrows() // 2
+    p, q, r = (
+        arb_mat(h, h, [a[i + down, j + right] for i in range(h) for j in range(h)])
+        for down, right in ((0, 0), (0, h), (h, h))
+    )
+    x = root(p)
+    y = x if p.entries() == r.entries() else root(r)
+    try:
+        z = _linear_part(x, y).solve(arb_mat(h * h, 1, q.entries()))
+    except ZeroDivisionError:
+        raise _unproved() from None
+    upper = [[x[i, j] for j in range(h)] + [z[i * h + j, 0] for j in range(h)] for i in range(h)]
+    lower = [[arb(0)] * h + [y[i, j] for j in range(h)] for i in range(h)]
+    return arb_mat(upper + lower)
+
+
+def _linear_part(x: arb_mat, y: arb_mat) -> arb_mat:
+    """Return the matrix of E -> XE + EY, for E as one column of rows."""
     n = x.nrows()
     entries = [arb(0)] * n**4
     for i in range(n):
@@ -632,7 +652,7 @@ def _linear_part(x: arb_mat) -> arb_mat:
             row = (i * n + j) * n * n
             for k in range(n):
                 entries[row + k * n + j] += x[i, k]
-                entries[row + i * n + k] += x[k, j]
+                entries[row + i * n + k] += y[k, j]
     return arb_mat(n * n, n * n, entries)
 
 
