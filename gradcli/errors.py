@@ -1,8 +1,9 @@
 """The errors that users can meet; each says what happened, where, and what to do."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from gradcli.classes import dataclass
 
 ErrorKind = Literal[
     "error", "internal", "expression", "limit", "point", "claim", "shape", "usage", "unsupported", "no rule", "trace ended",

@@ -1,9 +1,10 @@
 """The words that programs read in documents: verdicts, severities, kinds of findings, places; and the exit statuses."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Literal
+
+from gradcli.classes import dataclass
 
 OUTLINE = -1  # in place of the number of a point: the report as a whole, passed on while a check is under way
 

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1] / "gradcli"
 ROOMS = (  # from the ground up, as ARCHITECTURE.md has them
-    "errors", "words", "process", "request", "report", "tracing", "rules", "arithmetic", "targets", "compiling", "frameworks",
+    "classes", "errors", "words", "process", "request", "report", "tracing", "rules", "arithmetic", "targets", "compiling", "frameworks",
     "modes", "checks", "repair", "derivation", "study", "project",
 )  # fmt: skip
 TOP = ("cli", "api", "studies_api", "testing", "strategies", "__init__", "__main__")  # which share the topmost floor
@@ -182,7 +182,6 @@ def test_a_renderer_that_imports_another_is_seen() -> None:
     ]
 
 
-@pytest.mark.slow
 def test_no_files_import_each_other() -> None:
     """Imports inside functions, for types and by a text count, too."""
     imported = {name: imports(source) & NAMES.keys() - SHARED - {STARTED.get(name)} for name, source in NAMES.items()}

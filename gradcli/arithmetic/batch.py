@@ -6,7 +6,6 @@ its value comes from another branch of the function.
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from gradcli.arithmetic.floats import FLOAT64, Format
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Line
+from gradcli.classes import dataclass
 from gradcli.errors import NotSupported, OutOfTime
 from gradcli.rules.linalg import EINSUM, MATMUL
 from gradcli.rules.reductions import MAX, SUM

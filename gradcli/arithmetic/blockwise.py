@@ -5,12 +5,12 @@ sum enters the large arrays again, as in a softmax, their entries are computed o
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Line
+from gradcli.classes import dataclass
 from gradcli.rules.reductions import SUM
 from gradcli.rules.shaping import SELECT
 from gradcli.tracing.primitive import Primitive, Value

@@ -6,11 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, Installed
 
 CPU = "cpu"

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
@@ -10,6 +9,7 @@ import numpy as np
 from flint import arb
 
 from gradcli.arithmetic.ball import Ball
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, NotSupported
 from gradcli.tracing.primitive import Params, Primitive, Value
 from gradcli.tracing.tracer import Arithmetic, Tracer

@@ -1,7 +1,7 @@
 """A recorded program run again with every operation shaken: perturbed by about one rounding error."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Tape
+from gradcli.classes import dataclass
 from gradcli.rules.kinds import Partial
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value
 

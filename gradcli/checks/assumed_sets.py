@@ -1,7 +1,7 @@
 """A check on the sets that inputs are assumed to lie on: symmetric matrices, the simplex, unit vectors, and others."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from gradcli.checks.evidence import CANNOT_TELL, DISAGREE, SetLeft, allowed
 from gradcli.checks.probe import Located
 from gradcli.checks.run_modes import PointCheck
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, BadPoint, GradcliError
 from gradcli.modes.claim import FLOAT64, Claimed
 from gradcli.report import numbers

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from gradcli.checks.implementation import Implementation, implementation_of
 from gradcli.checks.narrow_formats import in_float64
 from gradcli.checks.probe import Located, LocateOptions, against_reference, locate
 from gradcli.checks.request import Request, without_wider
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, nearest
 from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, MIXED, WAYS, FrameworkOptions

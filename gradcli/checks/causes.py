@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from gradcli.checks.evidence import Evidence, Projections, allowed
 from gradcli.checks.findings_at_point import directional, kink_at
 from gradcli.checks.run_modes import PointCheck
 from gradcli.checks.wrong import CauseBudget, Wrong, calls_for
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError
 from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import GRANT, GRANT_NARROW, GRANT_SOLVER, Claimed, in_shape

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from gradcli.checks.own_layers import with_layers
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import PointCheck, missing, reference_of, run
 from gradcli.checks.wrong import FEWEST, CauseBudget
+from gradcli.classes import dataclass
 from gradcli.errors import FunctionFailed, GradcliError, TooLarge, TraceEnded
 from gradcli.modes.claim import Claimed, ClaimedFunction, WrongShape, in_shape
 from gradcli.modes.difference_steps import second_derivative

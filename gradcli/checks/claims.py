@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from gradcli.checks.diagonal import with_elementwise, with_hessian_diagonal
 from gradcli.checks.framework_claim import precision_of
 from gradcli.checks.probe import Located
+from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadOption, BadShape, BadTarget, FunctionFailed, NotSupported, nearest
 from gradcli.frameworks.adapt import claimant
 from gradcli.frameworks.native import native_of

@@ -1,7 +1,7 @@
 """Decide the verdict on one point, with its reasons, as a pure and total function of the evidence."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from gradcli.checks.evidence import (
     ratios,
     require,
 )
+from gradcli.classes import dataclass
 from gradcli.errors import TraceDiffers
 from gradcli.modes.mode import Contradiction
 from gradcli.modes.problem import OverBudget

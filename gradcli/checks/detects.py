@@ -1,7 +1,7 @@
 """Compute the smallest error that the check would have detected."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import ROUND_UP, Context, Decimal
 from typing import Any
 
@@ -19,6 +19,7 @@ from gradcli.checks.evidence import (
     allowed,
     asked,
 )
+from gradcli.classes import dataclass
 from gradcli.report import numbers
 from gradcli.report.common import ABSENT
 from gradcli.report.point_report import NO_SIZE, Detects, UnresolvedEntries

@@ -1,13 +1,14 @@
 """The evidence at one point, as data; the verdict is a function of it alone (`decide`)."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, Place, Span
 from gradcli.modes.mode import Mode
 from gradcli.modes.rounding import EPS

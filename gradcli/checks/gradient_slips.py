@@ -1,13 +1,13 @@
 """Mistakes that change a whole gradient, or some of its entries; each row of the table is one mistake."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gradcli.arithmetic.tape import CONSTANT
 from gradcli.checks.wrong import CLOSE, SMALL, BudgetSpent, Gradient, Wrong
+from gradcli.classes import dataclass
 from gradcli.modes.mode import Question
 from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Array

@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.checks.probe import Located, LocateOptions
+from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadTarget
 from gradcli.frameworks.adapt import adapted
 from gradcli.frameworks.native import Native

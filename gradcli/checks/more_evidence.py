@@ -1,7 +1,7 @@
 """Gather the evidence for the verdict: what the modes give at once, and what costs more, only when the verdict needs it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from gradcli.checks.evidence import (
 from gradcli.checks.findings_at_point import claim_again, directional, scale_findings
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import PointCheck
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, TraceEnded
 from gradcli.modes import difference_steps
 from gradcli.modes.mode import Question

@@ -1,7 +1,7 @@
 """Find a mistake in one line of the recorded program: a partial that is missing, negated or replaced, or a lost path."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from gradcli.arithmetic.tape import CONSTANT, Line, Tape
 from gradcli.checks.gradient_slips import named_factor
 from gradcli.checks.partial_slips import Replaced, evaluated_at, negated, omitted, replacements, scaled
 from gradcli.checks.wrong import BudgetSpent, Gradient, Wrong
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, Place, Span
 from gradcli.modes.jacobians import directions, stacked
 from gradcli.report.point_report import Diagnosis

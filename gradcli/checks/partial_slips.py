@@ -3,11 +3,11 @@
 import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.rules.linalg import INV, LOGDET, MATMUL, SOLVE
 from gradcli.rules.reductions import CUMSUM, LOGSUMEXP, MAX, SUM

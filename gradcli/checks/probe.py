@@ -3,7 +3,7 @@
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.devices import CPU, find_device
+from gradcli.classes import dataclass
 from gradcli.errors import (
     BadClaim,
     BadExpression,

@@ -1,11 +1,12 @@
 """The request to `check`: a function, its points, a claim and the options."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gradcli.checks.evidence import Tolerance
 from gradcli.checks.framework_claim import FrameworkClaim
 from gradcli.checks.implementation import Implementation
+from gradcli.classes import dataclass
 from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import FrameworkOptions
 from gradcli.modes.claim import Claimed

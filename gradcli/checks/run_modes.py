@@ -1,13 +1,14 @@
 """Run several modes on one question."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from gradcli.checks.evidence import Outcome, Tolerance
+from gradcli.classes import dataclass
 from gradcli.errors import BadExpression, GradcliError, NotSupported, OutOfTime, TraceDiffers, Undecided
 from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Contradiction, Mode, Question

@@ -3,13 +3,14 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram
+from gradcli.classes import dataclass
 from gradcli.modes.mode import Question
 from gradcli.report import numbers
 from gradcli.report.point_report import Diagnosis, worst_first

@@ -10,12 +10,12 @@ import itertools
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple, Self
 
 import typer
 
+from gradcli.classes import dataclass
 from gradcli.cli.help import HELP_ALL
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError

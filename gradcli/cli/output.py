@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from gradcli.classes import dataclass
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
 from gradcli.process.relay import without_commands

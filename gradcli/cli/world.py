@@ -6,9 +6,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TextIO
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption
 from gradcli.report.blocks import visible
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.compiling.straight_line import OfNode, StraightLine
 from gradcli.errors import BadShape, CannotCompile, NoRule, TraceEnded
 from gradcli.rules.methods import SAME_NAME

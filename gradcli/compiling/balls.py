@@ -5,7 +5,6 @@ function is. It is written for functions of numbers alone that have no kinks and
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from flint import arb
 
 from gradcli.arithmetic.arb import ENTRIES
 from gradcli.arithmetic.ball import Ball, ball_of_constant
+from gradcli.classes import dataclass
 from gradcli.compiling.abstract import WRITING, Exact, NamedConstant
 from gradcli.compiling.gradient_nodes import gradient
 from gradcli.compiling.straight_line import StraightLine

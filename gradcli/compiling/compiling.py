@@ -7,13 +7,14 @@ import importlib
 import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.compiling.abstract import AbstractValue, DetachedFunction, NumpyCall
 from gradcli.compiling.gradient_nodes import Times, differentiated, expanded
 from gradcli.compiling.straight_line import OfNode, ProgramNode, StraightLine

@@ -5,13 +5,14 @@ values of each run.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import vjp
 from gradcli.arithmetic.tape import CONSTANT, SPENT, Line, sweep_back, transpose
+from gradcli.classes import dataclass
 from gradcli.compiling.abstract import DetachedFunction
 from gradcli.compiling.straight_line import OfNode, Operation, ProgramNode, StraightLine
 from gradcli.errors import BadShape, CannotCompile, GradcliError, TraceEnded

@@ -6,11 +6,12 @@ no operation gets none: multiplying by one, spreading a number over entries that
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import CannotCompile
 from gradcli.tracing.primitive import Params, Primitive, Value, named
 from gradcli.tracing.shapes import shape

@@ -9,11 +9,12 @@ any more.
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.compiling.gradient_nodes import Expanded
 from gradcli.compiling.straight_line import ProgramNode, StraightLine, is_elementwise
 from gradcli.rules.elementwise import INTEGER_POWER, RELU

@@ -2,11 +2,11 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
 from gradcli.arithmetic.value_graph import GraphNode
+from gradcli.classes import dataclass
 from gradcli.derivation.algebra import (
     HALF,
     absolute,

@@ -4,7 +4,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +14,7 @@ from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import Recorded
 from gradcli.arithmetic.value_graph import GraphNode
+from gradcli.classes import dataclass
 from gradcli.derivation import matrix_expression as ex
 from gradcli.derivation.algebra import FUNCTIONS, identity, multiply, tidied
 from gradcli.derivation.axes import Value, single

@@ -2,10 +2,11 @@
 
 import itertools
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from gradcli.classes import dataclass
 from gradcli.derivation.algebra import DENSITY, ONE, identity, multiply, product, sum_over, tidied
 from gradcli.derivation.axes import Value
 from gradcli.derivation.convert import Reader

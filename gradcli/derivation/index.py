@@ -6,11 +6,12 @@ one. So transposes, arrays of ones and the order of factors need no rules, and l
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
+from gradcli.classes import dataclass
 from gradcli.derivation.sized_problem import spend_on_text, spend_work
 
 Number = Fraction | float

@@ -7,13 +7,14 @@ Source   Nielsen (2015), Neural Networks and Deep Learning, chapter 2: the four 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, sweep_back
 from gradcli.arithmetic.value_graph import GraphNode
+from gradcli.classes import dataclass
 from gradcli.derivation.sized_recording import Sweep, rule_of
 from gradcli.report.derive import parts_of
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer

@@ -5,9 +5,10 @@ a column; a product of neighbours is the matrix product, and the elementwise pro
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
+from gradcli.classes import dataclass
 from gradcli.derivation.algebra import DENSITY, is_product
 from gradcli.derivation.axes import Value
 from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, slot

@@ -5,13 +5,14 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import NotSupported
 
 Number = Fraction | float

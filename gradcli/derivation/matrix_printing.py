@@ -2,13 +2,14 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.derivation import matrix_expression as ex
 from gradcli.derivation.algebra import (
     ALGEBRA,

@@ -2,12 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from fractions import Fraction
 from typing import ClassVar
 from xml.sax.saxutils import escape
 
+from gradcli.classes import dataclass
 from gradcli.derivation.matrix_expression import Number, constant, formula_number, is_fraction
 from gradcli.report.derive import GREEK, latex_name, mathml_name, parts_of, printed
 from gradcli.report.equations import mathml_lines

@@ -5,12 +5,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from keyword import iskeyword
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, NotSupported
 from gradcli.targets.facts import Dims, Function, drawn, length_of, size_names
 from gradcli.targets.names import CONSTANTS

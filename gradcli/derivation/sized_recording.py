@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import Recorded, Tape
 from gradcli.arithmetic.value_graph import GraphNode, NotStraight
+from gradcli.classes import dataclass
 from gradcli.derivation.algebra import ORDERS, identity, multiply, sum_over
 from gradcli.derivation.axes import Axis, Sized, alike, indices, matched, ordered, placed, renewed, single
 from gradcli.derivation.axes import Value as Indexed

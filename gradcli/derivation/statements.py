@@ -3,8 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from gradcli.classes import dataclass
 from gradcli.derivation.matrix_expression import E, Op, name, places, text, transpose
 from gradcli.errors import NotSupported
 

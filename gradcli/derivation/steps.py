@@ -3,7 +3,7 @@
 import contextlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ import numpy as np
 from gradcli.arithmetic.recorded_program import RecordedProgram, names, products, where
 from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, sweep_back
 from gradcli.arithmetic.value_graph import GraphNode
+from gradcli.classes import dataclass
 from gradcli.derivation.axes import Value
 from gradcli.derivation.convert import Reader
 from gradcli.derivation.ending import MIRRORED, Begun, Ending, NamedParts, Simplification

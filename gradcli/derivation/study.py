@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from gradcli.arithmetic.value_graph import NotStraight
 from gradcli.checks.implementation import environment
 from gradcli.checks.probe import Located, chosen_inputs, function_at
+from gradcli.classes import dataclass
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.hand_derivation import answers_in, judged
 from gradcli.derivation.matrix_expression import numbers_as_in

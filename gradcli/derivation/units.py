@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
+from gradcli.classes import dataclass
 from gradcli.derivation.algebra import (
     ALGEBRA,
     FUNCTIONS,

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from gradcli.arithmetic.ball import Ball, nearest, precision, radius
 from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.checks.run_modes import attempt
+from gradcli.classes import dataclass
 from gradcli.derivation.code.writer import NUMPY, Dialect, imported
 from gradcli.derivation.sized_problem import MOVED, RECORDINGS, DerivationProblem, numbers_beside, point_of
 from gradcli.derivation.sized_recording import comparisons, has_infinity, inputs_of, order_comparisons, suits

@@ -5,13 +5,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import metadata
 from inspect import Signature
 from typing import Any, Protocol
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, NotSupported, Place, install_command
 from gradcli.request.point import Array
 from gradcli.targets.facts import Notice

@@ -5,12 +5,13 @@ A framework whose functions are not recorded has their values alone, in float64 
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gradcli.arithmetic.devices import CPU
+from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import (
     EPS,

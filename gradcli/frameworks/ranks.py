@@ -7,12 +7,12 @@ on all of them at once, whichever of its names is: each rank has a gradient of i
 import hashlib
 import linecache
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, FunctionFailed, NotSupported, nearest
 from gradcli.frameworks.framework import EPS, Described, Failure, Placed, RankCall
 from gradcli.process.copies import Ranks, Silent

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from gradcli.arithmetic.perturbed_run import SIZE, Shake, resolved, shaken
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import Line
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NotSupported, OutOfTime, Undecided
 from gradcli.modes.jacobians import directions, stacked
 from gradcli.modes.recording import Recording

@@ -5,11 +5,12 @@ import copy
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadShape, FunctionFailed, Place, Undecided
 from gradcli.modes.bounds import SAFETY, infinite, input_rounding, typical_errors
 from gradcli.modes.mode import Available, Question

@@ -1,12 +1,13 @@
 """Differences that choose their step and estimate their error: a cheap screen first, a sweep if that is not sharp."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.modes.rounding import EPS
 
 # A function along one line: its values by place, each computed once and counted.

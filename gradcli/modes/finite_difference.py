@@ -1,12 +1,13 @@
 """Finite differences of the untouched function."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import NotSupported, TraceDiffers
 from gradcli.frameworks.native import native_of
 from gradcli.modes.difference_steps import (

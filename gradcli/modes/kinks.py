@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, transpose
+from gradcli.classes import dataclass
 from gradcli.errors import Undecided
 from gradcli.rules.kinds import CAREFUL
 from gradcli.tracing.primitive import Params, Primitive, Value

@@ -1,12 +1,13 @@
 """The protocol of the modes, and the question that every mode is asked."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from gradcli.arithmetic.ball import radius
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NotSupported, SlopeNotFinite, Undecided
 from gradcli.frameworks.native import native_of
 from gradcli.modes.bounds import SAFETY, RoundingError, has_kernels, infinite, rounding_of, solver_bounds

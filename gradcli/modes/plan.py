@@ -1,10 +1,11 @@
 """A recorded run as plain data: what another arithmetic, in another process, needs to run it again."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Line
+from gradcli.classes import dataclass
 from gradcli.errors import NotSupported
 from gradcli.rules.reductions import MAX, SUM
 from gradcli.tracing.primitive import PRIMITIVES, Value

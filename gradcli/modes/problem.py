@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from functools import cached_property
 from math import inf
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadExpression, BadOption, FunctionFailed, GradcliError, OutOfTime
 from gradcli.request.point import Array, Estimate, Point
 from gradcli.targets.facts import Function, of

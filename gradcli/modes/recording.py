@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, METER, Line, Recorded
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NotSupported, OutOfTime
 from gradcli.modes.jacobians import by_columns, by_rows, stacked
 from gradcli.modes.kinks import Mark, Nearby, ScalarComparison, branches, first_not_finite, kinks, nearest

@@ -6,11 +6,11 @@ With h the step, e the rounding error of one value of f, and f(k) its k-th deriv
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption
 
 Rounded = Callable[[Any], Any]

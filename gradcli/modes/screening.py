@@ -1,10 +1,11 @@
 """Check all entries of a claimed gradient by differences along a few random directions, and search for the wrong ones."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.modes.difference_steps import (
     QUICK,
     SAFETY,

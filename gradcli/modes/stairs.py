@@ -5,13 +5,14 @@ although the result depends on it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, Line, sweep_back
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError
 from gradcli.modes.kinks import Mark, slopes_reach
 from gradcli.rules.kinds import ConstantSlope, Joint, Linear, Partial

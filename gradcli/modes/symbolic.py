@@ -1,11 +1,11 @@
 """The symbolic mode: sympy's own `diff` of the traced expression, in a child process that can be stopped."""
 
 import pickle
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NotSupported, Undecided
 from gradcli.modes.kinks import TO_FINITE
 from gradcli.modes.mode import Available, Question

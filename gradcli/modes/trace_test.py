@@ -6,11 +6,12 @@ values, shapes or identities: they are hit at displaced points too.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, OutOfTime
 from gradcli.modes.rounding import contribution
 from gradcli.request.point import Array

@@ -12,12 +12,12 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from gradcli.classes import dataclass
 from gradcli.process.process import FORKS, die_with, name_of
 
 _GRACE = 0.5  # seconds that the other ranks have once one has failed: what they wait for may never come

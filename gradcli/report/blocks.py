@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal
 
+from gradcli.classes import dataclass
 from gradcli.words import Verdict
 
 Tone = Literal["plain", "good", "bad", "unsure", "dim", "strong"]

@@ -1,9 +1,9 @@
 """A check in ten lines at most, for programs, logs and editors: what is wrong, where, the edit, and what to do next."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from gradcli.classes import dataclass
 from gradcli.report import numbers
 from gradcli.report.blocks import cut, visible
 from gradcli.report.check import CheckReport, cause_of, edit_lines, file_and_line, replay, worst_point

@@ -1,11 +1,12 @@
 """The report of `check`: what was found at each point, and what it comes to."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import NotConfirmed
 from gradcli.report import numbers, point_report
 from gradcli.report.blocks import (

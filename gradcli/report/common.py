@@ -1,11 +1,12 @@
 """What all reports share: the target, findings, the environment."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from gradcli.classes import dataclass
 from gradcli.errors import ErrorKind, GradcliError, Installed, Place, Where
 from gradcli.report.blocks import Block, Paragraph, visible
 from gradcli.request.option_values import RandomSeed, seed_words

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.report import numbers, point_report
 from gradcli.report.blocks import (
     WORDS,

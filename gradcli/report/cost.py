@@ -1,8 +1,8 @@
 """The report of `cost`: passes, operations and bytes, counted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from gradcli.classes import dataclass
 from gradcli.report import numbers
 from gradcli.report.blocks import Bars, Block, Cell, Chart, Heading, Paragraph, Piece, Series, Table, cut
 from gradcli.report.common import ABSENT, Absent, Printed, Target

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import Literal
 from xml.sax.saxutils import escape
 
+from gradcli.classes import dataclass
 from gradcli.report import numbers
 from gradcli.report.blocks import (
     WORDS,

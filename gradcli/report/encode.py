@@ -6,6 +6,7 @@ import math
 from enum import Enum
 from typing import Annotated, Any
 
+from gradcli.classes import dataclass
 from gradcli.report.common import Absent
 
 MAX_ENTRIES = 10_000
@@ -21,7 +22,7 @@ Given = Annotated[Any, "argument"]  # a field that holds what the user gave: num
 Status = Annotated[int, "exit_status"]  # a field that holds the exit status of the command
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Opaque:
     """What stays of a value of the user's own type in another process: the name of the type."""
 

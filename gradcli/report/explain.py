@@ -5,9 +5,9 @@ What it says of a kind is in `explanations/KIND.md`, which the site has, too.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from gradcli.classes import dataclass
 from gradcli.report.blocks import Block, Code, Headline, Paragraph, Piece, Table
 from gradcli.words import ALLOWED, DiagnosisKind, ExplainedGroup, Kind
 

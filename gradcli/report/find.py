@@ -3,9 +3,9 @@
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from gradcli.classes import dataclass
 from gradcli.report.blocks import Block, Code, Paragraph, Piece
 from gradcli.report.encode import Status
 from gradcli.words import DerivativeKind, FoundBy

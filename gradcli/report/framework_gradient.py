@@ -1,8 +1,8 @@
 """What a check found of a framework's function: its other ways to differentiate; and of what was checked alone, as layers are."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from gradcli.classes import dataclass
 from gradcli.report import numbers
 from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table, Tone, Verbatim
 from gradcli.report.common import ABSENT, Absent

@@ -1,10 +1,10 @@
 """The report of `grad`: the gradient alone."""
 
 import json
-from dataclasses import dataclass
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.report.blocks import Block, Code
 from gradcli.report.common import ABSENT, Absent, Target, seed_line
 from gradcli.report.encode import Given, Status, Values, encode

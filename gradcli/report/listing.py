@@ -1,7 +1,6 @@
 """The reports of `modes` and `ops`."""
 
-from dataclasses import dataclass
-
+from gradcli.classes import dataclass
 from gradcli.report import numbers
 from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table
 from gradcli.report.encode import Status

@@ -1,11 +1,11 @@
 """What a report of `check` says of one point."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.report import numbers
 from gradcli.report.common import ABSENT, Absent, Finding
 from gradcli.report.encode import Given, Values

@@ -2,8 +2,9 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from gradcli.classes import dataclass
 from gradcli.report.blocks import Block, Cell, Heading, Paragraph, Piece, Table, Verbatim, visible
 from gradcli.report.brief_of_check import Word
 from gradcli.report.check import COLUMNS

@@ -1,10 +1,11 @@
 """The report of several checks: a line for each, the details of those that did not pass, and the counts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
+from gradcli.classes import dataclass
 from gradcli.report import numbers
 from gradcli.report.blocks import (
     WORDS,

@@ -1,11 +1,12 @@
 """The report of `sweep`: error against step size, and what to read from it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.report import numbers
 from gradcli.report.blocks import (
     WORDS,

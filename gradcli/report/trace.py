@@ -1,9 +1,10 @@
 """The report of `trace`: the computation as a walkthrough, forward and back."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.report import numbers
 from gradcli.report.blocks import Block, Cell, Figure, Graph, Paragraph, Piece, Table, Walk, cut
 from gradcli.report.common import ABSENT, Absent, Finding, Printed, SourceLine, Target, seed_line

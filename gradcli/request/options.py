@@ -7,9 +7,9 @@ value. To add an option, add a row and use its value.
 import dataclasses
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption
 from gradcli.request.option_values import (  # fmt: skip  # fmt: skip
     ROW,

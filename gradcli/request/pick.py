@@ -2,9 +2,9 @@
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from gradcli.classes import dataclass
 from gradcli.errors import FunctionFailed
 
 Part = int | str  # a position in a tuple, or a key

@@ -1,12 +1,13 @@
 """Types that modes and verdicts share: points, estimates, and the witnesses that a mode can rest on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.words import RanOn
 
 Array = Any  # np.float64 or ndarray of float64

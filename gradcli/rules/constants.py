@@ -4,11 +4,11 @@ A test is made by comparing traced values, so that a recorded run can tell how c
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.rules.kinds import given, truth
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import shapes

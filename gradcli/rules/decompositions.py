@@ -4,11 +4,11 @@ The sign of an eigenvector or singular vector is arbitrary. numpy's value fixes 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import NoRule
 from gradcli.rules.kinds import constant, differential
 from gradcli.rules.linalg import T, solved, square

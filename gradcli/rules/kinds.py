@@ -5,11 +5,11 @@ Each argument of a primitive has one rule, from which both its jvp (`push`) and 
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NoRule, TraceEnded
 from gradcli.tracing import shapes
 from gradcli.tracing.domain import REAL, Domain

@@ -3,11 +3,11 @@
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import NoRule, NotSupported
 from gradcli.rules.kinds import Linear, bilinear, differential
 from gradcli.rules.pairs import REAL

@@ -1,13 +1,13 @@
 """scipy.special's functions as primitives; scipy is imported when the first of them is called."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import comb
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NoRule, NotSupported
 from gradcli.rules import complex_values
 from gradcli.rules.elementwise import pi

@@ -4,7 +4,6 @@ import itertools
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 
 from gradcli.checks.implementation import environment
 from gradcli.checks.request import Request
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, NotSupported, nearest
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import Effort

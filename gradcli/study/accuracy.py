@@ -1,7 +1,7 @@
 """Measure the accuracy of each primitive's derivative rule, in units in the last place (ulps)."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from gradcli.arithmetic.ball import Ball, error_of, nearest, precision, radius
 from gradcli.arithmetic.value_graph import written
 from gradcli.checks.implementation import environment, installed
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, Undecided
 from gradcli.errors import nearest as nearest_name
 from gradcli.modes.registry import FRAMEWORKS, MODES

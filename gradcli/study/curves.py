@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from gradcli.arithmetic.ball import Ball, precision
 from gradcli.arithmetic.floats import GUARD, Format, nearest_of, of_bits
 from gradcli.arithmetic.recorded_program import record
 from gradcli.arithmetic.tape import Recorded
+from gradcli.classes import dataclass
 from gradcli.errors import Undecided
 from gradcli.modes.difference_steps import left_over, near
 from gradcli.modes.jacobians import by_rows

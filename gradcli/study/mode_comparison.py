@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from gradcli.checks.evidence import Outcome
 from gradcli.checks.implementation import environment
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import answered, missing, reference_of, run
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.modes.claim import Claim
 from gradcli.modes.jacobians import stacked
@@ -74,7 +75,10 @@ class Studies:
     steps: bool = False
 
 
-def compare_modes(request: Request, studies: Studies = Studies()) -> CompareReport:
+_NO_STUDIES = Studies()
+
+
+def compare_modes(request: Request, studies: Studies = _NO_STUDIES) -> CompareReport:
     """Run the modes at the first point and compare them; the verdict on a claim is that of `check`.
 
     Raises  BadOption for a study that does not fit the function, such as a Jacobian of a scalar.

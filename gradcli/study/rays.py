@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from gradcli.arithmetic.batch import ALL, ChangedLanes, EntryLanes, Lanes, Mixed
 from gradcli.arithmetic.floats import FLOAT64, Format
 from gradcli.arithmetic.recorded_program import record
 from gradcli.arithmetic.tape import CONSTANT, Recorded
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, Undecided
 from gradcli.modes.mode import Question
 from gradcli.request.point import Point

@@ -8,12 +8,12 @@ ones as far as these are quick. A size that changes how many lines there are, su
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NotSupported
 
 Sizes = Mapping[str, int]

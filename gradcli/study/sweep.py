@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from gradcli.checks.evidence import Outcome
 from gradcli.checks.implementation import environment
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import attempt
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, NotSupported, Undecided
 from gradcli.modes.complex_step import ComplexStep
 from gradcli.modes.difference_steps import left_over, near

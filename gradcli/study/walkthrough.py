@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property, lru_cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, SPENT, Line, Recorded, Tape, sweep_back, transpose
 from gradcli.arithmetic.value_graph import written
 from gradcli.checks.implementation import environment
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, Place, Span
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import Effort

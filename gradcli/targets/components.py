@@ -3,11 +3,12 @@
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadPoint, BadTarget
 from gradcli.targets.layers import instance_of, parameters_of
 from gradcli.targets.loading import running

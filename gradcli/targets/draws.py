@@ -3,13 +3,13 @@
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.targets.names import CONSTRUCTORS, shape_of, whole
 
 Sizes = Mapping[str, int]  # named sizes: n in randn(n, n)

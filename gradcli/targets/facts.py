@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, Place, Span
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape

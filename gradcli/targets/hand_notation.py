@@ -8,10 +8,11 @@ A product without a sign is `*` where one factor is a number, and `@` where the 
 import itertools
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadExpression, GradcliError, Span
 from gradcli.request.target_text import folded
 from gradcli.targets.instructions import Instructions

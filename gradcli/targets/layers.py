@@ -19,11 +19,12 @@ import tempfile
 import textwrap
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadOption, BadTarget
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, TARGET, backward_names, output_of
 from gradcli.targets.facts import Notice

@@ -12,7 +12,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.devices import quiet_imports
+from gradcli.classes import dataclass
 from gradcli.errors import BadTarget
 from gradcli.request.target_text import TARGET
 from gradcli.targets.missing import SOURCES, no_file, no_module, no_name, not_python

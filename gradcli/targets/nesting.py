@@ -4,19 +4,19 @@ import copy
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadPoint, TraceEnded
 from gradcli.tracing.tracer import Tracer
 
 MOST_DEEP = 50
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Leaf:
     """The place of one value in a structure."""
 
@@ -249,14 +249,14 @@ def _ended(labels: Labels, what: str) -> TraceEnded:
     return PandasEnded(f"{what} of a {kind} is not traced", do=in_a_trace("df" if labels.is_frame else "x"))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class LabelledLeaf(Leaf):
     """The place of the values of a pandas Series or DataFrame, with its labels."""
 
     labels: Labels
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class ContainerNode:
     """A container: its parts, and the function that makes it again from them."""
 

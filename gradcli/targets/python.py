@@ -8,11 +8,12 @@ import textwrap
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import FunctionFailed, GradcliError, NotSupported, TraceEnded
 from gradcli.request.pick import Pick
 from gradcli.rules.pairs import ComplexPair

@@ -1,9 +1,10 @@
 """One target of a command, with the point and the claim that belong to it alone."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, BadPoint, NotSupported
 from gradcli.request.target_text import is_python, names_python
 

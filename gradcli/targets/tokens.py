@@ -6,8 +6,8 @@ The limits that protect Python's parser are checked here, on tokens, before anyt
 import keyword
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadExpression, Span, TooLarge
 
 MAX_CHARACTERS = 100_000

@@ -1,10 +1,11 @@
 """Domains: where on the real line an elementwise operation is smooth, and which numbers there are hard to compute with."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from gradcli.classes import dataclass
 
 _SIZES = np.array([1e-300, 1e-154, 1e-20, 1e-8, 1e-3, 0.1, 0.5, 0.9, 1.1, 1.5, 2.0, 3.3, 7.7, 25.9, 40.0, 300.0, 700.0])
 _HUGE = np.array([1e4, 1e8, 1e20, 1e154, 1e300])

@@ -5,11 +5,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import NoRule, TraceEnded
 from gradcli.tracing.domain import REAL, Domain
 from gradcli.tracing.primitive_cost import FUNCTION, PrimitiveCost

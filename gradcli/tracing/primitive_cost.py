@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from gradcli.classes import dataclass
 from gradcli.tracing.shapes import shape, size
 
 Params = dict[str, Any]

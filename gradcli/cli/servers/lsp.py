@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
 from gradcli import __version__
+from gradcli.classes import dataclass
 from gradcli.cli.find import declared_checks
 from gradcli.cli.init import suite_file
 from gradcli.cli.servers import end_on_signals

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
+from gradcli.classes import dataclass
 from gradcli.derivation.code.writer import ARRAYS, NUMPY, Dialect, Writer, imported, named
 from gradcli.derivation.matrix_expression import E, Number, Op, name, written
 from gradcli.derivation.statements import Statements, rank

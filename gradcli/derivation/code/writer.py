@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 
+from gradcli.classes import dataclass
 from gradcli.derivation.matrix_expression import COMPARE, E, Op, matmul, name, neg, number, text, written
 from gradcli.derivation.statements import PLAIN, rank
 from gradcli.errors import NotSupported

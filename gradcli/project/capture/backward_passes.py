@@ -14,10 +14,11 @@ import sys
 import textwrap
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import FunctionType, ModuleType
 from typing import Any
 
+from gradcli.classes import dataclass
 from gradcli.project.capture.definitions import LIBRARIES
 from gradcli.project.capture.recorder import (
     OVERHEAD,

@@ -5,11 +5,12 @@ import inspect
 import os
 import sysconfig
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
+
+from gradcli.classes import dataclass
 
 LIBRARIES = ("numpy", "scipy", "torch", "torchvision", "jax", "jaxlib", "tensorflow", "keras", "mlx", "gradcli")
 _DIFFERENTIATE = (  # by themselves: what they return is not written by hand

@@ -9,10 +9,11 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
+
+from gradcli.classes import dataclass
 
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 _INTERRUPTED = 130

@@ -11,9 +11,10 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from gradcli.classes import dataclass
 from gradcli.project.capture.definitions import Definition, ReportedDefinitions, definition_of
 from gradcli.project.capture.state import State, state_of
 from gradcli.tracing.captured import content

@@ -11,7 +11,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from gradcli.checks.implementation import environment
 from gradcli.checks.inner_gradients import located_call, with_cotangent
 from gradcli.checks.probe import Located, LocateOptions, function_at
 from gradcli.checks.request import Request
+from gradcli.classes import dataclass
 from gradcli.errors import BadPoint, FunctionFailed, GradcliError
 from gradcli.frameworks.adapt import PLAIN, framework, takes_less
 from gradcli.frameworks.framework import KNOWN, CustomCall, Framework, Placed

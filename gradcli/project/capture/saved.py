@@ -13,13 +13,13 @@ import re
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError
 from gradcli.project.capture.definitions import Definition
 from gradcli.project.capture.recorder import GradientPair, Kept, RecordedCalls, Recorder, norm_of

@@ -5,9 +5,9 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from gradcli.classes import dataclass
 from gradcli.project.capture.definitions import name_of
 from gradcli.project.capture.recorder import Convention, GradientPair, Last, Recorder, noted, watched
 from gradcli.words import DerivativeKind

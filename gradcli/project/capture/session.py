@@ -16,12 +16,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
+from gradcli.classes import dataclass
 from gradcli.project.capture import scipy_functions
 from gradcli.project.capture.backward_passes import Layers
 from gradcli.project.capture.definitions import Definition, ReportedDefinitions, name_of

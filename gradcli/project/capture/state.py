@@ -14,11 +14,12 @@ import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn
 
+from gradcli.classes import dataclass
 from gradcli.project.capture.definitions import Definition, ReportedDefinitions, definition_of
 from gradcli.tracing.captured import UNBOUND, codes, content
 

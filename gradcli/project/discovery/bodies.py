@@ -3,10 +3,10 @@
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import FunctionType
 
+from gradcli.classes import dataclass
 from gradcli.project.discovery.source import SourceFunction, dotted, last_name, own_nodes
 from gradcli.request.target_text import OUTPUTS
 from gradcli.words import DerivativeKind

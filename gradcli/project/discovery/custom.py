@@ -3,9 +3,9 @@
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from gradcli.classes import dataclass
 from gradcli.project.discovery import bodies
 from gradcli.project.discovery.project import Declared, Project, modules_of_project
 from gradcli.project.discovery.source import Class, FileScopes, SourceFunction, dotted, last_name

@@ -4,8 +4,9 @@ import ast
 import contextlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from gradcli.classes import dataclass
 from gradcli.project.discovery import bodies
 from gradcli.project.discovery.bodies import (
     HESSIANS,

@@ -4,8 +4,8 @@ import ast
 import keyword
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from gradcli.classes import dataclass
 from gradcli.project.discovery.project import Parameter, ParameterKind
 from gradcli.project.discovery.source import SourceFunction, last_name, own_nodes
 

@@ -6,11 +6,12 @@ import importlib.util
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Literal
 
+from gradcli.classes import dataclass
 from gradcli.project.discovery.source import Class, FileScopes, Import, SourceFunction, dotted, last_name
 from gradcli.words import DerivativeKind, FoundBy
 

@@ -9,10 +9,10 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from gradcli.classes import dataclass
 from gradcli.project.discovery.likely_points import CLASSES, RATES, SIZES, is_of_data, points, values_of
 from gradcli.project.discovery.parameters import annotated, parameters_of
 from gradcli.project.discovery.project import HandGradient, Parameter

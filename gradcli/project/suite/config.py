@@ -10,10 +10,10 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, Place, nearest
 from gradcli.project.discovery.project import python_files
 from gradcli.project.discovery.reader import CannotRead, parsed

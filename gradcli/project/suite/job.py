@@ -8,10 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, BadTarget, GradcliError, TooLarge
 from gradcli.project.suite.config import Suite, SuiteCheck
 from gradcli.report.check import with_hints

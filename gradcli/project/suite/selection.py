@@ -12,11 +12,12 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, Span
 from gradcli.project.discovery.reader import CannotRead, parsed
 from gradcli.project.suite.config import Suite, SuiteCheck, digest_of_check, read_suite
@@ -347,7 +348,7 @@ def _write(folder: Path, text: str) -> None:
 _SCHEMA = "gradcli.baseline/1"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class KnownFailure:
     """One way in which a check is known not to pass: wrong by an input, or without a verdict, and why."""
 
@@ -391,7 +392,11 @@ class Baseline:
         """Return the baseline of what fails now; entries of checks that did not run stay."""
         ran = {row.id for row in rows if row.verdict != "error"}
         kept = [known for known in self.checks if known.id not in ran and known.id in declared]
-        return Baseline(tuple(sorted({*kept, *(known for row in rows for known in reasons(row))})))
+        return Baseline(_in_order({*kept, *(known for row in rows for known in reasons(row))}))
+
+
+def _in_order(known: Iterable[KnownFailure]) -> tuple[KnownFailure, ...]:
+    return tuple(sorted(known, key=attrgetter("id", "input", "kind", "reason")))
 
 
 def reasons(row: CheckRow) -> tuple[KnownFailure, ...]:
@@ -422,7 +427,7 @@ def read(path: Path) -> Baseline:
         found = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(found, dict) or found.get("schema") != _SCHEMA:
             raise BadOption(f"{path.name} is no baseline of this version", do=do)
-        return Baseline(tuple(sorted(KnownFailure.of(text) for text in found["known"])))
+        return Baseline(_in_order(KnownFailure.of(text) for text in found["known"]))
     except IsADirectoryError:
         raise BadOption(f"{path} is a folder", do="name the file of the baseline") from None
     except FileNotFoundError:

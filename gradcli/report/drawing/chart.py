@@ -3,11 +3,11 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.report import numbers
 from gradcli.report.blocks import Bars, Chart, HeatMap, Region, Series, drawable, in_markup
 

@@ -4,11 +4,12 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, islice, pairwise
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.report import numbers
 from gradcli.report.blocks import cut, in_markup
 from gradcli.report.common import Absent

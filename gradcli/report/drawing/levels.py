@@ -5,8 +5,9 @@ Only neighbours in the order of computation are joined, so that what is joined n
 
 import heapq
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from gradcli.classes import dataclass
 from gradcli.report.common import Absent
 from gradcli.report.trace import CodeBlock, Node, TraceReport
 

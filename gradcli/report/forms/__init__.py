@@ -7,11 +7,11 @@ forms that show pictures, and `elements` writes blocks for those in HTML.
 import importlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+from gradcli.classes import dataclass
 from gradcli.report.common import Printed, Shown
 
 

@@ -8,9 +8,10 @@ Pictures are SVG, whose looks are attributes.
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from gradcli.classes import dataclass
 from gradcli.report.blocks import (
     Block,
     Cell,

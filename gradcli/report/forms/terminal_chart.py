@@ -4,9 +4,9 @@ import itertools
 import math
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from gradcli.classes import dataclass
 from gradcli.report.blocks import Chart, Region, Series, drawable, visible
 
 Ink = int | Literal["plain", "dim", "strong"]  # a number is that of a series, from 0

@@ -4,7 +4,6 @@ import dataclasses
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from textwrap import indent
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
+from gradcli.classes import dataclass
 from gradcli.report.blocks import (
     Block,
     Cell,

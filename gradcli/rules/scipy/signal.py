@@ -3,11 +3,11 @@
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import NoRule
 from gradcli.rules.scipy.linear import all_linear
 from gradcli.rules.shaping import as_value

@@ -6,12 +6,12 @@ A distribution without formulas here is traced through scipy's own `_logpdf`, `_
 import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NoRule
 from gradcli.rules.scipy.density import density_methods
 from gradcli.rules.shaping import as_value
