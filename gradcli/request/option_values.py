@@ -1,13 +1,14 @@
 """Convert the strings of options to their values. The first argument, `flag`, is the option's name in messages."""
 
+import contextlib
 import dataclasses
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadOption
 from gradcli.request.pick import Pick
 from gradcli.request.target_text import folded
@@ -363,7 +364,19 @@ class Option:
         """Return the value of an option from what the command line gave. Raises BadOption."""
         if given is None:
             return self.default
+        if self.kind in (int, float) and isinstance(given, str):
+            given = self._number(given)
         return given if self.read is None else self.read(self.flag, given)
+
+    def _number(self, text: str) -> float:
+        low, high = self.low, self.high
+        with contextlib.suppress(ValueError):
+            number = int(text) if self.kind is int else float(text)
+            if (low is None or number >= low) and (high is None or number <= high):
+                return number
+        kind = "a whole number" if self.kind is int else "a number"
+        limits = f" from {low} to {high}" if high is not None else f" of at least {low}" if low is not None else ""
+        raise BadOption(f"{self.flag} takes {kind}{limits}, not '{text}'", do=f"write {self.flag} {low or 1}")
 
 
 def row(

@@ -62,7 +62,7 @@ BAD = [
     (("x@x", "--shapes", "x: n", "--code", "numpy,fortran"), "--code does not know 'fortran'",                   "known: numpy, torch, jax, c, all"),
     (("x@x", "--shapes", "x: n", "--code", ","),       "--code names no language",                               "known: numpy, torch, jax, c, all"),
     (("x@x", "--shapes", "x: n", "--wrt", "q"),        "--wrt names 'q', which is not an input",                      "inputs: x"),
-    (("x@x", "--shapes", "x: n", "--order", "3"),      "Invalid value for '--order'",                             "gradcli derive --help"),
+    (("x@x", "--shapes", "x: n", "--order", "3"),      "--order takes a whole number from 1 to 2, not '3'",                           "write --order 1"),
     (("x@x", "--shapes", "x: n", "--seed", "1.5"),     "--seed takes a whole number or 'random', not '1.5'",      "write --seed 0"),
     (("x@x", "--shapes", "x: n", "--format", "pdf"),   "there is no format 'pdf' for this command",               "formats: text, brief, json, ndjson, markdown, latex, html"),
     (("sine(x)",),                                     "unknown function 'sine'",                                 "did you mean 'sin'?"),

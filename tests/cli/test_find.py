@@ -47,18 +47,15 @@ cannot be read
 NEXT = "next: gradcli init --add adds the others to pyproject.toml\n"  # on standard error
 
 
-@pytest.mark.slow
 def test_the_screen(gradcli: Program) -> None:
     ran = gradcli("find", "src")
     assert (ran.exit_status, ran.stdout, ran.stderr) == (0, SCREEN, NEXT)
 
 
-@pytest.mark.slow
 def test_without_paths_those_of_the_suite_are_read(gradcli: Program) -> None:
     assert gradcli("find").stdout == SCREEN
 
 
-@pytest.mark.slow
 def test_without_a_suite_the_folder_is_read(gradcli: Program, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").unlink()
     ran = gradcli("find")
@@ -68,7 +65,6 @@ def test_without_a_suite_the_folder_is_read(gradcli: Program, tmp_path: Path) ->
     assert ran.stderr == "next: gradcli init writes a suite with them\n"
 
 
-@pytest.mark.slow
 def test_a_line_is_never_wrapped(gradcli: Program, tmp_path: Path) -> None:
     name, folder = "f" * 150, f"{'a-' * 20}src"
     written(tmp_path, {f"{folder}/losses.py": f"def {name}(x): return x * x\ndef {name}_grad(x): return 2 * x\n"})
@@ -80,7 +76,6 @@ def test_a_line_is_never_wrapped(gradcli: Program, tmp_path: Path) -> None:
 PAIR = "def f(x): return x * x\ndef f_grad(x): return 2 * x\n"
 
 
-@pytest.mark.slow
 def test_the_largest_folders_come_first_and_the_others_are_counted(gradcli: Program, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").unlink()
     written(tmp_path, {f"many/{k:02}/a.py": PAIR for k in range(12)})
@@ -93,7 +88,6 @@ def test_the_largest_folders_come_first_and_the_others_are_counted(gradcli: Prog
     assert document["folders"][1] == {"folder": "src", "found": 2, "checked": 0}
 
 
-@pytest.mark.slow
 def test_the_next_command_is_one_that_helps(gradcli: Program, tmp_path: Path) -> None:
     next_of = lambda *argv: gradcli("find", *argv, "--json").json["next"]
     assert next_of("src") == "gradcli init --add adds the others to pyproject.toml"
@@ -104,7 +98,6 @@ def test_the_next_command_is_one_that_helps(gradcli: Program, tmp_path: Path) ->
     assert next_of("empty.py") is None
 
 
-@pytest.mark.slow
 def test_from_a_folder_below_the_suite_the_next_command_goes_to_it(
     gradcli: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +105,6 @@ def test_from_a_folder_below_the_suite_the_next_command_goes_to_it(
     assert gradcli("find", "--json").json["next"] == "cd .. && gradcli init --add adds the others to pyproject.toml"
 
 
-@pytest.mark.slow
 def test_installed_packages_are_named_by_their_modules(
     gradcli: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,21 +126,18 @@ def test_installed_packages_are_named_by_their_modules(
     assert "no file, folder or Python module 'tall.c'" in gradcli("find", "tall.c").stderr
 
 
-@pytest.mark.slow
 def test_a_package_of_the_project_comes_before_one_that_is_installed(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"src/numpy/__init__.py": PAIR})
     assert gradcli("find", "numpy", "--json").json["paths"] == ["src/numpy"]
     assert gradcli("find", "losses", "--json").json["paths"] == ["src/losses.py"]
 
 
-@pytest.mark.slow
 def test_a_file_that_several_paths_lead_to_is_read_once(gradcli: Program, tmp_path: Path) -> None:
     (tmp_path / "link.py").symlink_to("src/losses.py")
     assert gradcli("find", "src", "./src/losses.py", "./src", "link.py", "losses").stdout == SCREEN
     assert gradcli("find", "./src").stdout == SCREEN
 
 
-@pytest.mark.slow
 def test_the_document(gradcli: Program) -> None:
     document = gradcli("find", "src", "--json").json
     assert document["schema"] == "gradcli.find/1"
@@ -161,7 +150,6 @@ def test_the_document(gradcli: Program) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.slow
 def test_the_other_forms(gradcli: Program, tmp_path: Path) -> None:
     (row, _) = csv.DictReader(io.StringIO(gradcli("find", "src", "--format", "csv").stdout))
     assert (row["name"], row["line"], row["checked_by"]) == ("focal_grad", "2", "focal")
@@ -171,7 +159,6 @@ def test_the_other_forms(gradcli: Program, tmp_path: Path) -> None:
     assert "1 of 2 hand-written gradients are checked" in (tmp_path / "found.md").read_text()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("least", "status"), [("50", 0), ("50.1", 2), ("0", 0), ("100", 2)])
 def test_fail_under(gradcli: Program, least: str, status: int) -> None:
     ran = gradcli("find", "src", "--fail-under", least)
@@ -186,7 +173,6 @@ def test_fail_under_counts_none_found_as_all(gradcli: Program, tmp_path: Path) -
     assert (ran.exit_status, ran.stdout) == (0, "0 of 0 hand-written gradients are checked\n")
 
 
-@pytest.mark.slow
 def test_one_gradient_is_singular(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"one.py": "def f(x): return x * x\ndef f_grad(x): return 2 * x\n"})
     assert "\n0 of 1 hand-written gradient is checked\n" in gradcli("find", "one.py").stdout
@@ -197,7 +183,7 @@ def test_one_gradient_is_singular(gradcli: Program, tmp_path: Path) -> None:
     [
         (("nowhere",), "no file, folder or Python module 'nowhere'"),
         (("pyproject.toml",), "no Python file"),
-        (("src", "--fail-under", "101"), "less than or equal to 100"),
+        (("src", "--fail-under", "101"), "--fail-under takes a number from 0 to 100"),
         (("src", "--format", "junit"), "no format 'junit'"),
         (("src", "--bogus"), "--bogus"),
     ],
@@ -208,7 +194,6 @@ def test_what_cannot_be_done_is_said(gradcli: Program, argv: tuple[str, ...], sa
     assert says in ran.stderr
 
 
-@pytest.mark.slow
 def test_names_in_files_cannot_act(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"odd\x1b[31m.py": "def f(x): return x * x\ndef f_grad(x): return 2 * x\n"})
     assert "\x1b" not in gradcli("find", "odd\x1b[31m.py").stdout
@@ -219,7 +204,6 @@ def test_reading_starts_no_child_for_users_code(argv: tuple[str, ...]) -> None:
     assert not line_of(*argv).needs_child
 
 
-@pytest.mark.slow
 def test_a_process_of_its_own_gives_the_same(process: Program, tmp_path: Path) -> None:
     assert process("find", "src/losses.py", cwd=tmp_path).stdout == SCREEN.replace(
         SCREEN[SCREEN.index("cannot") : SCREEN.index("1 of")], ""

@@ -55,7 +55,7 @@ BAD = [
     ("--budget",    "0",             "--budget",                                     ""),
     ("--budget",    "-5",            "--budget",                                     ""),
     ("--budget",    "1.5",           "--budget",                                     ""),
-    ("--budget",    "many",          "--budget",                                     "gradcli check --help"),
+    ("--budget",    "many",          "--budget takes a whole number of at least 1, not 'many'", "write --budget 1"),
 ]
 # fmt: on
 

@@ -139,7 +139,7 @@ ERRORS = [
     ("loss --grad loss_gradd --at w0", "the notebook has no function 'loss_gradd' to check"),
     ("loss --grad loss_grad", 'w has no value\n  --at "w=randn(3)"'),
     ("loss --json --at w0", "there is no option '--json' for %gradcheck"),
-    ("loss --points many --at w0", "Invalid value for '--points'"),
+    ("loss --points many --at w0", "--points takes a whole number from 1 to 1000"),
     ("loss --timeout 3s --at w0", "there is no option '--timeout' for %gradcheck"),
     ("", "there is no target\n  write one: %gradcheck"),
     ('"sin(x', "the line cannot be read: No closing quotation"),
