@@ -99,10 +99,13 @@ def _refuse(constant: str) -> None:
 
 
 def gradcli(*argv: str, stdin: str = "", environ: dict[str, str] | None = None) -> Ran:
-    """Run the program in this process; sympy's process stays for the next run."""
+    """Run the program in this process; the processes that it starts for sympy and repairs stay for the next run."""
     world = World(io.StringIO(stdin), io.StringIO(), io.StringIO(), environ or {})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gradcli.cli.main.stop_workers", lambda: None)
+        patch.setattr(
+            "gradcli.cli.check.FORKS", False
+        )  # a copy of this process would hold what other tests have loaded
         status = run(argv, world)
     return Ran(int(status), world.stdout.getvalue(), world.stderr.getvalue())
 
@@ -192,7 +195,7 @@ def _be_the_program(
         os.chdir(cwd or Path.cwd())
         sys.argv = ["gradcli", *argv]
         atexit._clear()  # what the tests do at their end
-        atexit.register(workers.WORKERS.stop)
+        atexit.register(workers.stop_workers)
         from gradcli.__main__ import main
 
         os._exit(_end_as_python_does(main))
@@ -221,46 +224,10 @@ def _end_as_python_does(main: Callable[[], Any]) -> int:
 
 
 class CopiedWorker(workers.Worker):
-    """A worker for sympy that is a copy of this process."""
+    """A worker for sympy that is a copy of this process; one for repairs is as the program starts it."""
 
-    def __init__(self, module: str = workers.SYMBOLIC) -> None:
-        if module != workers.SYMBOLIC:  # repairs load the user's code anew
-            super().__init__(module)
-            return
-        self.answers, self._owner, self._sent, self._sending = 0, os.getpid(), 0.0, None
-        self.process = Copy()  # type: ignore[assignment]
-
-
-class Copy:
-    """What `subprocess.Popen` gives of a process for sympy."""
-
-    def __init__(self) -> None:
-        (given, stdin), (stdout, written) = os.pipe(), os.pipe()
-        self.parent, self.status = os.getpid(), None
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                signal.signal(signal.SIGINT, signal.SIG_IGN)
-                for number, fd in enumerate((given, written, os.open(os.devnull, os.O_WRONLY))):
-                    os.dup2(fd, number)
-                os.closerange(3, 1024)
-                _ = sys.stdin, sys.stdout  # whose end would close the descriptors
-                sys.stdin, sys.stdout = open(0), open(1, "w")  # noqa: SIM115
-                importlib.import_module(workers.SYMBOLIC).main()
-            finally:
-                os._exit(99)
-        os.close(given)
-        os.close(written)
-        self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
-
-    def kill(self) -> None:
-        if os.getpid() == self.parent and self.status is None:
-            os.kill(self.pid, signal.SIGKILL)
-
-    def wait(self) -> int:
-        if os.getpid() == self.parent and self.status is None:
-            self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return self.status or 0
+    def __init__(self, module: str = workers.SYMBOLIC, *, copied: bool = False) -> None:
+        super().__init__(module, copied=copied or module == workers.SYMBOLIC)
 
 
 @pytest.fixture(name="process")

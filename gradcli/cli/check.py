@@ -11,6 +11,7 @@ from gradcli.cli.saved_point import keep_point, keepable, write_patches
 from gradcli.cli.target_requests import only, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
+from gradcli.process.process import FORKS
 from gradcli.request.option_values import seed_words
 from gradcli.request.options import Options
 from gradcli.request.target_text import is_folder, is_python, several
@@ -137,11 +138,14 @@ def _check_one(ask: TargetRequest, to: ReportOutput, options: Options, world: Wo
     from gradcli.derivation.right_answer import right_answer
     from gradcli.project.suite.ended import SuiteTimeUp
     from gradcli.repair.full_check import verified, with_cause_and_repair
+    from gradcli.repair.repair import REPAIR_WORKERS
     from gradcli.study.later_walk import with_walk
 
     keep = None if options.save_point is None else keepable(options.save_point)
     wanted = CheckOptions(settings_of(options), options.points or 3)
     opened = 0
+    if FORKS and is_python(ask.target):
+        REPAIR_WORKERS.start(copied=True)
     try:
         with world.users_code(ask.target, options.timeout), ranks_end(options):
             with world.working(f"checking {ask.target[:40]}", to.quiet):

@@ -56,7 +56,7 @@ def stop_workers() -> None:
     """End the processes that the modes started."""
     workers = sys.modules.get("gradcli.process.workers")
     if workers is not None:
-        workers.WORKERS.stop()
+        workers.stop_workers()
 
 
 def _read(argv: Sequence[str], world: World) -> CommandLine | int:

@@ -1,15 +1,22 @@
-"""Child processes that answer requests, and one that loads sympy in the background.
+"""Child processes that answer requests, one of which loads sympy in the background.
 
 This module imports nothing heavy, as it is needed first.
 """
 
 import atexit
 import contextlib
+import importlib
 import os
+import select
+import signal
 import subprocess
 import sys
 import threading
 import time
+import warnings
+from typing import Any, NoReturn
+
+from gradcli.process.process import die_with
 
 # Without the garbage collector sympy loads a tenth faster; `main` turns it on.
 # The site module is not needed, because the child gets this process's sys.path. Ctrl-C is for this process only.
@@ -21,6 +28,7 @@ SYMBOLIC = "gradcli.modes.symbolic_worker"
 LENGTH = 8  # bytes before each message that hold its length
 _AT_ONCE = 4096 - LENGTH  # bytes that fit into the buffer of any pipe, so that writing them never waits
 _GRACE = 0.1  # seconds in which an answer that is there already can be read
+_HIGHEST = 1024  # of the files that a copy closes, which are its parent's
 _MOST = 2000  # answers, after which a process is replaced: sympy's caches grow by some kilobytes with each
 
 
@@ -29,17 +37,15 @@ class WorkerTimeout(Exception):
 
 
 class Worker:
-    """One child process, which answers one request after the other; `main` of its module reads and answers them."""
+    """One child process, which answers one request after the other; `main` of its module reads and answers them.
 
-    def __init__(self, module: str = SYMBOLIC) -> None:
+    It is a new Python, or a copy of this process, which has loaded already what this one has.
+    """
+
+    def __init__(self, module: str = SYMBOLIC, *, copied: bool = False) -> None:
         self.answers, self._owner, self._sent = 0, os.getpid(), 0.0
         self._sending: threading.Thread | None = None
-        self.process = subprocess.Popen(
-            [sys.executable, "-S", "-c", _PROGRAM.format(path=sys.path, module=module)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        self.process = _Copy(module) if copied else _started_anew(module)
 
     def ask(self, request: bytes, timeout: float | None) -> bytes:
         """Return the answer to a request, or no bytes if the process died. Raises WorkerTimeout after `timeout` seconds."""
@@ -106,10 +112,75 @@ class Worker:
                     pipe.close()
 
 
-class Workers:
-    """Keeps at most one idle worker, which loads sympy in the background or waits for its next request."""
+def _started_anew(module: str) -> Any:
+    return subprocess.Popen(
+        [sys.executable, "-S", "-c", _PROGRAM.format(path=sys.path, module=module)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
 
-    def __init__(self) -> None:
+
+class _Copy:
+    """What `subprocess.Popen` gives of a process, for a copy of this one; Linux only."""
+
+    def __init__(self, module: str) -> None:
+        (given, stdin), (stdout, written) = os.pipe(), os.pipe()
+        self._parent, self._status = os.getpid(), 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, none of which the copy needs
+            self.pid = os.fork()
+        if self.pid == 0:
+            _be_copied(module, given, written, self._parent)
+        os.close(given)
+        os.close(written)
+        self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
+
+    def poll(self) -> int | None:
+        """Return the exit status, None while the process runs."""
+        return self._wait(os.WNOHANG)
+
+    def kill(self) -> None:
+        if self.poll() is None and os.getpid() == self._parent:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        return self._wait(0) or 0
+
+    def _wait(self, option: int) -> int | None:
+        if self.pid and os.getpid() == self._parent:
+            found, status = os.waitpid(self.pid, option)
+            if not found:
+                return None
+            self.pid, self._status = 0, os.waitstatus_to_exitcode(status)
+        return self._status
+
+
+def _be_copied(module: str, given: int, written: int, parent: int) -> NoReturn:
+    """Be the copy: load the module when a request comes, and not before."""
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        die_with(parent)
+        for number, fd in enumerate((given, written, os.open(os.devnull, os.O_WRONLY))):
+            os.dup2(fd, number)
+        os.closerange(3, _HIGHEST)
+        _ = sys.stdin, sys.stdout  # whose end would close the descriptors
+        sys.stdin, sys.stdout = open(0), open(1, "w")  # noqa: SIM115
+        select.select([0], [], [])
+        importlib.import_module(module).main()
+    finally:
+        os._exit(99)
+
+
+class Workers:
+    """Keeps at most one idle worker of a module, which loads it in the background or waits for its next request."""
+
+    every: "list[Workers]" = []  # noqa: RUF012 (of all modules)
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+        self.every.append(self)
         self.waiting: Worker | None = None
         self.lock = threading.Lock()
         self._parents: list[Worker | None] = []
@@ -122,17 +193,17 @@ class Workers:
         self._parents.append(self.waiting)  # a reference, so that the worker does not end with the object
         self.waiting, self.lock = None, threading.Lock()
 
-    def start(self) -> None:
-        """Begin to load sympy now; this is harmless if no request follows."""
+    def start(self, *, copied: bool = False) -> None:
+        """Begin to load the module now; this is harmless if no request follows."""
         with self.lock:
             if self.waiting is None:
-                self.waiting = Worker()
+                self.waiting = Worker(self.module, copied=copied)
 
     def take(self) -> Worker:
         """Return the waiting worker, or a new one."""
         with self.lock:
             worker, self.waiting = self.waiting, None
-        return worker or Worker()
+        return worker or Worker(self.module)
 
     def give(self, worker: Worker) -> None:
         """Let a worker that has answered wait for the next request; end it if another one waits, or it has answered often."""
@@ -150,4 +221,10 @@ class Workers:
             worker.stop()
 
 
-WORKERS = Workers()
+WORKERS = Workers(SYMBOLIC)
+
+
+def stop_workers() -> None:
+    """End the workers that wait."""
+    for workers in Workers.every:
+        workers.stop()

@@ -5,7 +5,7 @@ import contextlib
 import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.errors import BadClaim
 from gradcli.modes.claim import WrongShape
 from gradcli.repair.edits import edits_of, lacking

@@ -1,13 +1,14 @@
 """A check with all that the options ask for beside it: hard points, digits, and the repair of a wrong claim."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gradcli.checks.build import CheckOptions
 from gradcli.checks.causes import Verified, with_causes, within_time
 from gradcli.checks.check import Progress, verify
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import SECONDS, CauseBudget
+from gradcli.classes import dataclass
 from gradcli.frameworks.native import native_of
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Absent, SourceLine

@@ -2,11 +2,12 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.modes.problem import Stepping
 from gradcli.targets.facts import assumed, drawn
 

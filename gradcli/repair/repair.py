@@ -2,12 +2,14 @@
 
 import ast
 import difflib
+import marshal
 import os
 import pickle
 import re
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,10 @@ from gradcli.checks.build import CheckOptions, lengths_at
 from gradcli.checks.own_layers import request_of_layer
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import CauseBudget
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError
 from gradcli.modes.claim import ClaimedExpressions, ClaimedFunction, in_shape
-from gradcli.process.workers import Worker, WorkerTimeout
+from gradcli.process.workers import Workers, WorkerTimeout
 from gradcli.repair.edits import edits_of, lacking
 from gradcli.repair.repair_process import WITHIN, Otherwise, RepairRequest, RepairResult
 from gradcli.repair.scope import (
@@ -252,6 +255,10 @@ def _formula_at(request: Request, values: Mapping[str, Any]) -> Request:
     return replace(request, points=(Point(moved),), claim=again)
 
 
+# Those that try edits. One that is copied before the user's code is loaded starts at once.
+REPAIR_WORKERS = Workers("gradcli.repair.repair_process")
+
+
 def _in_a_process(wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
     try:
         with tempfile.TemporaryDirectory(prefix="gradcli-repair-", ignore_cleanup_errors=True) as empty:
@@ -263,20 +270,23 @@ def _in_a_process(wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
 def _asked(wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
     """Return what a process of its own answers; its calls are taken from the budget."""
     try:
-        request = pickle.dumps(wanted)
+        request = marshal.dumps((os.getcwd(), sys.path, dict(os.environ), pickle.dumps(wanted)))  # noqa: PTH109 (a text)
     except (pickle.PicklingError, TypeError, AttributeError):
         return RepairResult(why="the point holds objects that cannot be given to another process")
-    worker = Worker("gradcli.repair.repair_process")
+    worker = REPAIR_WORKERS.take()
     try:
         answer = worker.ask(request, budget.wait)
-        found = pickle.loads(answer) if answer else None
     except WorkerTimeout:
         budget.late = True
         return RepairResult(why="timeout")
+    try:
+        found = pickle.loads(answer) if answer else None
     except (pickle.UnpicklingError, EOFError, GradcliError):
         found = None
-    finally:
+    if found is None:
         worker.stop()
+    else:
+        REPAIR_WORKERS.give(worker)
     if not isinstance(found, RepairResult):
         return RepairResult(why="the process that tried edits ended")
     budget.calls -= min(found.evaluations, budget.calls)

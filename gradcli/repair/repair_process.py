@@ -4,15 +4,16 @@ import ast
 import builtins
 import contextlib
 import functools
+import marshal
 import math
 import os
 import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -21,9 +22,10 @@ from gradcli.checks.check import in_turn
 from gradcli.checks.own_layers import request_of_layer
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import CauseBudget
+from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadTarget, GradcliError
 from gradcli.modes.claim import ClaimedFunction
-from gradcli.process.process import die_with
+from gradcli.process.process import FORKS, die_with, write_all
 from gradcli.process.workers import LENGTH
 from gradcli.repair.code import CodeClaim, SourceFile, codes_run, live_functions
 from gradcli.repair.scope import Gradient, Right
@@ -89,20 +91,35 @@ class _NotTried(Exception):
 
 
 def main() -> None:
-    """Answer one request from standard input on standard output."""
-    os.environ[WITHIN] = "1"
-    answers = os.dup(1)
+    """Answer requests from standard input on standard output, each in a copy of this process, which runs no code of the user's.
+
+    Where a process cannot be copied, it answers one request.
+    """
     die_with(os.getppid())
-    wanted = pickle.loads(sys.stdin.buffer.read(int.from_bytes(sys.stdin.buffer.read(LENGTH), "big")))
-    nothing = os.open(os.devnull, os.O_RDWR)
+    while size := int.from_bytes(sys.stdin.buffer.read(LENGTH), "big"):
+        request, template = sys.stdin.buffer.read(size), os.getpid()
+        copy = os.fork() if FORKS else 0
+        if not copy:
+            if FORKS:
+                die_with(template)
+            _answer(request)
+        if os.waitpid(copy, 0)[1]:
+            os._exit(1)  # so that who waits for the answer sees that there is none
+
+
+def _answer(request: bytes) -> NoReturn:
+    """Answer one request on standard output, in the folder and with the environment of the process that asks, and end."""
+    folder, path, environ, pickled = marshal.loads(request)
+    answers, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
-    output = pickle.dumps(_found(wanted))
+    os.chdir(folder)
+    sys.path[:] = path
+    os.environ.clear()
+    os.environ.update({**environ, WITHIN: "1"})
+    output = pickle.dumps(_found(pickle.loads(pickled)))
     with contextlib.suppress(OSError):
-        os.write(answers, len(output).to_bytes(LENGTH, "big"))
-        sent = 0
-        while sent < len(output):
-            sent += os.write(answers, output[sent:])
+        write_all(answers, len(output).to_bytes(LENGTH, "big") + output)
     os._exit(0)
 
 

@@ -3,13 +3,14 @@
 import ast
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from gradcli.classes import dataclass
 from gradcli.modes.rounding import EPS
 from gradcli.request.point import Array
 

@@ -1,7 +1,7 @@
 """The search for the smallest edit that makes a claim right: one edit, then two, within a counted number of evaluations."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ import numpy as np
 from gradcli.checks.causes import REDRAWN, confirmed_gradient
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import MOST, BudgetSpent, CauseBudget
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError
 from gradcli.modes.claim import GRANT, GRANT_SOLVER, WrongShape, in_shape
 from gradcli.modes.mode import Question

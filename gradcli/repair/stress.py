@@ -4,7 +4,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from types import FunctionType
 from typing import Any
@@ -18,6 +18,7 @@ from gradcli.checks.assumed_sets import ClaimOnSurfaces
 from gradcli.checks.causes import Verified
 from gradcli.checks.check import verify
 from gradcli.checks.request import Request
+from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadOption, GradcliError, Place, Span
 from gradcli.modes.claim import (
     Called,

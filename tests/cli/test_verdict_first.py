@@ -74,8 +74,8 @@ def test_a_verdict_stands_when_the_time_is_up_before_the_cause_is_found(
     process: Callable[..., Any], tmp_path: Path
 ) -> None:
     text = """
-        import sys, time
-        if sys.argv[0] == "-c":  # in the process that tries edits
+        import os, time
+        if "GRADCLI_IN_SEARCH_FOR_REPAIR" in os.environ:
             time.sleep(1000)
         def f(x): return np.sum(np.exp(x) * x)
         def bad(x): return np.exp(x) * (1 + x**2) + 0.3 * x

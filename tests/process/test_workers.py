@@ -15,6 +15,7 @@ from gradcli.checks.run_modes import run
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.modes.symbolic import MEMORY_BYTES
+from gradcli.process.process import FORKS
 from gradcli.process.workers import WORKERS, Worker, WorkerTimeout
 from gradcli.request.point import Point
 from gradcli.targets.expression import Expression
@@ -22,9 +23,11 @@ from gradcli.targets.expression import Expression
 LARGE = bytes(10**6)  # more than the buffer of a pipe
 
 
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    made = Worker()
+@pytest.fixture(params=[False, True], ids=["new", "copied"])
+def worker(request: pytest.FixtureRequest) -> Iterator[Worker]:
+    if request.param and not FORKS:
+        pytest.skip("processes are not copied here")
+    made = Worker(copied=request.param)
     yield made
     made.stop()
 
@@ -33,7 +36,6 @@ def question(text: str = "sin(x)") -> Question:
     return Question(Expression(text), Point({"x": np.float64(1.0)}), ("x",))
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 def test_a_forked_process_asks_a_process_of_its_own() -> None:
     assert gradcli.check("sin(x)", {"x": 1.0}, modes=["symbolic", "fd"]).exit_status == 0
@@ -57,7 +59,6 @@ def test_a_forked_process_asks_a_process_of_its_own() -> None:
     assert gradcli.check("tan(x)", {"x": 1.0}, modes=["symbolic", "fd"]).exit_status == 0
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processes are not stopped here")
 def test_a_process_that_reads_nothing_is_late(worker: Worker) -> None:
     os.kill(worker.process.pid, signal.SIGSTOP)
@@ -68,7 +69,6 @@ def test_a_process_that_reads_nothing_is_late(worker: Worker) -> None:
         worker.receive(0.2)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("request_", [b"x", LARGE])
 def test_a_process_that_has_ended_answers_nothing_and_can_be_stopped(worker: Worker, request_: bytes) -> None:
     worker.process.kill()
@@ -78,7 +78,6 @@ def test_a_process_that_has_ended_answers_nothing_and_can_be_stopped(worker: Wor
     worker.stop()
 
 
-@pytest.mark.slow
 def test_an_answer_that_is_there_is_taken_though_its_time_is_over(worker: Worker) -> None:
     worker.send(pickle.dumps((None, MEMORY_BYTES)))  # what is no question is answered with an error
     while not worker.process.stdout.peek(1):  # type: ignore[union-attr]
@@ -86,7 +85,6 @@ def test_an_answer_that_is_there_is_taken_though_its_time_is_over(worker: Worker
     assert pickle.loads(worker.receive(0.0))[0] == "error"
 
 
-@pytest.mark.slow
 def test_an_error_of_another_mode_ends_the_process_and_stays_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = []
 

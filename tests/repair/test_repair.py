@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gradcli.repair.repair import slip_of
+from gradcli.repair.repair import REPAIR_WORKERS, slip_of
 from gradcli.repair.scope import Change, Edit, changed
 from gradcli.repair.search import Repair
 from tests.rows import for_rows
@@ -102,6 +102,44 @@ def test_two_edits_are_found_where_one_is_not_enough(gradcli: Gradcli) -> None:
     )
     found = diagnosis(ran)
     assert found["replacement"] == "x=cos(x)*exp(y), y=sin(x)*exp(y)" and len(found["edits"]) == 2
+
+
+BY_FOLDER = """\
+import os
+
+import numpy as np
+
+from factor import FACTOR
+
+SCALE = FACTOR * float(os.environ["SCALE"])
+
+
+def f(x):
+    return np.sum(SCALE * x**2)
+
+
+def g(x):
+    return 3 * SCALE * x
+"""
+
+
+@pytest.mark.slow
+def test_each_claim_is_tried_where_it_was_checked_by_one_process(
+    gradcli: Gradcli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = set()
+    for factor in (2, 5):
+        folder = tmp_path / str(factor)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("SCALE", str(factor))
+        Path("factor.py").write_text(f"FACTOR = {factor}\n")
+        found = check(gradcli, BY_FOLDER, "x=[0.5, -1.2, 0.8]")
+        (edit,) = found["edits"]
+        assert (edit["before"].strip(), edit["after"].strip()) == ("return 3 * SCALE * x", "return 2 * SCALE * x")
+        kept.add(REPAIR_WORKERS.waiting)
+        sys.modules.pop("factor", None)
+    assert len(kept) == 1 and None not in kept
 
 
 @pytest.mark.slow

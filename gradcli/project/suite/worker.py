@@ -8,7 +8,16 @@ import sys
 from typing import NoReturn
 
 from gradcli.process.apart import status_of
-from gradcli.process.process import LENGTH, adopt_orphans, die_with, framed, inherited, leave_stacks_in, write_all
+from gradcli.process.process import (
+    FORKS,
+    LENGTH,
+    adopt_orphans,
+    die_with,
+    framed,
+    inherited,
+    leave_stacks_in,
+    write_all,
+)
 from gradcli.process.threads import compile_from_source, set_threads
 
 _exit = os._exit
@@ -47,15 +56,18 @@ def _served(up: int, down: int) -> int:
 def _answer(up: int, down: int) -> int:
     import warnings
 
-    from gradcli.process.workers import WORKERS
+    from gradcli.process.workers import WORKERS, stop_workers
 
     WORKERS.start()
     from gradcli.checks import build as _asked  # noqa: F401 (what all checks need is loaded before the first one comes)
     from gradcli.checks import check as _check  # noqa: F401
     from gradcli.project.suite.job import Job, answer_of
+    from gradcli.repair.repair import REPAIR_WORKERS
     from gradcli.report.decode import decoded
     from gradcli.report.encode import encode
 
+    if FORKS:
+        REPAIR_WORKERS.start(copied=True)
     own = os.getpid()
     warnings.simplefilter("ignore", RuntimeWarning)  # numpy's; empty and non-finite values become findings
 
@@ -73,7 +85,7 @@ def _answer(up: int, down: int) -> int:
         with contextlib.suppress(ValueError, OSError):  # the user's code may have closed it
             sys.stdout.flush()
         send("answer", answer.text())
-    WORKERS.stop()
+    stop_workers()
     return 0
 
 
