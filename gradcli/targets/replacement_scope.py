@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType, MethodType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -246,32 +247,45 @@ def _replace_solvers() -> None:
     table = _solvers()
     if not table:
         return
-    modules = users_modules()
-    for names, key, original in (*_packages_places(len(sys.modules), len(table)), *_places_of(modules, table)):
+    own = [place for module in users_modules() for place in _solvers_in(module, table)]
+    for names, key, original in (*_packages_places(len(sys.modules), len(table)), *own):
         if names.get(key) is original:
             names[key] = table[id(original)][3]
             _SOLVERS_REPLACED.append((names, key, original))
 
 
+# The namespace of a module that holds a solver, its name there, and the solver.
+_SolverPlace = tuple[dict[str, Any], str, Any]
+# By module: how many solvers and names there were when it was looked at, and the solvers that it holds.
+_LOOKED_AT: "WeakKeyDictionary[ModuleType, tuple[tuple[int, int], list[_SolverPlace]]]" = WeakKeyDictionary()
+
+
 @functools.lru_cache(maxsize=1)
-def _packages_places(modules: int, solvers: int) -> list[tuple[dict[str, Any], str, Any]]:
-    """Return where installed packages hold solvers: the arguments, the numbers of modules and of solvers, key the cache."""
-    table, mine = _solvers(), users_modules()
+def _packages_places(loaded: int, count: int) -> list[_SolverPlace]:
+    """Return where installed packages hold solvers: the numbers of modules and of solvers key the cache."""
+    table, mine = _solvers(), set(users_modules())
     own = {row[0].__name__ for row in table.values()}
-    others = [m for m in list(sys.modules.values()) if isinstance(m, ModuleType) and m not in mine]
-    return _places_of(
-        [m for m in others if m.__name__ in own or not m.__name__.startswith(("scipy.", "gradcli."))], table
-    )
-
-
-def _places_of(modules: Iterable[ModuleType], table: Mapping[int, _Row]) -> list[tuple[dict[str, Any], str, Any]]:
-    """Return where modules hold an original of a table: the namespace, the name, and the original."""
-    found = []
-    for module in modules:
-        names = vars(module)
-        if not table.keys().isdisjoint(map(id, list(names.values()))):
-            found += [(names, key, x) for key, x in list(names.items()) if id(x) in table and table[id(x)][2] is x]
+    found: list[_SolverPlace] = []
+    for module in [m for m in list(sys.modules.values()) if isinstance(m, ModuleType) and m not in mine]:
+        if module.__name__ in own or not module.__name__.startswith(("scipy.", "gradcli.")):
+            known, key = _LOOKED_AT.get(module), (count, len(vars(module)))
+            if known is None or known[0] != key:
+                _LOOKED_AT[module] = known = key, _solvers_in(module, table)
+            found += known[1]
     return found
+
+
+def _solvers_in(module: ModuleType, table: Mapping[int, _Row]) -> list[_SolverPlace]:
+    """Return where a module holds solvers."""
+    names = vars(module)
+    if table.keys().isdisjoint(map(id, list(names.values()))):
+        return []
+    return [(names, key, x) for key, x in list(names.items()) if id(x) in table and table[id(x)][2] is x]
+
+
+def _names_in(modules: Iterable[ModuleType]) -> int:
+    """Return how many names modules have together, which tells that one of them has got a name."""
+    return sum(map(len, map(vars, modules)))
 
 
 class stand_ins:
@@ -358,14 +372,14 @@ def _restore() -> None:
 def _installed(modules: tuple[ModuleType, ...]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Install the stand-ins and return, for each namespace, the originals to restore."""
     _update_table()
-    _WITH_FLOAT[:] = [vars(module) for module in modules if "float" not in vars(module)]
-    for names in _WITH_FLOAT:
+    with_float, places = _places_in(modules, _names_in(modules), len(_TABLE))
+    for names in with_float:
         names["float"] = FLOAT
+    _WITH_FLOAT[:] = with_float
     for owner, name, _, stand_in in _METHODS:
         setattr(owner, name, stand_in)
     changed = []
-    places = (_places_in(module, len(vars(module)), len(_TABLE)) for module in modules)
-    for names, originals, chosen in (*_own_places(len(_TABLE)), *filter(None, places)):
+    for names, originals, chosen in (*_own_places(len(_TABLE)), *places):
         if not all(map(operator.is_, map(names.get, originals), originals.values())):
             kept = {name for name, original in originals.items() if names.get(name) is original}
             originals, chosen = ({name: part[name] for name in kept} for part in (originals, chosen))
@@ -389,12 +403,19 @@ def _own_places(count: int) -> list[_Place]:
     return list(found.values())
 
 
-@functools.lru_cache(maxsize=1024)
-def _places_in(module: ModuleType, length: int, count: int) -> _Place | None:
-    """Return the entries to replace in a module of the user's, under any alias; the numbers of names key the cache."""
-    known = [(alias, _row_of(x)) for alias, x in list(vars(module).items())]
-    there = [(alias, row) for alias, row in known if row is not None]
-    return (vars(module), {a: row[2] for a, row in there}, {a: row[3] for a, row in there}) if there else None
+@functools.lru_cache(maxsize=1)
+def _places_in(modules: tuple[ModuleType, ...], length: int, count: int) -> tuple[list[dict[str, Any]], list[_Place]]:
+    """Return the user's modules in which `float` is replaced, and the entries to replace in them, under any alias.
+
+    The number of the names in all of them, and of stand-ins, key the cache.
+    """
+    places = []
+    for module in modules:
+        known = [(alias, _row_of(x)) for alias, x in list(vars(module).items())]
+        there = [(alias, row) for alias, row in known if row is not None]
+        if there:
+            places.append((vars(module), {a: row[2] for a, row in there}, {a: row[3] for a, row in there}))
+    return [vars(module) for module in modules if "float" not in vars(module)], places
 
 
 def _row_of(x: Any) -> _Row | None:
