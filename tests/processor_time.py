@@ -5,7 +5,6 @@ A test is slow that takes over half a second of processor time, of its own or of
 
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,17 +14,6 @@ import pytest
 SLOW = 0.5  # seconds
 SHOWN = 10
 _MEASURED = "processor time"
-_STARTED = "starts processes"
-_EVENTS = {"os.fork", "os.posix_spawn", "subprocess.Popen"}
-_started = 0
-
-
-def _count(event: str, _: object) -> None:
-    global _started
-    _started += event in _EVENTS
-
-
-sys.addaudithook(_count)
 
 
 def _seconds() -> float:
@@ -36,19 +24,18 @@ def _seconds() -> float:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    item.stash[_BEGAN] = (_seconds(), _started)
+    item.stash[_BEGAN] = _seconds()
     return (yield)
 
 
-_BEGAN = pytest.StashKey[tuple[float, int]]()
+_BEGAN = pytest.StashKey[float]()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
     report = yield
     if call.when == "teardown":
-        seconds, started = item.stash[_BEGAN]
-        report.user_properties += [(_MEASURED, _seconds() - seconds), (_STARTED, _started - started)]
+        report.user_properties.append((_MEASURED, _seconds() - item.stash[_BEGAN]))
         report.user_properties.append(("slow", item.get_closest_marker("slow") is not None))
     return report
 
@@ -58,12 +45,12 @@ class Times:
 
     def __init__(self, file: str | None, advise: bool) -> None:
         self.file, self.advise = file, advise
-        self.rows: list[tuple[float, int, bool, str]] = []
+        self.rows: list[tuple[float, bool, str]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "teardown":
             of = dict(report.user_properties)
-            self.rows.append((of[_MEASURED], of[_STARTED], of["slow"], report.nodeid))
+            self.rows.append((of[_MEASURED], of["slow"], report.nodeid))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.file:
@@ -72,7 +59,7 @@ class Times:
             return
         write = terminalreporter.write_line
         write(f"most processor time, of {sum(row[0] for row in self.rows):.0f} s in {len(self.rows):,} tests:")
-        for seconds, _, slow, name in sorted(self.rows, reverse=True)[:SHOWN]:
+        for seconds, slow, name in sorted(self.rows, reverse=True)[:SHOWN]:
             advise = self.advise and not slow
             write(f"  {seconds:6.2f} s  {name}{'  (should be marked slow)' if advise and seconds > SLOW else ''}")
 
