@@ -177,7 +177,7 @@ def symbolic(q: Question) -> Estimate | None:
 def test_all_modes_agree_within_their_bounds_and_balls_enclose_the_truth(part: int) -> None:
     @seed(part)
     @settings(
-        max_examples=250 if part else 30,
+        max_examples=100 if part else 30,
         deadline=None,
         database=None,
         phases=[Phase.generate],

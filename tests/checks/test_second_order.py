@@ -304,7 +304,6 @@ def test_the_document_names_the_target_as_it_was_written(claiming: Callable[...,
     assert not document["target"]["text"].startswith(("gradient", "w "))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("words", [("F", "--jvp", "Jv"), ("f", "--hvp", "Hv")])
 def test_the_point_of_a_product_is_the_point_that_was_given(claiming: Callable[..., Any], words: tuple) -> None:
     document = claiming(words[0], *X, *words[1:], "--json").json

@@ -57,7 +57,6 @@ def target(folder: Path, code: str, name: str = "losses.py") -> str:
     return f"{written(folder, IMPORTS + code, name)}:f"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ending", "place"),
     [(ending, place) for place in PLACES for ending in (ENDINGS if place == "in f" else ("os._exit(0)", "os.abort()"))],
@@ -75,7 +74,6 @@ def test_a_process_that_ends_is_an_error_document(
         assert f"losses.py:{line - 1} " in error["where"] and ending in error["where"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["os._exit(0)", "os.abort()"])
 def test_on_text_output_it_is_one_error_on_standard_error(
     process: Callable[..., Any], tmp_path: Path, ending: str
@@ -100,7 +98,6 @@ COMMANDS = [
 # fmt: on
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_says_so(process: Callable[..., Any], tmp_path: Path, command: tuple) -> None:
     file = target(tmp_path, PLACES["in f"][0].format("os._exit(0)"))
@@ -109,7 +106,6 @@ def test_every_command_says_so(process: Callable[..., Any], tmp_path: Path, comm
     assert "losses.py:f ended" in ran.json["error"]["message"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("argv", [("check",), ("ops",), ("check", "x**2", "x=1", "--grad"), ("check", "x**2", "--at")])
 def test_a_module_that_is_only_imported_may_end_it_too(
     process: Callable[..., Any], tmp_path: Path, argv: tuple
@@ -120,7 +116,6 @@ def test_a_module_that_is_only_imported_may_end_it_too(
     assert (ran.exit_status, ran.json["error"]["kind"]) == (2, "ended the process")
 
 
-@pytest.mark.slow
 def test_a_zero_argument_factory_may_end_it_too(process: Callable[..., Any], tmp_path: Path) -> None:
     ran = process("grad", target(tmp_path, "def f(): os._exit(0)\n") + "()", X, "--json")
     assert (ran.exit_status, ran.json["error"]["kind"]) == (2, "ended the process")
@@ -141,7 +136,6 @@ STANDS = {
 # fmt: on
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", EXITS)
 def test_sys_exit_is_never_status_0(process: Callable[..., Any], tmp_path: Path, place: str) -> None:
     ran = process("check", target(tmp_path, EXITS[place]), X, "--grad", "g", *QUICK, "--json")
@@ -149,7 +143,6 @@ def test_sys_exit_is_never_status_0(process: Callable[..., Any], tmp_path: Path,
     assert "sys.exit(0)" in ran.json["error"]["message"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("what", STANDS)
 @pytest.mark.parametrize(("claim", "status"), [("g", 0), ("bad", 1)])
 def test_what_does_not_end_the_process_changes_no_verdict(
@@ -159,14 +152,12 @@ def test_what_does_not_end_the_process_changes_no_verdict(
     assert (ran.exit_status, ran.json["exit_status"]) == (status, status)
 
 
-@pytest.mark.slow
 def test_a_copy_that_goes_on_after_a_fork_says_nothing(process: Callable[..., Any], tmp_path: Path) -> None:
     code = "os.fork()\n" + GOOD
     ran = process("check", target(tmp_path, code), X, "--grad", "g", *QUICK, "--json")
     assert (ran.exit_status, ran.json["verdict"]) == (0, "pass")
 
 
-@pytest.mark.slow
 def test_a_copy_that_is_made_while_sympy_works_takes_no_answer(process: Callable[..., Any], tmp_path: Path) -> None:
     code = """
 calls = []
@@ -184,7 +175,6 @@ def f(x):
 # Several targets.
 
 
-@pytest.mark.slow
 def test_the_targets_that_remain_are_checked(process: Callable[..., Any], tmp_path: Path) -> None:
     codes = (PLACES["in f"][0].format("os._exit(0)"), GOOD, PLACES["in f"][0].format("os.abort()"), GOOD)
     targets = [target(tmp_path, code, f"t{k}.py") for k, code in enumerate(codes)]
@@ -201,7 +191,6 @@ def test_the_targets_that_remain_are_checked(process: Callable[..., Any], tmp_pa
     assert out.read_text() == ran.stdout
 
 
-@pytest.mark.slow
 def test_a_wrong_gradient_before_it_is_still_status_1(process: Callable[..., Any], tmp_path: Path) -> None:
     bad = target(tmp_path, GOOD.replace("bad", "h"), "a.py")
     ends = target(tmp_path, PLACES["in f"][0].format("os._exit(0)"), "b.py")
@@ -219,7 +208,6 @@ def test_output_and_errors_come_in_order(process: Callable[..., Any], tmp_path: 
     assert said == ["PASS ", "error", "PASS ", "error"]
 
 
-@pytest.mark.slow
 def test_lines_of_standard_input_go_on_after_it(process: Callable[..., Any], tmp_path: Path) -> None:
     ends = target(tmp_path, PLACES["in f"][0].format("os._exit(0)"), "a.py")
     good = target(tmp_path, GOOD, "b.py")
@@ -232,14 +220,12 @@ def test_lines_of_standard_input_go_on_after_it(process: Callable[..., Any], tmp
     assert ran.exit_status == 2
 
 
-@pytest.mark.slow
 def test_in_text_the_line_is_named(process: Callable[..., Any], tmp_path: Path) -> None:
     ends = target(tmp_path, PLACES["in f"][0].format("os._exit(0)"))
     ran = process("check", "-", "--allow-python", X, *QUICK, stdin=f"x**2\n{ends}\n")
     assert ran.stderr.startswith("line 2: error: the process that ran ") and ran.stdout.startswith("PASS")
 
 
-@pytest.mark.slow
 def test_time_that_is_up_at_one_line_leaves_the_next_its_own(process: Callable[..., Any], tmp_path: Path) -> None:
     sleeps = target(tmp_path, "def f(x): time.sleep(10**6)\n", "a.py")
     lines = f"x**2\n{sleeps}\nx**3\n{sleeps}\n"
@@ -253,7 +239,6 @@ def test_time_that_is_up_at_one_line_leaves_the_next_its_own(process: Callable[.
 # Files, streams, and processes that stay.
 
 
-@pytest.mark.slow
 def test_files_are_written(process: Callable[..., Any], tmp_path: Path) -> None:
     files = [tmp_path / f"r.{ending}" for ending in ("json", "md", "txt", "csv")]
     words = [word for file in files for word in ("--out", file.name)]
@@ -263,7 +248,6 @@ def test_files_are_written(process: Callable[..., Any], tmp_path: Path) -> None:
     assert all(file.read_text() for file in files)
 
 
-@pytest.mark.slow
 def test_a_grandchild_that_keeps_everything_open_is_not_waited_for(process: Callable[..., Any], tmp_path: Path) -> None:
     code = f"""
 def f(x):
@@ -288,7 +272,6 @@ def f(x):
         assert ran.exit_status == status
 
 
-@pytest.mark.slow
 def test_time_that_is_up_ends_descendants_whose_parent_has_ended(process: Callable[..., Any], tmp_path: Path) -> None:
     code = f"""
 def f(x):
@@ -306,7 +289,6 @@ def f(x):
     assert ends(int((tmp_path / "pid").read_text()))
 
 
-@pytest.mark.slow
 def test_what_the_target_prints_never_reaches_standard_output(process: Callable[..., Any], tmp_path: Path) -> None:
     code = """
 print("at load")
@@ -324,7 +306,6 @@ def f(x):
     assert all(f"from {who}" in ran.stderr for who in ("a child", "the descriptor", "C", "the original stream"))
 
 
-@pytest.mark.slow
 def test_standard_output_that_the_target_closes_is_still_written(process: Callable[..., Any], tmp_path: Path) -> None:
     ran = process("check", target(tmp_path, "os.close(1)\nos.close(0)\n" + GOOD), X, *QUICK, "--json")
     assert (ran.exit_status, ran.json["verdict"]) == (0, "pass")
@@ -367,7 +348,6 @@ def test_a_debugger_reads_standard_input_and_writes_to_standard_error(tmp_path: 
     assert "'the debugger'" in err
 
 
-@pytest.mark.slow
 def test_the_child_has_the_terminal(tmp_path: Path) -> None:
     ours, its = os.openpty()
     argv = [sys.executable, "-m", "gradcli", "grad", target(tmp_path, GOOD), X]
@@ -438,7 +418,6 @@ def test_code_that_swallows_ctrl_c_is_ended_by_the_second(tmp_path: Path) -> Non
         assert running.returncode == 130
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_child_does_not_outlive_the_program(tmp_path: Path, number: int) -> None:
     ready = tmp_path / "ready"
@@ -515,7 +494,6 @@ def test_python_started_anew_does_the_same(
     assert first["schema"] == "gradcli.error/1" and "0.py:4 " in first["error"]["where"]
 
 
-@pytest.mark.slow
 def test_a_child_that_cannot_begin_is_said_plainly(
     process: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -530,7 +508,6 @@ def test_a_child_that_cannot_begin_is_said_plainly(
     )
 
 
-@pytest.mark.slow
 def test_values_of_the_users_own_types_come_back_from_a_worker(process: Callable[..., Any], tmp_path: Path) -> None:
     code = (
         "import os\nimport threading\n\nimport numpy as np\n\n\nclass Odd:\n    def __init__(self):\n"

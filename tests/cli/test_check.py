@@ -287,7 +287,6 @@ def test_fixed_tolerances_replace_computed_ones(
     assert gradcli("check", "x**2", "x=3", "--grad", claim, *tolerance, *QUICK).exit_status == status
 
 
-@pytest.mark.slow
 def test_require_claim_accepts_a_claim(gradcli: Callable[..., Any]) -> None:
     assert gradcli("check", "x", "x=1", "--require-claim", "--grad", "1", *QUICK).exit_status == 0
     assert gradcli("check", "x", "x=1", "--require-claim", *QUICK).exit_status == 2

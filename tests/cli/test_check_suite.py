@@ -67,7 +67,6 @@ def test_documents_are_the_same_for_workers_and_shards(process: Process, folder:
     assert "is no document" in process("merge", "1.json", "2.json", cwd=folder).stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -85,7 +84,6 @@ def test_options_that_cannot_be_used_are_refused(
     assert ran.exit_status == 2 and says in ran.stderr and not ran.stdout
 
 
-@pytest.mark.slow
 def test_the_repeated_command_has_the_options_of_the_command_line(process: Process, folder: Path) -> None:
     ran = process("check", "-k", "bad", "--modes", "reverse,fd", "--budget", "500", cwd=folder)
     assert "gradcli check --modes reverse,fd --budget 500 -k bad" in " ".join(ran.stdout.split())
@@ -179,7 +177,6 @@ def test_ctrl_c_shows_what_is_finished(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.slow
 def test_a_folder_is_checked(process: Process, folder: Path) -> None:
     (folder / "points.py").write_text("point = {'x': 2.0}\ndef f(x): return x**2\ndef f_grad(x): return 2*x\n")
     (folder / "open.py").write_text("def h(x): return x**2\ndef h_grad(x): return 2*x\n")
@@ -218,7 +215,6 @@ def test_a_suite_of_comments_says_what_to_do(process: Process, tmp_path: Path) -
     assert ran.exit_status == 2 and "declares no check" in ran.stderr
 
 
-@pytest.mark.slow
 def test_modules_of_one_name_in_two_folders_are_two(process: Process, tmp_path: Path) -> None:
     for name, power in (("a", 2), ("b", 3)):
         (tmp_path / name).mkdir()
@@ -251,7 +247,6 @@ at = "x=1"
 """
 
 
-@pytest.mark.slow
 def test_failures_are_named_once_more_at_the_end_and_one_error_is_told_once(process: Process, tmp_path: Path) -> None:
     (tmp_path / "gradcli.toml").write_text(BROKEN)
     (tmp_path / "broken.py").write_text("import no_such_module\ndef f(x): ...\ndef g(x): ...\n")

@@ -128,7 +128,6 @@ def test_checks_are_tried_before_they_are_written(gradcli: Program, tmp_path: Pa
     assert [row["verdict"] for row in listed["checks"]] == ["pass", "pass", "pass", "fail", "pass"]
 
 
-@pytest.mark.slow
 def test_a_suite_is_written(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"src/a.py": LIVE, "src/b.py": OPEN, "notes.py": OPEN})
     ran = gradcli("init", "--no-try")
@@ -150,7 +149,6 @@ BEFORE = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("before", BEFORE)
 def test_pyproject_keeps_its_bytes(gradcli: Program, tmp_path: Path, before: str) -> None:
     written(tmp_path, {"a.py": LIVE, "pyproject.toml": before})
@@ -179,7 +177,6 @@ THERE = {  # suites that are there, where src/a.py has a gradient that none of t
 }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", THERE)
 def test_checks_that_a_suite_lacks_are_added_at_its_end(gradcli: Program, tmp_path: Path, case: str) -> None:
     name, before, count = THERE[case]
@@ -204,7 +201,6 @@ def test_checks_that_a_suite_lacks_are_added_at_its_end(gradcli: Program, tmp_pa
     assert (tmp_path / name).read_text() == after
 
 
-@pytest.mark.slow
 def test_what_stands_as_a_comment_is_not_added_again(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"a.py": OPEN})
     gradcli("init", "--no-try")
@@ -220,7 +216,6 @@ def test_what_stands_as_a_comment_is_not_added_again(gradcli: Program, tmp_path:
     assert tomllib.loads((tmp_path / "gradcli.toml").read_text())["check"][0]["id"] == "bowl_grad"
 
 
-@pytest.mark.slow
 def test_checks_of_another_form_are_printed_instead(gradcli: Program, tmp_path: Path) -> None:
     before = "check = [{target = 'x**2', at = 'x=1'}]\n"
     written(tmp_path, {"a.py": LIVE, "gradcli.toml": before})
@@ -255,7 +250,6 @@ INSTALLED = [  # files of a project, and what is installed beside gradcli
 ]  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("files", "installed"), INSTALLED)
 def test_the_workflow_installs_what_can_be_installed(
     gradcli: Program, tmp_path: Path, files: dict[str, str | bytes], installed: str
@@ -266,7 +260,6 @@ def test_the_workflow_installs_what_can_be_installed(
     assert f'      - run: pip install "gradcli @ git+https://github.com/gradcli/gradcli"{installed}' in lines
 
 
-@pytest.mark.slow
 def test_in_a_subfolder_the_workflow_is_written_at_the_top(
     gradcli: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,7 +281,6 @@ def test_a_workflow_that_is_there_is_kept(gradcli: Program, tmp_path: Path) -> N
     assert (ran.exit_status, workflow.read_text(), (tmp_path / "gradcli.toml").exists()) == (2, "mine", False)
 
 
-@pytest.mark.slow
 def test_the_workflow_is_written_once(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"a.py": LIVE})
     ran = gradcli("init", "--github")
@@ -312,14 +304,12 @@ def test_nothing_found_is_a_suite_without_checks(gradcli: Program, tmp_path: Pat
     assert "no hand-written gradient was found" in ran.stdout
 
 
-@pytest.mark.slow
 def test_quiet_says_nothing(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"a.py": LIVE})
     assert gradcli("init", "-q").stdout == ""
     assert (tmp_path / "gradcli.toml").exists()
 
 
-@pytest.mark.slow
 def test_what_init_writes_is_what_find_reads(gradcli: Program, tmp_path: Path) -> None:
     written(tmp_path, {"a.py": LIVE, "b.py": OPEN})
     gradcli("init", "--no-try")

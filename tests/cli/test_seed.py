@@ -88,7 +88,6 @@ def test_the_largest_seeds_run_all_modes(gradcli: Gradcli, seed: str) -> None:
     assert (ran.exit_status, ran.json["seed"]) == (0, int(seed))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("what", FAILING)
 def test_an_error_names_the_seed_that_was_drawn(process: Gradcli, tmp_path: Path, what: str) -> None:
     code, says = FAILING[what]

@@ -102,7 +102,6 @@ def test_lines_of_standard_input_are_several(process: Callable[..., Any]) -> Non
     assert rows(ran.stdout)[:2] == [["PASS", "x**2"], ["PASS", "x**3"]]
 
 
-@pytest.mark.slow
 def test_what_ended_a_process_is_on_the_page(process: Callable[..., Any], tmp_path: Path) -> None:
     file = tmp_path / "ends.py"
     file.write_text("import os\n\ndef f(x):\n    os._exit(3)\n")

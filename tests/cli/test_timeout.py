@@ -45,7 +45,6 @@ def _importable_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("what", FOREVER)
 def test_what_never_returns_is_stopped(process: Callable[..., Any], tmp_path: Path, what: str) -> None:
     file = written(tmp_path, FOREVER[what])
@@ -56,20 +55,17 @@ def test_what_never_returns_is_stopped(process: Callable[..., Any], tmp_path: Pa
     assert finding["hint"].startswith("--timeout ")
 
 
-@pytest.mark.slow
 def test_text_says_that_time_is_up(process: Callable[..., Any], tmp_path: Path) -> None:
     ran = process("check", f"{written(tmp_path, FOREVER['sleeps'])}:f", X, *QUICK, "--timeout", SOON)
     assert ran.exit_status == 3
     assert ran.stdout.startswith("INCONCLUSIVE") and "time is up" in ran.stdout
 
 
-@pytest.mark.slow
 def test_text_shows_no_value_that_was_never_computed(process: Callable[..., Any], tmp_path: Path) -> None:
     ran = process("check", f"{written(tmp_path, FOREVER['sleeps'])}:f", X, *QUICK, "--timeout", SOON)
     assert "nan" not in ran.stdout
 
 
-@pytest.mark.slow
 def test_a_claim_that_never_returns_is_stopped(process: Callable[..., Any], tmp_path: Path) -> None:
     file = written(tmp_path, GOOD + "def slow(x):\n    import time; time.sleep(1000)\n")
     ran = process("check", f"{file}:f", X, "--grad", "slow", *QUICK, "--timeout", SOON, "--json")
@@ -84,7 +80,6 @@ def _unfinished(process: Callable[..., Any], tmp_path: Path) -> Callable[..., An
     return lambda *more: process("check", f"{file}:f", X, *QUICK, "--timeout", ENOUGH, *more)
 
 
-@pytest.mark.slow
 def test_what_was_finished_is_in_the_document(unfinished: Callable[..., Any]) -> None:
     ran = unfinished("--json")
     (point,) = ran.json["points"]
@@ -95,7 +90,6 @@ def test_what_was_finished_is_in_the_document(unfinished: Callable[..., Any]) ->
     assert "timeout" in {finding["kind"] for finding in point["findings"]}
 
 
-@pytest.mark.slow
 def test_what_was_finished_is_shown_in_every_form(unfinished: Callable[..., Any], tmp_path: Path) -> None:
     files = [tmp_path / f"r.{ending}" for ending in ("txt", "md", "csv", "xml", "json")]
     ran = unfinished(*(word for file in files for word in ("-o", str(file))))
@@ -104,7 +98,6 @@ def test_what_was_finished_is_shown_in_every_form(unfinished: Callable[..., Any]
     assert all("reverse" in file.read_text() or file.suffix == ".xml" for file in files)
 
 
-@pytest.mark.slow
 def test_points_that_were_finished_keep_their_verdict(process: Callable[..., Any], tmp_path: Path) -> None:
     file = written(tmp_path, SLOWER)
     ran = process("check", f"{file}:f", "x=[3, 2]", X, *QUICK, "--timeout", ENOUGH, "--json")
@@ -115,7 +108,6 @@ def test_points_that_were_finished_keep_their_verdict(process: Callable[..., Any
     assert "timeout" in {finding["kind"] for finding in second["findings"]}
 
 
-@pytest.mark.slow
 def test_a_point_that_was_shown_to_be_wrong_stays_wrong(process: Callable[..., Any], tmp_path: Path) -> None:
     file = written(tmp_path, SLOWER)
     ran = process("check", f"{file}:f", "x=[3, 2]", X, "--grad", "bad", *QUICK, "--timeout", ENOUGH, "--json")
@@ -132,7 +124,6 @@ IN_TIME = [
 # fmt: on
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("words", "status", "said"), IN_TIME)
 def test_what_ends_in_time_is_as_without(
     process: Callable[..., Any], tmp_path: Path, words: tuple, status: int, said: str
@@ -144,7 +135,6 @@ def test_what_ends_in_time_is_as_without(
     assert process(*argv).stdout.splitlines()[:4] == ran.stdout.splitlines()[:4]
 
 
-@pytest.mark.slow
 def test_the_document_is_as_without(process: Callable[..., Any], tmp_path: Path) -> None:
     argv = ("check", f"{written(tmp_path, GOOD)}:f", X, "--grad", "bad", *QUICK, "--json")
     first, second = process(*argv).json, process(*argv, "--timeout", "30s").json
@@ -165,7 +155,6 @@ ERRORS = [
 # fmt: on
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("code", "said", "line"), ERRORS)
 def test_errors_come_back_with_their_line(
     process: Callable[..., Any], tmp_path: Path, code: str, said: str, line: int
@@ -177,7 +166,6 @@ def test_errors_come_back_with_their_line(
     assert "Traceback" not in ran.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("death", ["os._exit(0)", "os._exit(3)", "os.kill(os.getpid(), 9)"])
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_process_that_dies_is_never_a_pass(
@@ -189,7 +177,6 @@ def test_a_process_that_dies_is_never_a_pass(
     assert "ended" in (ran.stderr if form == "text" else ran.json["error"]["message"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("words", "status"), [((), 3), (("--allow-inconclusive",), 3), (("--allow", "timeout"), 0)])
 def test_only_allow_timeout_excuses_a_timeout(
     process: Callable[..., Any], tmp_path: Path, words: tuple, status: int
@@ -198,20 +185,17 @@ def test_only_allow_timeout_excuses_a_timeout(
     assert ran.exit_status == status
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", ["soon", "0s", "-1s", "1 week", ""])
 def test_a_time_that_is_none_is_refused(process: Callable[..., Any], text: str) -> None:
     ran = process("check", "x**2", "x=1", *QUICK, f"--timeout={text}")
     assert ran.exit_status == 2 and "--timeout" in ran.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", ["30", "30s", "0.5min", "30000ms", "1h"])
 def test_times_are_read(process: Callable[..., Any], text: str) -> None:
     assert process("check", "x**2", "x=1", *QUICK, "--timeout", text).exit_status == 0
 
 
-@pytest.mark.slow
 def test_several_targets_each_have_their_time(process: Callable[..., Any], tmp_path: Path) -> None:
     slow, good = written(tmp_path, FOREVER["sleeps"]), written(tmp_path, GOOD)
     ran = process("check", f"{slow}:f", f"{good}:f", X, *QUICK, "--timeout", ENOUGH, "--json")
@@ -219,13 +203,11 @@ def test_several_targets_each_have_their_time(process: Callable[..., Any], tmp_p
     assert ran.exit_status == 3
 
 
-@pytest.mark.slow
 def test_compare_modes_has_a_timeout_too(process: Callable[..., Any], tmp_path: Path) -> None:
     ran = process("compare-modes", f"{written(tmp_path, GOOD)}:f", X, *QUICK, "--timeout", "30s")
     assert ran.exit_status == 0
 
 
-@pytest.mark.slow
 def test_no_process_is_left_behind(process: Callable[..., Any], tmp_path: Path) -> None:
     code = f"""
         import os, subprocess
@@ -268,7 +250,6 @@ def test_the_streams_stay_apart_in_a_real_process(tmp_path: Path) -> None:
     assert all(said in done.stderr for said in ("at load", "from Python", "from the descriptor", "from a child"))
 
 
-@pytest.mark.slow
 def test_an_internal_error_in_the_child_is_one_of_ours(
     process: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,7 +269,6 @@ ONCE = """
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", ["sweep", "compare-modes"])
 def test_finding_the_target_counts_too_and_nothing_is_shown(
     process: Callable[..., Any], tmp_path: Path, command: str
@@ -303,7 +283,6 @@ def test_the_help_says_that_nothing_is_shown(process: Callable[..., Any], comman
     assert "nothing is shown" in " ".join(process(command, "--help").stdout.replace("│", " ").split())
 
 
-@pytest.mark.slow
 def test_long_work_is_announced(process: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradcli.study.sweep._LONG", 0.0)
     argv = ("sweep", "x**2", "x=1", "--schemes", "forward")

@@ -38,7 +38,6 @@ def test_it_is_refused_with_the_text_to_paste(gradcli: Callable[..., Any], words
     assert ran.stderr.splitlines()[-1].strip() == do
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [("-x**2", "x=3"), ("x", "-x"), ("x**2", "x=[1, 2]"), ("x", "x/2", "x=1")], ids=" ".join
 )

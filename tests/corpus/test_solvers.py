@@ -48,7 +48,6 @@ def test_a_wrong_gradient_fails(f: Callable[..., Any], at: Any) -> None:
     assert report.verdict == "fail", report.sentence()
 
 
-@pytest.mark.slow
 def test_a_wrong_sign_fails_and_is_named() -> None:
     report = checked(solvers.integral, solvers.POINTS[solvers.integral], -1.0)
     assert report.verdict == "fail" and report.points[0].diagnosis.kind == "sign"  # type: ignore[union-attr]

@@ -171,14 +171,14 @@ KINDS = ("tame", "wave", "bump", "bend", "bump beside", "kink beside")
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_functions_never_make_right_claims_fail_nor_wrong_ones_pass(kind: str) -> None:
     passed = 0
-    for seed in range(20):
+    for seed in range(10):
         f, x, right, wide = drawn(kind, seed)
         found = verdict(f, x, right)
         assert found[0] != "fail", (seed, found)
         passed += found[0] == "pass"
         assert verdict(f, x, 1.02 * right)[0] != "pass", seed
         assert wide is None or verdict(f, x, wide)[0] != "pass", seed
-    assert passed >= 15
+    assert passed >= 7
 
 
 # fmt: off

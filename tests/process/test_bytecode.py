@@ -30,7 +30,6 @@ def changed_within_a_second(folder: Path, name: str) -> None:
     os.utime(file, (1e9, 1e9))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("target", ["slopes.py", "uses.py"])
 @pytest.mark.parametrize("declared", [False, True])
 def test_older_bytecode_lets_no_wrong_gradient_pass(

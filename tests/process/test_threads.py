@@ -46,7 +46,6 @@ def test_the_number_is_that_of_the_option_or_one(words: tuple, number: int) -> N
     assert line_of("check", "x**2", *words).options.threads == number
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(("words", "number"), [((), 1), (("--threads", "2"), 2)])
 def test_every_command_sets_them_before_the_target_is_imported(

@@ -159,7 +159,6 @@ def test_without_the_plugin_nothing_of_it_is_there(project: Project) -> None:
     result.stdout.no_fnmatch_line("gradcli: *")
 
 
-@pytest.mark.slow
 def test_without_the_plugin_there_is_no_marker(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("import pytest\n@pytest.mark.gradient('x', at='x=1')\ndef test_a(): pass\n")
     # in a process of its own, as a process keeps the markers that it has met

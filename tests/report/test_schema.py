@@ -108,7 +108,6 @@ def complaints(gradcli: Callable[..., Any], document: Any) -> list[str]:
     return [error.message for error in Draft202012Validator(schema(gradcli, name)).iter_errors(document)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", DOCUMENTS)
 def test_documents_validate(gradcli: Callable[..., Any], case: str) -> None:
     ran = gradcli(*DOCUMENTS[case], "--json")

@@ -32,25 +32,21 @@ def test_ops_lists_every_primitive(listed: Any) -> None:
     assert len(listed.operations) == len(WITH_RULES) > 50
 
 
-@pytest.mark.slow
 def test_ops_lists_the_accuracy_of_every_elementwise_primitive(listed: Any) -> None:
     assert {op.name for op in listed.operations if op.ulps is not None} == ELEMENTWISE
     assert all(op.ulps >= 0 for op in listed.operations if op.ulps is not None)
 
 
-@pytest.mark.slow
 def test_an_inaccurate_derivative_has_its_reason(listed: Any) -> None:
     assert [op.name for op in listed.operations if (op.ulps or 0) > 100 and not op.reason] == []
 
 
-@pytest.mark.slow
 def test_ops_lists_domain_and_derivative(listed: Any) -> None:
     for op in listed.operations:
         assert op.partials and all(op.partials)
         assert bool(op.domain) is (op.name in ELEMENTWISE)
 
 
-@pytest.mark.slow
 def test_ops_lists_the_functions_an_expression_can_call(listed: Any) -> None:
     assert set(listed.functions) == set(FUNCTIONS)
 

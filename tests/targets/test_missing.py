@@ -88,7 +88,6 @@ print(status, sorted(loaded), file=sys.stderr)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("what", MISSING)
 def test_nothing_is_loaded_and_no_process_is_started(what: str) -> None:
     argv = [*MISSING[what], "--json"]

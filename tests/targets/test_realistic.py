@@ -113,7 +113,6 @@ def test_small_integers_are_the_most_frequent_by_zipfs_law() -> None:
     assert len(counts) == 100 and np.all(np.abs(counts - expected) < 5 * np.sqrt(expected))
 
 
-@pytest.mark.slow
 def test_the_most_classes_are_allowed() -> None:
     x = drawn(f"zipf({MOST_CLASSES}, 3)")
     assert np.all((x >= 0) & (x < MOST_CLASSES))

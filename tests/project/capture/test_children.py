@@ -83,7 +83,6 @@ def test_a_child_that_is_killed_leaves_what_it_wrote(tmp_path: Path) -> None:
     assert any("before it wrote its last counts" in note for note in gradient["notes"])
 
 
-@pytest.mark.slow
 def test_values_that_cannot_be_carried_are_counted(tmp_path: Path) -> None:
     hold = "global grad; lock = __import__('threading').Lock(); plain = grad; fit.lock = lock"
     main = PROCESS.format(method="fork")

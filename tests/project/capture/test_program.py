@@ -106,7 +106,6 @@ def test_a_program_is_undisturbed(name: str, tmp_path: Path) -> None:
     assert without_report(watched.stderr) == plain.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -179,7 +178,6 @@ def test_a_traceback_through_scipy_holds_no_line_of_gradcli(tmp_path: Path) -> N
     assert without_report(watched.stderr) == plain.stderr
 
 
-@pytest.mark.slow
 def test_options_of_gradcli_end_where_the_program_begins(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("import sys\nprint(sys.argv[1:])\n")
     done = process("run", "--keep", "2", "-q", "script.py", "--keep", "3", "-m", "x", cwd=tmp_path)
@@ -249,7 +247,6 @@ def test_exit_handlers_see_the_random_numbers_of_the_program(tmp_path: Path) -> 
     assert watched.stdout == plain.stdout
 
 
-@pytest.mark.slow
 def test_a_time_limit_ends_a_check(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import time\nfrom scipy.optimize import minimize\n\nclass Slow:\n    __slots__ = ()\n\ncalls = []\n\n"
@@ -298,7 +295,6 @@ def test_modules_come_from_where_check_has_them_and_what_was_not_watched_is_name
     assert json.loads((tmp_path / "r.sarif").read_text())["runs"][0]["results"] == []
 
 
-@pytest.mark.slow
 def test_a_suite_that_is_there_is_not_hidden(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.gradcli]\n")
     done = run(tmp_path, "--write-suite", "gradcli.toml")

@@ -34,7 +34,6 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.slow
 def test_hostile_files_are_listed_and_the_others_read(tmp_path: Path) -> None:
     written(tmp_path, {name: content for name, (content, _) in HOSTILE.items()} | {"good.py": PAIR})
     findings = find(["."])
@@ -55,7 +54,6 @@ GOOD = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", GOOD)
 def test_unusual_files_are_read(tmp_path: Path, case: str) -> None:
     written(tmp_path, {"a.py": GOOD[case]})
@@ -79,13 +77,11 @@ TREE_OF_NAMES = "from scipy.optimize import minimize\n" + "".join(
 )
 
 
-@pytest.mark.slow
 def test_names_that_lead_in_a_circle_are_left(tmp_path: Path) -> None:
     written(tmp_path, {"a.py": LOOP, "b.py": TREE_OF_NAMES + "minimize(sum, [1], jac=x0)\n"})
     assert [g.name for g in find(["."]).gradients] == ["C.f_grad"]
 
 
-@pytest.mark.slow
 def test_nothing_is_imported_and_nothing_is_run(tmp_path: Path) -> None:
     mark = "import pathlib\npathlib.Path('ran').write_text('')\n"
     written(tmp_path, {"a.py": mark + PAIR, **{f"{name}.py": mark for name in ("ast", "json", "gradcli", "tokenize")}})
@@ -93,7 +89,6 @@ def test_nothing_is_imported_and_nothing_is_run(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.slow
 def test_the_process_imports_only_the_standard_library() -> None:
     import subprocess
 
@@ -102,7 +97,6 @@ def test_the_process_imports_only_the_standard_library() -> None:
     assert not {"numpy", "scipy", "sympy", "typer", "rich"} & set(ran.stdout.split())
 
 
-@pytest.mark.slow
 def test_a_file_that_ends_the_process_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, {"a.py": PAIR, "bad.py": "x = 'end it'\n", "c.py": PAIR})
     start = (

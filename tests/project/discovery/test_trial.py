@@ -98,7 +98,6 @@ WHY = {  # code, and why no check of its one gradient runs
 }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", WHY)
 def test_the_reason_is_that_of_the_most_plausible_try(trials: Tried, case: str) -> None:
     code, why = WHY[case]
@@ -123,7 +122,6 @@ class Norm(torch.autograd.Function):
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed")
 def test_a_function_of_torch_is_tried(trials: Tried) -> None:
     trial = trials(TORCH)["Norm"]

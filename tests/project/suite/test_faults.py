@@ -58,7 +58,6 @@ def test_two_runs_at_once_leave_the_verdicts_whole(tmp_path: Path, monkeypatch: 
     assert {path.name for path in (tmp_path / FOLDER).iterdir()} == {"last.json", ".gitignore", "CACHEDIR.TAG"}
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc which processes there are")
 def test_workers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
     sleeps = "import os, time\ndef f(x):\n    open(f'{os.getpid()}.pid', 'w').close()\n    time.sleep(10**6)\n"
@@ -88,7 +87,6 @@ def test_a_run_that_was_killed_is_repeated_from_what_it_finished(process: Proces
     assert "3 passed, 1 failed, 1 inconclusive, 1 error in" in ran.stdout and ran.exit_status == 1
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc which processes there are")
 def test_what_a_check_started_ends_with_its_worker(process: Process, tmp_path: Path) -> None:
     starts = "import subprocess\nchild = subprocess.Popen(['sleep', '1000'])\nopen('child.pid', 'w').write(str(child.pid))\ndef f(x): return x**2\n"
@@ -98,7 +96,6 @@ def test_what_a_check_started_ends_with_its_worker(process: Process, tmp_path: P
     assert ends(int((tmp_path / "child.pid").read_text()))
 
 
-@pytest.mark.slow
 def test_code_that_closes_its_streams_is_checked_or_named(process: Process, tmp_path: Path) -> None:
     closes = "import os, sys\nsys.stdout.close()\nos.close(1)\ndef f(x): return x**2\n"
     checks = "".join(

@@ -98,7 +98,6 @@ def test_what_is_stale_in_one_shard_is_stale(process: Process, folder: Path) -> 
     assert "\n  gradcli check --no-diagnose --baseline known.json --update-baseline\n" in ran.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -129,7 +128,6 @@ def test_no_report_replaces_what_it_is_made_from(process: Process, folder: Path)
     assert "there is no folder" in process("check", "--baseline", "no/k.json", "--update-baseline", cwd=folder).stderr
 
 
-@pytest.mark.slow
 def test_a_baseline_on_the_command_line_is_in_the_current_folder(process: Process, folder: Path) -> None:
     inner = folder / "inner"
     inner.mkdir()

@@ -38,7 +38,6 @@ def seeds(document: Any) -> dict[str, int]:
     return {row["id"]: row["document"]["seed"] for row in document["checks"]}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("words", [("--seed", "random"), ("--profile", "nightly"), ("--seed", "random", "-n", "2")], ids=" ".join)  # fmt: skip
 def test_all_checks_have_the_seed_that_was_drawn(process: Process, tmp_path: Path, words: tuple[str, ...]) -> None:
     folder = written(tmp_path)
@@ -52,7 +51,6 @@ def test_all_checks_have_the_seed_that_was_drawn(process: Process, tmp_path: Pat
     assert [[p["at"] for p in row] for row in points[0]] == [[p["at"] for p in row] for row in points[1]]
 
 
-@pytest.mark.slow
 def test_text_names_the_seed_before_the_counts(process: Process, tmp_path: Path) -> None:
     folder = written(tmp_path)
     lines = process("check", "--seed", "random", cwd=folder).stdout.splitlines()
@@ -69,7 +67,6 @@ def test_a_seed_of_one_check_stays_its_own(process: Process, tmp_path: Path) -> 
     assert (found["seed"], found["command"]) == (0, ["gradcli", "check"])
 
 
-@pytest.mark.slow
 def test_a_drawn_default_does_not_claim_to_repeat_checks_that_have_a_seed(process: Process, tmp_path: Path) -> None:
     folder = written(tmp_path, f'seed = "random"\n{SUITE}')
     found = process("check", "--json", cwd=folder).json
@@ -83,7 +80,6 @@ def test_a_drawn_seed_is_the_same_request_in_every_run(tmp_path: Path) -> None:
     assert len({digest_of_check(each) for each in made}) == 3 and digest_of_check(made[0]) == digest_of_check(made[1])
 
 
-@pytest.mark.slow
 def test_shards_that_drew_different_seeds_are_not_one_run(process: Process, tmp_path: Path) -> None:
     folder = written(tmp_path)
     for k in (1, 2):

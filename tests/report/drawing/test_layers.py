@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from itertools import combinations, pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -148,7 +147,6 @@ def test_boxes_of_a_layer_are_apart_and_inside_the_picture(graph: Graph) -> None
         assert (2 * x, 2 * y) == (round(2 * x), round(2 * y))
 
 
-@pytest.mark.slow
 @given(graphs())
 def test_a_route_runs_rightwards_from_its_box_to_its_box(graph: Graph) -> None:
     sizes, edges = graph
@@ -229,7 +227,6 @@ def test_an_edge_over_several_layers_bends_only_in_its_first_and_last_gap(graph:
         assert all(len({y for _, y in route}) <= 3 for route in layout.routes)
 
 
-@pytest.mark.slow
 @given(graphs())
 def test_equal_graphs_have_equal_layouts(graph: Graph) -> None:
     assert laid(graph) == laid(graph)

@@ -261,7 +261,6 @@ def test_no_name_acts_in_a_picture(every: tuple[str, ...]) -> None:
     image = as_file("svg", Drawn(pictures)).decode()
     tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(image).iter()}
     assert "svg" in tags and "script" not in tags
-    assert as_file("png", Drawn(pictures)).startswith(b"\x89PNG\r\n\x1a\n")
 
 
 def test_a_name_is_no_mathematics_and_none_is_left_out() -> None:
@@ -364,12 +363,12 @@ SHOWN = {
     "a wide matrix": (HeatMap("t", "u", np.arange(3000.0).reshape(3, 1000), ((0, 0),)),),
     "all": (CHART, BARS, HEAT), "many": (SEVERAL, BARS, HEAT, HEAT),
 }  # fmt: skip
-COLUMN, SQUARE, TINY = (3.5, 2.5), (2.0, 2.0), (1.0, 1.0)
+COLUMN, TINY = (3.5, 2.5), (1.0, 1.0)
 WIDE, HIGH, STRIP, RIBBON, LARGE = (8.0, 2.0), (2.0, 6.0), (40.0, 1.0), (1.0, 40.0), (20.0, 15.0)
 DRAWN_AT = [
-    *(("a chart", size) for size in (None, COLUMN, SQUARE, TINY, WIDE, HIGH, STRIP, RIBBON, LARGE)),
-    ("regions", None), ("regions", COLUMN), ("regions", TINY), ("several formats", TINY), ("long names", TINY), ("bars", TINY), ("a matrix", TINY),
-    ("long names", None), ("bars", COLUMN), ("a wide matrix", COLUMN), ("all", WIDE), ("many", HIGH),
+    *(("a chart", size) for size in (None, COLUMN, TINY, WIDE, HIGH, STRIP, RIBBON, LARGE)),
+    ("regions", TINY), ("several formats", TINY), ("long names", TINY), ("bars", TINY), ("a matrix", TINY),
+    ("long names", None), ("a wide matrix", COLUMN), ("all", WIDE), ("many", HIGH),
 ]  # fmt: skip
 
 
@@ -436,7 +435,6 @@ def test_every_scheme_and_every_format_is_drawn_and_in_the_legend() -> None:
     assert [str(entries[name].get_marker()) for name in DTYPES] == list(dict.fromkeys(mark for _, mark in looks))
 
 
-@pytest.mark.slow
 def test_a_picture_shades_its_regions_and_names_them_and_its_upright_lines() -> None:
     (axes,) = figure_of((SHADED,)).axes
     spans = [patch.get_extents().transformed(axes.transData.inverted()) for patch in axes.patches]
