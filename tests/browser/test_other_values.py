@@ -180,7 +180,8 @@ def test_all_operations_that_a_browser_computes_are_tried() -> None:
 
 
 def test_values_and_partials_of_all_operations(open_page: Open, written: Written) -> None:
-    for part in ALL.split(" + "):
+    terms = ALL.split(" + ")
+    for part in [" + ".join(terms[k : k + 8]) for k in range(0, len(terms), 8)]:
         at = {"x": 0.3, "y": 0.6} if "y" in part else {"x": 0.3}
         other = {"x": 0.71, "y": 0.13}
         page = open_page(written("trace", f"x*({part})", *(f"{name}={x}" for name, x in at.items())), fragment="#end")
