@@ -18,7 +18,7 @@ from gradcli.errors import BadOption, FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS, WAYS
 from gradcli.frameworks.native import CUTS, MASKED, Native, is_choice
 from gradcli.modes.claim import FLOAT64
-from gradcli.modes.difference_steps import Line, derivative
+from gradcli.modes.difference_steps import Line, derivative, quick_derivative
 from gradcli.modes.problem import MANY, Effort
 from gradcli.report import numbers
 from gradcli.report.check import CheckReport
@@ -31,6 +31,7 @@ from gradcli.tracing.provenance import place
 from gradcli.words import Kind, Severity, Verdict
 
 _SAME = 1e-9  # relative to the sum of |terms|: the difference of two float64 sums of the same terms in another order
+_DECISIVE = 1e-6  # a relative bound of a quick difference, in which no mistake hides
 _ULPS = 64  # of the narrowest format: the difference of two runs of the same code
 _ULPS_NARROW = 4  # the same where an ulp is so large that a mistake could hide in many
 _AS_INEXACT = 3.0  # times the error of the gradient itself: what that under loss scaling may be off
@@ -444,7 +445,11 @@ def _second(case: _Case) -> list[Aspect]:
         moved = {n: case.values[n] + t * case.v[n] for n in case.request.wrt}
         return case.along(case.own({**case.values, **moved}), case.room)[0]
 
-    right = derivative(Line(slope, at=slope(0.0)))
+    at, noise = slope(0.0), case.ulps * sum(float(np.sum(np.abs(x))) for x in case.claim.values())
+    right = quick_derivative(slope, noise, at)
+    near = abs(theirs - right.value) <= 3 * right.bound + case.same * size
+    if not (near and 3 * right.bound <= _DECISIVE * abs(theirs)):
+        right = derivative(Line(slope, at=at))
     aspect = _compared(name, theirs, float(right.value), 3 * float(right.bound) + case.same * size)
     if aspect.status == "wrong":
         says = "second derivatives through this backward are wrong"

@@ -27,7 +27,7 @@ class _Words:
         return found
 
 
-class Program(_Words, TyperGroup):
+class AllCommands(_Words, TyperGroup):
     """All commands together."""
 
 

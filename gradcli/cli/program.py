@@ -26,7 +26,7 @@ from gradcli.cli import (
     trace,
 )
 from gradcli.cli.command_line import FILES, TARGET, TARGETS, command
-from gradcli.cli.help import HELP_ALL, Command, Program
+from gradcli.cli.help import HELP_ALL, AllCommands, Command
 
 ABOUT = """The referee for gradients: computes a gradient in several independent ways, says whether they agree and how far
 each can be trusted, and checks yours.
@@ -82,7 +82,7 @@ _OPTIONAL = ("check", "cost", "explain", "find", "ops")  # whose argument can be
 def parser(name: str = "") -> Any:
     """Return the parser of the command line, with one command alone if `name` is one, else with all."""
     app = typer.Typer(
-        name="gradcli", cls=Program, help=ABOUT, add_completion=True, rich_markup_mode=None, no_args_is_help=True,
+        name="gradcli", cls=AllCommands, help=ABOUT, add_completion=True, rich_markup_mode=None, no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
     for each in [name] if name in COMMANDS else COMMANDS:

@@ -149,7 +149,10 @@ class _Copy:
 
     def _wait(self, option: int) -> int | None:
         if self.pid and os.getpid() == self._parent:
-            found, status = os.waitpid(self.pid, option)
+            try:
+                found, status = os.waitpid(self.pid, option)
+            except ChildProcessError:  # the user's code has waited for all children
+                found, status = self.pid, 0
             if not found:
                 return None
             self.pid, self._status = 0, os.waitstatus_to_exitcode(status)

@@ -59,6 +59,13 @@ def test_a_forked_process_asks_a_process_of_its_own() -> None:
     assert gradcli.check("tan(x)", {"x": 1.0}, modes=["symbolic", "fd"]).exit_status == 0
 
 
+def test_a_process_that_others_have_waited_for_is_stopped(worker: Worker) -> None:
+    os.kill(worker.process.pid, signal.SIGKILL)
+    os.waitpid(worker.process.pid, 0)
+    worker.stop()
+    assert worker.status == 0
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processes are not stopped here")
 def test_a_process_that_reads_nothing_is_late(worker: Worker) -> None:
     os.kill(worker.process.pid, signal.SIGSTOP)
