@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -366,6 +366,7 @@ _FINE_STRUCTURE_LEAST = 8  # spacings of x: at smaller distances rounding hides 
 _STRANGE = 8.0  # times the measured noise: a larger deviation is structure
 _NOISIER = 4.0  # times the rounding near x: larger noise around x may be structure
 _SUSPECT = 5.0  # times the known noise: a larger deviation from the parabola through the steps is suspect
+_TOGETHER = 10_000  # entries of the values that are compared at once
 _INSIDE = 0.3  # of a step: values nearer than this are compared with the parabola through its ends
 _ULPS = (-8, -5, -2, 2, 5, 8), (-64, -41, -19, 19, 41, 64)  # spacings of x: windows that show the rounding of f
 _NEIGHBOURS = 3  # steps over which a slope must be about the same
@@ -447,13 +448,20 @@ def _off(line: Line, found: Difference, noise: Any, often: float) -> Any:
     """
     curvature, changes, wide = _bends(line, found)
     off = np.zeros(line.at.shape)
-    for t in sorted(line.seen, key=abs, reverse=True):
-        y, size = line.seen[t], np.float64(abs(t))
+    bent, farthest = (np.abs(curvature) + wide / found.h) / found.h, _INSIDE * found.h
+    inside = sorted((t for t in line.seen if np.any(abs(t) <= farthest)), key=abs, reverse=True)
+    together = max(1, _TOGETHER // max(1, line.at.size))
+    for k in range(0, len(inside), together):
+        places = inside[k : k + together]
+        t, y = np.reshape(places, (-1,) + (1,) * line.at.ndim), np.stack([line.seen[place] for place in places])
+        size = np.abs(t)
         apart = np.abs(y - line.at - found.value * t - curvature * t * t / 2)
-        room = found.bound * size + changes * size**2 + (np.abs(curvature) + wide / found.h) * size**3 / found.h
+        room = found.bound * size + changes * size**2 + bent * size**3
         level = often * np.maximum(noise, EPS * np.maximum(np.abs(y), np.abs(line.at)))
-        strange = (apart > level + room) & (size <= _INSIDE * found.h)
-        off = np.where(strange, (apart + level) / size, off)
+        strange = (apart > level + room) & (size <= farthest)
+        nearest = (len(places) - 1 - np.argmax(strange[::-1], axis=0))[None]
+        here = np.take_along_axis((apart + level) / size, nearest, axis=0)[0]
+        off = np.where(np.any(strange, axis=0), here, off)
     return off
 
 
@@ -608,7 +616,8 @@ def _departures(line: Line, found: Difference, finer: Any, steep: Any) -> Iterat
         straight = y - line.at - found.value * t
         room = found.bound * size + changes * size**2 + (np.abs(curvature) + wide / found.h) * size**3 / found.h
         bent = np.where(size <= _INSIDE * found.h, straight - curvature * t * t / 2, 0.0)
-        off = np.nan_to_num(np.where(finer, straight, bent))
+        off = np.where(finer, straight, bent)
+        off = off if np.all(np.isfinite(off)) else np.nan_to_num(off)
         explained = np.where(finer, steep * size, room)
         rounding = EPS * np.maximum(np.abs(y), np.abs(line.at))
         yield _Departure(before[side], t, off, np.where(np.abs(off) > explained, np.abs(off), 0.0), rounding)
@@ -731,11 +740,11 @@ def _levels(
 
 def _contradiction(values: Any, finer: Any, room: Any) -> Any:
     """Return how far each estimate is from those of equal and smaller steps, beyond the errors of these."""
-    apart = np.zeros_like(values)
-    for k in range(len(values)):
-        excess = np.abs(values[k] - finer[k:]) - room[k:]
-        apart[k] = np.max(np.where(np.isfinite(excess), excess, 0.0), axis=0, initial=0.0)
-    return np.maximum(apart, 0.0)
+    known = np.isfinite(finer) & np.isfinite(room)
+    below, above = (np.where(known, sign * finer - room, -np.inf) for sign in (-1, 1))  # the most of all smaller steps:
+    below, above = (np.maximum.accumulate(ends[::-1], axis=0)[::-1][: len(values)] for ends in (below, above))
+    apart = np.maximum(values + below, above - values)
+    return np.where(np.isfinite(apart), np.maximum(apart, 0.0), 0.0)
 
 
 def _error_by_kink(values: Any, kinks: Any, sides: Sequence[Any]) -> Any:
@@ -746,8 +755,8 @@ def _error_by_kink(values: Any, kinks: Any, sides: Sequence[Any]) -> Any:
     """
     error = kinks / 2
     for k in range(len(values)):
-        distance = np.max([np.abs(values[k] - slopes[k:]) + room[k:] for slopes, room in sides], axis=0)
-        least = np.min(np.nan_to_num(distance, nan=np.inf), axis=0)
+        distances = (np.abs(values[k] - slopes[k:]) + room[k:] for slopes, room in sides)
+        least = np.fmin.reduce(reduce(np.maximum, distances), axis=0)
         error[k] = np.where(least < error[k] / 2, 0.0, error[k])
     return error
 
