@@ -137,6 +137,19 @@ def second_sweeps(place: str, source: str) -> list[str]:
     return found
 
 
+def slow_dataclasses(place: str, source: str) -> list[int]:
+    """Return where the standard decorator of dataclasses is used, which makes them slowly."""
+    if place == "classes.py":
+        return []
+    found = []
+    for node in nodes(source):
+        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses":
+            found += [node.lineno for name in node.names if name.name == "dataclass"]
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "dataclasses.dataclass":
+            found.append(node.lineno)
+    return found
+
+
 RULES: dict[str, tuple[Callable[[str, str], list], dict[str, int]]] = {  # with sources in rules/ and what they break
     "a file imports only from below": (trespasses, {
         "from gradcli.modes.mode import Question": 1,
@@ -156,6 +169,10 @@ RULES: dict[str, tuple[Callable[[str, str], list], dict[str, int]]] = {  # with 
         'case.inconclusive("kink", "x")': 1,
         'f.severity == "info"': 1,
         'finding(Kind.KINK, Severity.INFO, "x")': 0,
+    }),
+    "dataclasses are those of gradcli.classes": (slow_dataclasses, {
+        "from dataclasses import dataclass, field": 1, "import dataclasses\n@dataclasses.dataclass\nclass A: ...": 1,
+        "from dataclasses import field, replace": 0,
     }),
     "one reverse sweep is written": (second_sweeps, {
         "def f():\n bars[s] = rule.pull(b) + bars[s]": 1, "def f():\n x = rule.pull(b)": 0,

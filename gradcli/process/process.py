@@ -275,7 +275,9 @@ def _started_anew(module: str, ends: tuple[int, int, int]) -> Any:
             import msvcrt
 
             numbers[k] = msvcrt.get_osfhandle(fd)  # type: ignore[attr-defined]
-    code = _CHILD.format(path=sys.path, module=module, ends=tuple(numbers), parent=os.getpid())
+    code = _CHILD.format(
+        path=[str(folder) for folder in sys.path], module=module, ends=tuple(numbers), parent=os.getpid()
+    )
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     return subprocess.Popen([sys.executable, *flags, "-c", code], close_fds=False)
 

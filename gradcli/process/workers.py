@@ -114,7 +114,7 @@ class Worker:
 
 def _started_anew(module: str) -> Any:
     return subprocess.Popen(
-        [sys.executable, "-S", "-c", _PROGRAM.format(path=sys.path, module=module)],
+        [sys.executable, "-S", "-c", _PROGRAM.format(path=[str(folder) for folder in sys.path], module=module)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

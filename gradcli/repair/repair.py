@@ -23,6 +23,7 @@ from gradcli.checks.wrong import CauseBudget
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError
 from gradcli.modes.claim import ClaimedExpressions, ClaimedFunction, in_shape
+from gradcli.process.process import FORKS
 from gradcli.process.workers import Workers, WorkerTimeout
 from gradcli.repair.edits import edits_of, lacking
 from gradcli.repair.repair_process import WITHIN, Otherwise, RepairRequest, RepairResult
@@ -270,7 +271,8 @@ def _in_a_process(wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
 def _asked(wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
     """Return what a process of its own answers; its calls are taken from the budget."""
     try:
-        request = marshal.dumps((os.getcwd(), sys.path, dict(os.environ), pickle.dumps(wanted)))  # noqa: PTH109 (a text)
+        path, pickled = [str(folder) for folder in sys.path], pickle.dumps(wanted)
+        request = marshal.dumps((os.getcwd(), path, dict(os.environ), pickled))  # noqa: PTH109 (a text)
     except (pickle.PicklingError, TypeError, AttributeError):
         return RepairResult(why="the point holds objects that cannot be given to another process")
     worker = REPAIR_WORKERS.take()
@@ -283,10 +285,10 @@ def _asked(wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
         found = pickle.loads(answer) if answer else None
     except (pickle.UnpicklingError, EOFError, GradcliError):
         found = None
-    if found is None:
-        worker.stop()
-    else:
+    if found is not None and FORKS:
         REPAIR_WORKERS.give(worker)
+    else:
+        worker.stop()
     if not isinstance(found, RepairResult):
         return RepairResult(why="the process that tried edits ended")
     budget.calls -= min(found.evaluations, budget.calls)

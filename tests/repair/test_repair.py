@@ -143,6 +143,17 @@ def test_each_claim_is_tried_where_it_was_checked_by_one_process(
 
 
 @pytest.mark.slow
+def test_where_no_process_is_copied_each_claim_has_one_of_its_own(
+    gradcli: Gradcli, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gradcli.repair.repair.FORKS", False)
+    monkeypatch.setattr(sys, "path", [*sys.path, Path("which is no text")])
+    for _ in range(2):
+        assert check(gradcli, LEFT_OUT, "x=[0.5, -1.2, 0.8], y=[2.1, 0.3, -0.4]")["patch"]
+        assert REPAIR_WORKERS.waiting is None
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
 def test_a_function_gets_a_patch_that_git_applies(gradcli: Gradcli, here: Path, ends: str) -> None:
     source = RIDGE.format(result="2 * X.T @ e + 2 * lam * w").replace("\n", ends)
