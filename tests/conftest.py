@@ -103,9 +103,8 @@ def gradcli(*argv: str, stdin: str = "", environ: dict[str, str] | None = None) 
     world = World(io.StringIO(stdin), io.StringIO(), io.StringIO(), environ or {})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gradcli.cli.main.stop_workers", lambda: None)
-        patch.setattr(
-            "gradcli.cli.check.FORKS", False
-        )  # a copy of this process would hold what other tests have loaded
+        # A copy of this process would hold what other tests have loaded.
+        patch.setattr("gradcli.cli.check.FORKS", False)
         status = run(argv, world)
     return Ran(int(status), world.stdout.getvalue(), world.stderr.getvalue())
 

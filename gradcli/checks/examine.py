@@ -31,7 +31,7 @@ from gradcli.tracing.provenance import place
 from gradcli.words import Kind, Severity, Verdict
 
 _SAME = 1e-9  # relative to the sum of |terms|: the difference of two float64 sums of the same terms in another order
-_DECISIVE = 1e-6  # a relative bound of a quick difference, in which no mistake hides
+_DECISIVE = 1e-6  # of a second derivative: the bound of a quick difference that is taken; a smaller mistake is not seen
 _ULPS = 64  # of the narrowest format: the difference of two runs of the same code
 _ULPS_NARROW = 4  # the same where an ulp is so large that a mistake could hide in many
 _AS_INEXACT = 3.0  # times the error of the gradient itself: what that under loss scaling may be off

@@ -197,8 +197,8 @@ class Workers:
         self.waiting, self.lock = None, threading.Lock()
 
     def start(self, *, copied: bool = False) -> None:
-        """Begin to load the module now; this is harmless if no request follows."""
-        with self.lock:
+        """Begin to load the module now; this is harmless if no request follows, and so is a copy that cannot be made."""
+        with self.lock, contextlib.suppress(OSError) if copied else contextlib.nullcontext():
             if self.waiting is None:
                 self.waiting = Worker(self.module, copied=copied)
 

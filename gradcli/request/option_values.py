@@ -374,9 +374,10 @@ class Option:
             number = int(text) if self.kind is int else float(text)
             if (low is None or number >= low) and (high is None or number <= high):
                 return number
+        example = (low or 1) if self.kind is int else "1e-3" if high is None else high
         kind = "a whole number" if self.kind is int else "a number"
         limits = f" from {low} to {high}" if high is not None else f" of at least {low}" if low is not None else ""
-        raise BadOption(f"{self.flag} takes {kind}{limits}, not '{text}'", do=f"write {self.flag} {low or 1}")
+        raise BadOption(f"{self.flag} takes {kind}{limits}, not '{text}'", do=f"write {self.flag} {example}")
 
 
 def row(

@@ -283,9 +283,9 @@ def _solvers_in(module: ModuleType, table: Mapping[int, _Row]) -> list[_SolverPl
     return [(names, key, x) for key, x in list(names.items()) if id(x) in table and table[id(x)][2] is x]
 
 
-def _names_in(modules: Iterable[ModuleType]) -> int:
-    """Return how many names modules have together, which tells that one of them has got a name."""
-    return sum(map(len, map(vars, modules)))
+def _names_in(modules: Iterable[ModuleType]) -> tuple[int, ...]:
+    """Return how many names each module has, which tells that one of them has got a name."""
+    return tuple(map(len, map(vars, modules)))
 
 
 class stand_ins:
@@ -404,10 +404,12 @@ def _own_places(count: int) -> list[_Place]:
 
 
 @functools.lru_cache(maxsize=1)
-def _places_in(modules: tuple[ModuleType, ...], length: int, count: int) -> tuple[list[dict[str, Any]], list[_Place]]:
+def _places_in(
+    modules: tuple[ModuleType, ...], lengths: tuple[int, ...], count: int
+) -> tuple[list[dict[str, Any]], list[_Place]]:
     """Return the user's modules in which `float` is replaced, and the entries to replace in them, under any alias.
 
-    The number of the names in all of them, and of stand-ins, key the cache.
+    The numbers of names in each of them, and of stand-ins, key the cache.
     """
     places = []
     for module in modules:

@@ -16,7 +16,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.modes.symbolic import MEMORY_BYTES
 from gradcli.process.process import FORKS
-from gradcli.process.workers import WORKERS, Worker, WorkerTimeout
+from gradcli.process.workers import WORKERS, Worker, Workers, WorkerTimeout
 from gradcli.request.point import Point
 from gradcli.targets.expression import Expression
 
@@ -57,6 +57,17 @@ def test_a_forked_process_asks_a_process_of_its_own() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert WORKERS.waiting is worker and worker.process.poll() is None
     assert gradcli.check("tan(x)", {"x": 1.0}, modes=["symbolic", "fd"]).exit_status == 0
+
+
+def test_a_copy_that_cannot_be_made_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fork() -> int:
+        raise BlockingIOError("too many processes")
+
+    monkeypatch.setattr(os, "fork", fork, raising=False)
+    workers = Workers("gradcli.repair.repair_process")
+    workers.start(copied=True)
+    assert workers.waiting is None
+    Workers.every.remove(workers)
 
 
 def test_a_process_that_others_have_waited_for_is_stopped(worker: Worker) -> None:
