@@ -20,13 +20,13 @@ from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Estimate
 from gradcli.words import Kind, ModeStatus, Severity
 
-_ENTRY_BY_ENTRY = ("forward", "complex-step", "finite-difference")  # they evaluate f at least once for each entry
+# What a certified gradient does not need beside it: a process of its own, and evaluations of f for each entry.
+_COSTLY = ("symbolic", "forward", "complex-step", "finite-difference")
 _STATUS: dict[type[GradcliError], ModeStatus] = {
     NotRun: "not run", OutOfTime: "timeout", NotSupported: "unsupported",
     Contradiction: "failed", TraceDiffers: "failed", Undecided: "failed", BadExpression: "failed",
 }  # fmt: skip
 _ENDINGS = tuple(_STATUS)
-_FEW = 8  # entries, for which these modes run beside the certified one to check a claim
 
 
 def run(
@@ -39,23 +39,29 @@ def run(
     """Run the modes that have no outcome in `answered` yet, and return the outcomes of all modes by name.
 
     The symbolic mode runs in a process of its own, beside the others. `heard` is called with the outcomes so far after each
-    mode. For a claim, if the user did not choose the modes, those that go entry by entry are left out where there are many
-    entries and each is certified.
+    mode. For a claim, if the user did not choose the modes, those that add no witness to a certified gradient are left out.
     """
     q.prepare()
     found, asked = dict(answered), dict[str, Asked]()
-    for mode in modes:
-        if isinstance(mode, Symbolic) and mode.name not in found and not q.crowded:
-            try:
-                asked[mode.name] = mode.begin(q)
-            except _ENDINGS as error:
-                found[mode.name] = _ended(mode, error)
+    may_leave_out = claimed and q.budget.effort is Effort.DEFAULT
+    first = [] if may_leave_out else [mode for mode in modes if isinstance(mode, Symbolic)]  # its process takes longest
     try:
-        for mode in modes:
-            if mode.name not in asked and mode.name not in found:
-                found[mode.name] = _left_out(mode, q) if claimed and _is_certified(found, q) else attempt(mode, q)
-                if heard is not None:
-                    heard(found)
+        for mode in dict.fromkeys([*first, *modes]):
+            if mode.name in found:
+                continue
+            if may_leave_out and mode.name in _COSTLY and _is_certified(found, q):
+                error = NotRun("every entry is certified", do="--modes all")
+                found[mode.name] = Outcome(mode, "not run", error=error)
+            elif isinstance(mode, Symbolic) and not q.crowded:
+                try:
+                    asked[mode.name] = mode.begin(q)
+                    continue
+                except _ENDINGS as error:
+                    found[mode.name] = _ended(mode, error)
+            else:
+                found[mode.name] = attempt(mode, q)
+            if heard is not None:
+                heard(found)
         found |= {mode.name: _outcome_of(mode, asked[mode.name]) for mode in modes if mode.name in asked}
     except BaseException:
         for waiting in asked.values():
@@ -65,19 +71,8 @@ def run(
 
 
 def _is_certified(found: Mapping[str, Outcome], q: Question) -> bool:
-    """Whether a certified value answers for each of many entries, none at a kink, and the user did not choose the modes."""
-    if q.budget.effort is not Effort.DEFAULT or q.entries <= _FEW:
-        return False
-    certified = "certified" in found and found["certified"].status == "ok"
-    return certified and not any(map(np.any, q.undecided))
-
-
-def _left_out(mode: Mode, q: Question) -> Outcome:
-    """Run a mode, unless it evaluates f for each entry."""
-    if mode.name not in _ENTRY_BY_ENTRY:
-        return attempt(mode, q)
-    error = NotRun(f"the certified value answers for all {q.entries:,} entries", do="--modes all")
-    return Outcome(mode, "not run", error=error)
+    """Whether each entry is certified, none at a kink."""
+    return "certified" in found and found["certified"].status == "ok" and not any(map(np.any, q.undecided))
 
 
 def attempt(mode: Mode, q: Question) -> Outcome:

@@ -98,8 +98,12 @@ def _carry_out(line: CommandLine, world: World) -> int:
 
 
 def _load_sympy_early(line: CommandLine) -> None:
-    """Start the process of the symbolic mode before other modules are imported, because it takes longest to start."""
-    if line.command in _WITH_SYMPY and line.words and line.options.modes is None:
+    """Start the process of the symbolic mode before other modules are imported, because it takes longest to start.
+
+    A claim rarely needs it: that is seen when its function is certified.
+    """
+    claimed = line.command == "check" and any(getattr(line.options, kind) is not None for kind in CLAIM_KINDS)
+    if line.command in _WITH_SYMPY and line.words and line.options.modes is None and not claimed:
         from gradcli.process.workers import WORKERS
 
         WORKERS.start()

@@ -500,6 +500,8 @@ def confirmed_by(point: PointReport) -> str:
         return f"Confirmed by function values alone ({', '.join(values)}). {calls} evaluations of f."
     if any(f.kind == Kind.COVERAGE for f in point.findings):
         return "Confirmed by projections of function values alone, within the limits above."
+    if any(result.proved is True for result in agreeing.values()) and not (values and rules):
+        return f"Certified by rules, and by function values along a random direction. {calls} evaluations of f."
     if not values or not rules:
         return f"{calls} evaluations of f."
     both = f"by function values ({', '.join(values)}) and by rules ({', '.join(rules)})"
