@@ -210,11 +210,11 @@ class Planted:
             path = self.project / file
             of_file = {number: one for number, one in enumerate(self.mistakes) if one.file == file}
             path.write_bytes(_with(path.read_bytes(), of_file))
-        (self.project / "planted_switch.py").write_text(SWITCH)
+        (self.project / "gradcli" / "planted_switch.py").write_text(SWITCH)  # a program's own functions are none of gradcli's
         (self.project / "planted_plugin.py").write_text(PLUGIN)
         package = self.project / "gradcli" / "__init__.py"
         package.write_text(
-            f"import builtins, planted_switch\nbuiltins._is_planted = planted_switch.is_planted\n{package.read_text()}"
+            f"import builtins\nfrom gradcli import planted_switch\nbuiltins._is_planted = planted_switch.is_planted\n{package.read_text()}"
         )
 
     def run_tests(self, words: list[str], **environ: str) -> int:

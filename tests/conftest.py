@@ -58,20 +58,37 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.markexpr = ""
 
 
-ALONE = {
-    "browser",
-    "derivation",
-    "frameworks",
-    "notebooks",
-    "packages",
-    "servers",
-}  # folders that are run when they are named
+# Folders that are run when they are named. Of closed forms, whose tests are many and alike, every few are default tests too.
+ALONE = {"browser", "derivation", "frameworks", "notebooks", "packages", "servers"}
+SAMPLED = {"derivation": 6}
+
+
+def _by_default(config: pytest.Config) -> bool:
+    return config.args_source is pytest.Config.ArgsSource.TESTPATHS
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out the folders that are run by a command of their own, where none is named on the command line."""
-    named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
-    return None if named or collection_path.name not in ALONE or collection_path.parent.name != "tests" else True
+    is_alone = collection_path.name in ALONE - SAMPLED.keys() and collection_path.parent.name == "tests"
+    return True if is_alone and _by_default(config) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out most tests of sampled folders, and all that are slow, where none is named on the command line."""
+    if not _by_default(config):
+        return
+    seen = dict.fromkeys(SAMPLED, 0)
+    left_out: list[pytest.Item] = []
+    for item in items:
+        folder = item.path.relative_to(config.rootpath).parts[1]
+        if folder in SAMPLED:
+            is_slow = item.get_closest_marker("slow") is not None
+            seen[folder] += not is_slow
+            if is_slow or seen[folder] % SAMPLED[folder]:
+                left_out.append(item)
+    config.hook.pytest_deselected(items=left_out)
+    known = set(left_out)
+    items[:] = [item for item in items if item not in known]
 
 
 def pytest_collection_finish() -> None:
