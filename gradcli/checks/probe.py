@@ -203,7 +203,7 @@ def function_at(
         return _on_ranks(function, text, given, options, options.on_ranks, typed=typed)
     refuse_coroutine(function, text)
     own_package_of(function)
-    native = adapted(function, text, module, options.framework_options, options.seed)
+    native = adapted(function, text, module, options.framework_options, options.seed, given)
     if native is None:
         layer: Layer | None
         engine = _named_in(options.engine, module, "--engine")

@@ -1,7 +1,7 @@
 """Wrapping of targets that are written in a framework as functions of numpy arrays."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -10,6 +10,7 @@ from gradcli.arithmetic.devices import CPU, find_device, quiet_imports
 from gradcli.errors import BadOption, BadTarget
 from gradcli.frameworks.framework import KNOWN, Framework, FrameworkOptions, Placed
 from gradcli.frameworks.native import Native
+from gradcli.targets.nesting import taken_apart
 from gradcli.targets.python import message_of
 from gradcli.tracing.captured import closure, codes
 
@@ -62,8 +63,12 @@ _NUMPY = {"numpy", "scipy", "math", "gradcli"}
 _DEPTH = 4  # levels of calls that are followed within the same module
 
 
-def recognised(found: Any, module: ModuleType | None, wanted: str | None) -> str | None:
+def recognised(
+    found: Any, module: ModuleType | None, wanted: str | None, given: Iterable[Mapping[str, Any]] = ()
+) -> str | None:
     """Return the framework that a target is written in, or None for plain Python and numpy.
+
+    Where neither the target nor its module names one, values that are `given` as its arrays do.
 
     Raises  BadOption if the target uses several frameworks and the user did not choose one.
     """
@@ -73,6 +78,9 @@ def recognised(found: Any, module: ModuleType | None, wanted: str | None) -> str
     named = {_PACKAGES[top] for top in tops if top in _PACKAGES}
     if not named and not tops & _NUMPY and module is not None:
         named = {_PACKAGES[top] for top in map(_top, vars(module).values()) if top in _PACKAGES}
+    if not named and not tops & _NUMPY:
+        values = [x for point in given for x in taken_apart("", dict(point))[1].values()]
+        named = {_PACKAGES[top] for top in map(_home_of_type, values) if top in _PACKAGES}
     if len(named) > 1:
         several = " and ".join(sorted(named))
         raise BadOption(f"the function uses {several}", do=f"say which it is: --framework {min(named)}")
@@ -112,6 +120,10 @@ def _top(x: Any) -> str:
     return _home(x).partition(".")[0]
 
 
+def _home_of_type(x: Any) -> str:
+    return type(x).__module__.partition(".")[0]
+
+
 def _home(x: Any) -> str:
     """Return the module of a value: of a module its own name; no attribute of a module is asked for, which may import."""
     if isinstance(x, ModuleType):
@@ -120,7 +132,12 @@ def _home(x: Any) -> str:
 
 
 def adapted(
-    found: Any, text: str, module: ModuleType | None, framework_options: FrameworkOptions, seed: int
+    found: Any,
+    text: str,
+    module: ModuleType | None,
+    framework_options: FrameworkOptions,
+    seed: int,
+    given: Sequence[Mapping[str, Any]] = (),
 ) -> Native | None:
     """Wrap a target as a function of numpy arrays that runs in its framework; return None for plain Python and numpy.
 
@@ -129,7 +146,7 @@ def adapted(
     """
     if isinstance(found, Native):
         return found
-    name = recognised(found, module, framework_options.framework)
+    name = recognised(found, module, framework_options.framework, given)
     if name is None:
         refuse_options(framework_options)
         return None
@@ -142,7 +159,7 @@ def adapted(
         raise BadOption(says, do="leave out --dtype: gradients are checked in float32, values are taken in float64")
     placed = Placed(framework_options.dtype or usual, find_device(name, framework_options.device or CPU))
     made = _placed(placed, own, found, text, framework_options, seed)
-    made.run_with = lambda **changes: adapted(found, text, module, replace(framework_options, **changes), seed)
+    made.run_with = lambda **changes: adapted(found, text, module, replace(framework_options, **changes), seed, given)
     made.run_at = lambda placed: _placed(placed, own, found, text, replace(framework_options, autocast=None), seed)
     return made
 

@@ -285,6 +285,11 @@ def test_tensors_may_be_given_from_python() -> None:
     assert library.check(lambda x: torch.sum(torch.sin(x)), {"x": torch.ones(2, requires_grad=True)}, framework="torch")
 
 
+def test_tensors_that_are_given_say_what_a_function_is_written_in_that_names_no_framework() -> None:
+    report = library.check(lambda x: (x.square() * 3).sum(), {"x": torch.tensor([1.0, 2.0], dtype=torch.float64)})
+    assert (report.verdict, report.native.framework) == ("pass", "torch")
+
+
 def test_second_derivatives(ran: Any) -> None:
     done = ran("def f(x):\n    return torch.exp(x).prod()", "x=randn(3)", "--order", "2")
     assert done.exit_status == 0, done.stdout
