@@ -123,6 +123,7 @@ def test_text_fits(gradcli: Gradcli, status: int, argv: tuple) -> None:
     ((*GAUSS, "--wrt", "S"), "S n x n (spd)"), ((*LEAST, "--wrt", "W"), "against certified"), ((*LEAST, "--wrt", "W"), "return np.outer(W@x - y, x)"),
     (("sum(i0e(x))", "--shapes", "x: n"), "refused: by x:"), (("softmax(z)", "--shapes", "z: n"), "jacobian by z, n"),
     (("sum(x**3)", "--shapes", "x: n", "--order", "2"), "hessian by x, n"),
+    (("x**2*y**3", "--order", "2"), "mixed second derivatives are not among these: by x and y, derive"),
     (LEAST, "code the numpy code was run against certified values; the torch and jax code carry a self-test"),
     (("x*y",), "the numpy code was run against certified values; the torch, jax and C code carry a self-test"),
     ((*LEAST, "--wrt", "W", "--code", "torch"), "import torch def gradient(*, W, x, y): return torch.outer(W@x - y, x)"),

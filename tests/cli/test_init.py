@@ -298,6 +298,14 @@ def test_the_workflow_is_written_once(gradcli: Program, tmp_path: Path) -> None:
     assert not (tmp_path / "gradcli.toml").exists()
 
 
+@pytest.mark.parametrize("words", [(), ("--quiet",)])
+def test_beside_a_suite_the_workflow_alone_is_written(gradcli: Program, tmp_path: Path, words: tuple[str, ...]) -> None:
+    written(tmp_path, {"gradcli.toml": b'paths = ["."]'})
+    ran = gradcli("init", "--github", *words)
+    assert (ran.exit_status, (tmp_path / "gradcli.toml").read_text()) == (0, 'paths = ["."]')
+    assert (tmp_path / ".github/workflows/gradcli.yml").exists() and bool(ran.stdout) == (not words)
+
+
 def test_nothing_found_is_a_suite_without_checks(gradcli: Program, tmp_path: Path) -> None:
     ran = gradcli("init")
     assert (ran.exit_status, tomllib.loads((tmp_path / "gradcli.toml").read_text())) == (0, {"paths": ["."]})

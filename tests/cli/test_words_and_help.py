@@ -45,6 +45,12 @@ def test_words_that_belong_apart_are_targets_and_values(gradcli: Callable[..., A
     assert gradcli("check", *words, "--modes", "forward,finite-difference").exit_status == 0
 
 
+def test_a_name_that_may_be_several_gets_a_note_but_under_quiet(gradcli: Callable[..., Any]) -> None:
+    note = "note: xy is one name here; for a product write x*y\n"
+    assert gradcli("derive", "xy*y").stderr == note
+    assert gradcli("derive", "xy*y", "--quiet").stderr == ""
+
+
 @pytest.mark.parametrize("argv", [("help",), ("help", "sweep"), ("help", "check")], ids=" ".join)
 def test_help_is_a_command_too(gradcli: Callable[..., Any], argv: tuple[str, ...]) -> None:
     assert gradcli(*argv).stdout == gradcli(*argv[1:], "--help").stdout != ""
