@@ -28,7 +28,7 @@ from gradcli.checks.more_evidence import ALONE, evidence_of, with_evidence
 from gradcli.checks.narrow_formats import format_evidence
 from gradcli.checks.own_layers import with_layers
 from gradcli.checks.request import Request
-from gradcli.checks.run_modes import PointCheck, missing, reference_of, run
+from gradcli.checks.run_modes import PointCheck, missing, puts_off, reference_of, run
 from gradcli.checks.wrong import FEWEST, CauseBudget
 from gradcli.classes import dataclass
 from gradcli.errors import FunctionFailed, GradcliError, TooLarge, TraceEnded
@@ -36,6 +36,7 @@ from gradcli.modes.claim import Claimed, ClaimedFunction, WrongShape, in_shape
 from gradcli.modes.difference_steps import second_derivative
 from gradcli.modes.finite_difference import GradientByValues
 from gradcli.modes.mode import Question
+from gradcli.modes.problem import Effort
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.modes.solver_changes import smaller_tolerances, solvers_of
 from gradcli.modes.trace_test import TraceTest
@@ -291,6 +292,7 @@ def _steady_point(
 _SMALL = 2**22  # entries: the free memory is not looked up for fewer
 _ARRAYS = 13  # of the size of the inputs: what a check holds at its peak, without what f computes on the way
 _SWEEPS = 2  # times the values of the recorded run: their adjoints, and another run with other roundings
+_ROUNDED = 1e-12  # of the largest entry: a bound of the reverse sweep that leaves a claim's own bound the wider one
 
 
 def admit_inputs(q: Question) -> None:
@@ -318,7 +320,11 @@ def _admit(needed: int, q: Question) -> None:
 def _point(
     request: Request, point: Point, number: int, progress: Progress | None, answers: Answers | None = None
 ) -> PointResult:
-    """Check one point by all modes, or by function values alone if the trace turns out to differ from the function."""
+    """Check one point by all modes, or by function values alone if the trace turns out to differ from the function.
+
+    A claim is looked at quickly first: where that is no pass, or reverse has lost digits, nothing of it is kept, and all is run
+    that counts allow.
+    """
     q = answers.q if answers else request.question(point)
     if any(notice.kind == Kind.NOT_DETERMINISTIC for notice in point.notices):
         return _decided(_noticed(PointCheck(q, {}, None, request.fixed), request), request)
@@ -329,9 +335,24 @@ def _point(
         known, q = q, q.by_values_at_infinite_slopes()
         answers = answers if q is known else None
     try:
+        if request.claim is not None and answers is None and q.blind is None and q.budget.effort is Effort.DEFAULT:
+            quick = replace(q, budget=replace(q.budget, effort=Effort.QUICK))
+            result = _by_modes(request, quick, heard)
+            passes = result.report.verdict == Verdict.PASS
+            if not puts_off(quick) or (passes and (q.crowded or _keeps_digits(result.report))):
+                return result
         return _by_modes(request, q, heard, answers)
     except _NotTheFunction as error:
         return _by_modes(request, q.without_trace(error.why, error.test), heard)
+
+
+def _keeps_digits(report: PointReport) -> bool:
+    """Whether the reverse sweep has nearly all digits of float64, so that a claim would not be seen more sharply beside balls."""
+    reverse = report.modes["reverse"]
+    return all(
+        np.all(bound <= _ROUNDED * np.max(np.abs(reverse.values[name]), initial=0.0))
+        for name, bound in (reverse.bound or {}).items()
+    )
 
 
 class _NotTheFunction(Exception):

@@ -20,7 +20,7 @@ from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Estimate
 from gradcli.words import Kind, ModeStatus, Severity
 
-# What a certified gradient does not need beside it: a process of its own, and evaluations of f for each entry.
+# What a claim does not need beside a gradient by rules: a process of its own, and evaluations of f for each entry.
 _COSTLY = ("symbolic", "forward", "complex-step", "finite-difference")
 _STATUS: dict[type[GradcliError], ModeStatus] = {
     NotRun: "not run", OutOfTime: "timeout", NotSupported: "unsupported",
@@ -39,19 +39,19 @@ def run(
     """Run the modes that have no outcome in `answered` yet, and return the outcomes of all modes by name.
 
     The symbolic mode runs in a process of its own, beside the others. `heard` is called with the outcomes so far after each
-    mode. For a claim, if the user did not choose the modes, those that add no witness to a certified gradient are left out.
+    mode. For a claim, if the user did not choose the modes, those that add no witness are left out.
     """
     q.prepare()
     found, asked = dict(answered), dict[str, Asked]()
-    may_leave_out = claimed and q.budget.effort is Effort.DEFAULT
+    may_leave_out = claimed and q.budget.by_default
     first = [] if may_leave_out else [mode for mode in modes if isinstance(mode, Symbolic)]  # its process takes longest
     try:
         for mode in dict.fromkeys([*first, *modes]):
             if mode.name in found:
                 continue
-            if may_leave_out and mode.name in _COSTLY and _is_certified(found, q):
-                error = NotRun("every entry is certified", do="--modes all")
-                found[mode.name] = Outcome(mode, "not run", error=error)
+            why = _why_left_out(mode, found, q) if may_leave_out else None
+            if why is not None:
+                found[mode.name] = Outcome(mode, "not run", error=NotRun(why, do="--modes all"))
             elif isinstance(mode, Symbolic) and not q.crowded:
                 try:
                     asked[mode.name] = mode.begin(q)
@@ -70,9 +70,19 @@ def run(
     return {mode.name: found[mode.name] for mode in modes}
 
 
-def _is_certified(found: Mapping[str, Outcome], q: Question) -> bool:
-    """Whether each entry is certified, none at a kink."""
-    return "certified" in found and found["certified"].status == "ok" and not any(map(np.any, q.undecided))
+def _why_left_out(mode: Mode, found: Mapping[str, Outcome], q: Question) -> str | None:
+    """Return why a claim needs no outcome of a mode, which takes long; None if it may."""
+    if puts_off(q) and mode.name in ("certified", *_COSTLY):
+        return "reverse and function values decide"
+    if mode.name not in _COSTLY or "certified" not in found:
+        return None
+    is_certified = found["certified"].status == "ok" and not any(map(np.any, q.undecided))
+    return "every entry is certified" if is_certified else None
+
+
+def puts_off(q: Question) -> bool:
+    """Whether a quick look at a claim is made first, in which balls would take longest."""
+    return q.budget.effort is Effort.QUICK and q.untraced is None and q.ball_work > Effort.QUICK.value
 
 
 def attempt(mode: Mode, q: Question) -> Outcome:

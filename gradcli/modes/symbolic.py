@@ -10,7 +10,7 @@ from gradcli.errors import GradcliError, NotSupported, Undecided
 from gradcli.modes.kinks import TO_FINITE
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.plan import plan
-from gradcli.modes.problem import Effort, NotRun, out_of_time
+from gradcli.modes.problem import NotRun, out_of_time
 from gradcli.process.workers import WORKERS, Worker, WorkerTimeout
 from gradcli.request.point import Estimate, EstimateCost, Witness
 from gradcli.tracing.shapes import size
@@ -48,7 +48,7 @@ class Symbolic:
         recorded = plan(q.recording)
         entries = sum(size(x) for x in q.xs)
         terms = recorded.terms[recorded.result] * size(q.value)
-        by_default = q.budget.effort is Effort.DEFAULT
+        by_default = q.budget.by_default
         if terms * entries > MOST_TERMS or (by_default and terms > OPERATIONS_BY_DEFAULT):
             raise NotRun(
                 f"the formula would have about {_rounded(terms)} terms, to be differentiated by {entries:,} entries",

@@ -262,6 +262,30 @@ def test_modes_that_add_no_witness_are_left_out_where_the_entries_of_a_claim_are
     assert package.check(lambda x: np.sum(np.sin(x)), x).points[0].modes["forward"].status == "ok"  # no claim
 
 
+# Of 400 entries, which balls take long for.
+WAVE, CANCELS = "sum(exp(sin(x))*cos(x))", "sum((1e4 + x)**2 - 1e8 - 2e4*x)"
+SLOPE = "exp(sin(x))*(cos(x)**2 - sin(x))"
+
+
+@pytest.mark.parametrize(
+    ("f", "claim", "verdict", "reference"),
+    [
+        (WAVE, SLOPE, "pass", "reverse"), (WAVE, f"{SLOPE}*(1 + 1e-9)", "fail", "certified"),
+        (CANCELS, "2*x", "pass", "certified"),  # the digits that reverse loses are asked of balls
+        (CANCELS, "2*x*(1 + 3e-9)", "fail", "certified"),
+    ],
+)  # fmt: skip
+def test_balls_that_take_long_are_asked_where_a_quick_look_leaves_anything_open(
+    f: str, claim: str, verdict: str, reference: str
+) -> None:
+    report = package.check(f, {"x": np.linspace(0.1, 1.0, 400)}, grad=claim)
+    modes = report.points[0].modes
+    assert (report.verdict, report.points[0].reference) == (verdict, reference)
+    assert (modes["certified"].status == "not run") == (reference == "reverse")
+    if reference == "reverse":
+        assert modes["certified"].message == "reverse and function values decide"
+
+
 def test_a_gradient_that_is_certified_with_float64s_pi_says_so() -> None:
     (point,) = checked("(x - pi)**2", "x=3.141592653589793", "2*(x - pi)").points
     assert any(
