@@ -328,6 +328,9 @@ def _point(
     q = answers.q if answers else request.question(point)
     if any(notice.kind == Kind.NOT_DETERMINISTIC for notice in point.notices):
         return _decided(_noticed(PointCheck(q, {}, None, request.fixed), request), request)
+    full = q.budget
+    if request.claim is not None and answers is None and full.effort is Effort.DEFAULT:
+        q = replace(q, budget=replace(full, effort=Effort.QUICK))
     heard = None if progress is None else lambda report: progress(number, report)
     admit_inputs(q)
     admit_recording(q)
@@ -335,15 +338,13 @@ def _point(
         known, q = q, q.by_values_at_infinite_slopes()
         answers = answers if q is known else None
     try:
-        if request.claim is not None and answers is None and q.blind is None and q.budget.effort is Effort.DEFAULT:
-            quick = replace(q, budget=replace(q.budget, effort=Effort.QUICK))
-            result = _by_modes(request, quick, heard)
-            passes = result.report.verdict == Verdict.PASS
-            if not puts_off(quick) or (passes and (q.crowded or _keeps_digits(result.report))):
-                return result
-        return _by_modes(request, q, heard, answers)
+        result = _by_modes(request, q, heard, answers)
+        passes = result.report.verdict == Verdict.PASS
+        if not puts_off(q) or (passes and (q.crowded or _keeps_digits(result.report))):
+            return result
+        return _by_modes(request, q.within(full), heard)
     except _NotTheFunction as error:
-        return _by_modes(request, q.without_trace(error.why, error.test), heard)
+        return _by_modes(request, replace(q, budget=full).without_trace(error.why, error.test), heard)
 
 
 def _keeps_digits(report: PointReport) -> bool:
