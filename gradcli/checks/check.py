@@ -339,21 +339,19 @@ def _point(
         answers = answers if q is known else None
     try:
         result = _by_modes(request, q, heard, answers)
-        passes = result.report.verdict == Verdict.PASS
-        if not puts_off(q) or (passes and (q.crowded or _keeps_digits(result.report))):
+        if not puts_off(q) or (result.report.verdict == Verdict.PASS and (q.crowded or _is_sharp(q, result.report))):
             return result
         return _by_modes(request, q.within(full), heard)
     except _NotTheFunction as error:
         return _by_modes(request, replace(q, budget=full).without_trace(error.why, error.test), heard)
 
 
-def _keeps_digits(report: PointReport) -> bool:
-    """Whether the reverse sweep has nearly all digits of float64, so that a claim would not be seen more sharply beside balls."""
+def _is_sharp(q: Question, report: PointReport) -> bool:
+    """Whether f has no kink, and the reverse sweep nearly all digits: balls would show no smaller error of a claim."""
     reverse = report.modes["reverse"]
-    return all(
-        np.all(bound <= _ROUNDED * np.max(np.abs(reverse.values[name]), initial=0.0))
-        for name, bound in (reverse.bound or {}).items()
-    )
+    bounds = (reverse.bound or {}).items()
+    keeps = (np.all(x <= _ROUNDED * np.max(np.abs(reverse.values[name]), initial=0.0)) for name, x in bounds)
+    return not any(map(np.any, q.undecided)) and all(keeps)
 
 
 class _NotTheFunction(Exception):
