@@ -237,7 +237,8 @@ class Options:
     modes: str | None = row(
         "--modes", "LIST",
         "Modes to run: names, unique prefixes, fd cs fwd rev, all; torch, jax, tensorflow, mlx where named.  "
-        "[default: all, certified if quick]", on=("check", "compare-modes"), group=PRECISION, write=one, take=joined)
+        "[default: all; to check a claim, those that decide]",
+        on=("check", "compare-modes"), group=PRECISION, write=one, take=joined)
     cost: bool = row(
         "--cost", "", "Show operations by kind, and memory, of each mode.",
         on=("compare-modes",), group=OUTPUT, default=False, kind=bool)
