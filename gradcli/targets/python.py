@@ -21,7 +21,17 @@ from gradcli.rules.shaping import as_value
 from gradcli.targets import solvers as _solvers  # noqa: F401  (adds the stand-ins of solvers)
 from gradcli.targets.draws import Whole
 from gradcli.targets.facts import Notice, OutputPart
-from gradcli.targets.nesting import Leaf, Node, PandasEnded, in_a_trace, in_pandas, labelled, put_together, taken_apart
+from gradcli.targets.nesting import (
+    Leaf,
+    Node,
+    PandasEnded,
+    in_a_trace,
+    in_pandas,
+    labelled,
+    paths,
+    put_together,
+    taken_apart,
+)
 from gradcli.targets.replacement_scope import replaced, solver_tolerances, stand_ins, tracing, untraced, users_modules
 from gradcli.targets.solver_tolerances import TIGHTER, solvers_watched
 from gradcli.tracing.primitive import Value, settled
@@ -33,6 +43,7 @@ from gradcli.words import Kind, Severity, TargetKind
 _SAME = 1e-14  # relative: values that differ by less do so by rounding
 _MOST_SAID = 300  # most characters quoted from an exception's message
 _ABOUT_INTEGERS = ("integer", "'float", "float64'", "slice", "as indices must be")
+_OF_SEQUENCES = ("'list'", "'tuple'", "sequence by non-int")
 _OF_TENSORS = ("type Long", "expected Long", "as indices must be", '"nll_loss', "expected int64", "must have integer")
 _POSITIONAL, _KEYWORD, _ALL_POSITIONAL, _ALL_KEYWORDS = "positional", "keyword", "*", "**"
 
@@ -359,6 +370,11 @@ class PythonFunction:
             dicts = filter(None, (as_dict(self.function, self.text, name) for name in leaves))
             if (hint := next(dicts, None)) is not None:
                 return hint
+            if any(word in text for word in _OF_SEQUENCES):
+                for name, node in self.arguments.items():
+                    given = put_together(node, values)
+                    if isinstance(given, list | tuple) and all(np.ndim(values[path]) == 0 for path in paths(node)):
+                        return f"{name} is a {type(given).__name__} of numbers; give an array: np.array({name})"
         if (
             isinstance(error, KeyError)
             and error.args

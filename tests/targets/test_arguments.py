@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.errors import BadPoint, BadTarget
+import gradcli as package
+from gradcli.errors import BadPoint, BadTarget, FunctionFailed
 from gradcli.targets.arguments import bound, missing
 from tests.targets.test_loading import written
 
@@ -445,3 +446,12 @@ def test_the_callers_array_is_not_the_one_that_is_held() -> None:
 def test_bound_refuses(function: Any, given: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         bound(function, "f", given)
+
+
+@pytest.mark.parametrize(
+    ("x", "kind"), [([1.0, 2.0], "list"), ((1.0, 2.0), "tuple"), ([[1.0, 2.0], [3.0, 4.0]], "list")]
+)
+def test_a_list_of_numbers_where_the_function_takes_an_array_is_told_to_be_one(x: object, kind: str) -> None:
+    with pytest.raises(FunctionFailed) as raised:
+        package.check(lambda x: np.sum((x - 1.5) ** 2), {"x": x})
+    assert raised.value.do == f"x is a {kind} of numbers; give an array: np.array(x)"
