@@ -50,3 +50,9 @@ def test_a_map_without_a_claim_rings_its_own_worst_entries():
     right = np.array([[1.0, 100.0], [10.0, 0.5]])
     (drawn,) = error_maps("fd", {"x": right + np.array([[1e-3, 1e-3], [0.2, 0.0]])}, {"x": right})
     assert drawn.marked == ((1, 0), (0, 0), (0, 1))
+
+
+def test_the_point_of_wrong_entries_is_named_where_there_are_several():
+    several, one = (str(gradcli.check("x**2", at=at, grad="3*x")) for at in (["x=1", "x=2"], "x=1"))
+    assert "\n\n  at point 1\n  entry" in several
+    assert "at point" not in one
