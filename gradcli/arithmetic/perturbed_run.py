@@ -15,7 +15,7 @@ from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value
 
 _EPS = float(np.finfo(np.float64).eps)
 LARGEST = 16.0  # perturbation, in units of eps
-_MOVES = np.setdiff1d(np.arange(-LARGEST, LARGEST + 1), [0.0])  # in units of eps, exact in float64
+_MOVES = np.delete(np.arange(-LARGEST, LARGEST + 1), int(LARGEST))  # all but 0, in units of eps, exact in float64
 SIZE = float(np.sqrt(np.mean(_MOVES**2)))  # root mean square of the perturbations
 _POOL = 16_381  # random factors, of which each operation takes a part; prime, so that rows of arrays do not repeat them
 

@@ -25,7 +25,7 @@ from gradcli.targets.nesting import ContainerNode, Leaf, Node, paths, taken_apar
 from gradcli.targets.python import PythonFunction, signature_of
 from gradcli.targets.tokens import Statement, shared_and_parts
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.shapes import largest, mapped, shape, size
+from gradcli.tracing.shapes import largest, mapped, redefines_arithmetic, shape, size
 
 Matcher = Callable[[Any], dict[str, Any]]
 
@@ -548,7 +548,7 @@ def dense(name: str, x: Any) -> Any:
         x = x.toarray()
     elif operator:
         x = x.matmat(np.eye(x.shape[1]))
-    if isinstance(x, np.ma.MaskedArray) and np.any(np.ma.getmaskarray(x)):
+    if redefines_arithmetic(x) and np.any(np.ma.getmaskarray(x)):
         raise BadClaim(f"the claimed gradient of {name} is a masked array", do="return x.filled(0.0)")
     try:
         array = np.asarray(x)

@@ -13,7 +13,7 @@ from gradcli.targets.draws import Whole
 from gradcli.targets.facts import Notice
 from gradcli.targets.nesting import ContainerNode, NamedValues, Node, labelled, put_together, taken_apart
 from gradcli.targets.python import PythonFunction, in_order, signature_of, what_to_add
-from gradcli.tracing.shapes import shape
+from gradcli.tracing.shapes import redefines_arithmetic, shape
 from gradcli.words import Kind, Severity
 
 _SHOWN = 8  # most entries that a message lists
@@ -227,7 +227,7 @@ def _leaf(path: str, x: Any, notices: list[Notice]) -> Any:
         return np.float64(x)
     if isinstance(x, complex | np.complexfloating):
         raise BadPoint(f"{path} is complex", do="pass its real and imaginary part as two inputs")
-    if isinstance(x, np.matrix | np.ma.MaskedArray):
+    if redefines_arithmetic(x):
         raise BadPoint(f"{path} is a {type(x).__name__}, which redefines arithmetic", do="pass np.asarray(...) of it")
     if str(getattr(x, "layout", "")).startswith("torch.sparse"):
         return x  # it has no array; its framework alone can compute with it

@@ -14,7 +14,7 @@ from gradcli.targets.arguments import refuse_coroutine
 from gradcli.targets.nesting import Leaf, Node, paths, put_together, taken_apart
 from gradcli.targets.python import PythonFunction, signature_of
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.shapes import shape, size
+from gradcli.tracing.shapes import redefines_arithmetic, shape, size
 from gradcli.tracing.tracer import Tracer, exact
 
 _FLOAT64 = np.dtype(np.float64)
@@ -187,7 +187,7 @@ def differentiable(x: Any) -> bool:
         return True
     if isinstance(x, bool | str | None):
         return False
-    if isinstance(x, np.matrix | np.ma.MaskedArray):
+    if redefines_arithmetic(x):
         raise BadPoint(
             f"an argument is a {type(x).__name__}, which redefines arithmetic", do="pass np.asarray(...) of it"
         )

@@ -92,6 +92,11 @@ def is_plain(x: Value) -> bool:
     return type(x) in _PLAIN
 
 
+def redefines_arithmetic(x: Any) -> bool:
+    """Whether a value is an np.matrix or a masked array; numpy.ma, which loads slowly, is loaded for no other value."""
+    return isinstance(x, np.ndarray) and type(x) is not np.ndarray and isinstance(x, np.matrix | np.ma.MaskedArray)
+
+
 def is_number(x: Value) -> bool:
     """Return whether `x` is a plain number or array, which another arithmetic must lift."""
     return type(x) in _NUMBERS
