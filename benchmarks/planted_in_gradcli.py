@@ -210,9 +210,8 @@ class Planted:
             path = self.project / file
             of_file = {number: one for number, one in enumerate(self.mistakes) if one.file == file}
             path.write_bytes(_with(path.read_bytes(), of_file))
-        (self.project / "gradcli" / "planted_switch.py").write_text(
-            SWITCH
-        )  # a program's own functions are none of gradcli's
+        # In gradcli's own folder: elsewhere it would be a function of the programs that are checked.
+        (self.project / "gradcli" / "planted_switch.py").write_text(SWITCH)
         (self.project / "planted_plugin.py").write_text(PLUGIN)
         package = self.project / "gradcli" / "__init__.py"
         package.write_text(

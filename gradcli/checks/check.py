@@ -28,7 +28,7 @@ from gradcli.checks.more_evidence import ALONE, evidence_of, with_evidence
 from gradcli.checks.narrow_formats import format_evidence
 from gradcli.checks.own_layers import with_layers
 from gradcli.checks.request import Request
-from gradcli.checks.run_modes import PointCheck, missing, puts_off, reference_of, run
+from gradcli.checks.run_modes import PointCheck, is_without_balls, missing, reference_of, run
 from gradcli.checks.wrong import FEWEST, CauseBudget
 from gradcli.classes import dataclass
 from gradcli.errors import FunctionFailed, GradcliError, TooLarge, TraceEnded
@@ -322,14 +322,14 @@ def _point(
 ) -> PointResult:
     """Check one point by all modes, or by function values alone if the trace turns out to differ from the function.
 
-    A claim is looked at quickly first: where that is no pass, or reverse has lost digits, nothing of it is kept, and all is run
-    that counts allow.
+    A claim of few entries is looked at quickly first: where that is no pass, or reverse has lost digits, nothing of it is kept,
+    and all is run that counts allow. Of very many entries nothing more would be run.
     """
     q = answers.q if answers else request.question(point)
     if any(notice.kind == Kind.NOT_DETERMINISTIC for notice in point.notices):
         return _decided(_noticed(PointCheck(q, {}, None, request.fixed), request), request)
     full = q.budget
-    if request.claim is not None and answers is None and full.effort is Effort.DEFAULT:
+    if request.claim is not None and answers is None and full.effort is Effort.DEFAULT and not q.crowded:
         q = replace(q, budget=replace(full, effort=Effort.QUICK))
     heard = None if progress is None else lambda report: progress(number, report)
     admit_inputs(q)
@@ -339,14 +339,15 @@ def _point(
         answers = answers if q is known else None
     try:
         result = _by_modes(request, q, heard, answers)
-        if not puts_off(q) or (result.report.verdict == Verdict.PASS and (q.crowded or _is_sharp(q, result.report))):
+        passes = result.report.verdict == Verdict.PASS
+        if not is_without_balls(q) or (passes and _needs_no_balls(q, result.report)):
             return result
         return _by_modes(request, q.within(full), heard)
     except _NotTheFunction as error:
         return _by_modes(request, replace(q, budget=full).without_trace(error.why, error.test), heard)
 
 
-def _is_sharp(q: Question, report: PointReport) -> bool:
+def _needs_no_balls(q: Question, report: PointReport) -> bool:
     """Whether f has no kink, and the reverse sweep nearly all digits: balls would show no smaller error of a claim."""
     reverse = report.modes["reverse"]
     bounds = (reverse.bound or {}).items()

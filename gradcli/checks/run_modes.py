@@ -72,7 +72,7 @@ def run(
 
 def _why_left_out(mode: Mode, found: Mapping[str, Outcome], q: Question) -> str | None:
     """Return why a claim needs no outcome of a mode, which takes long; None if it may."""
-    if puts_off(q) and mode.name in ("certified", *_COSTLY):
+    if is_without_balls(q) and mode.name in ("certified", *_COSTLY):
         return "reverse and function values decide"
     if mode.name not in _COSTLY or "certified" not in found:
         return None
@@ -80,8 +80,8 @@ def _why_left_out(mode: Mode, found: Mapping[str, Outcome], q: Question) -> str 
     return "every entry is certified" if is_certified else None
 
 
-def puts_off(q: Question) -> bool:
-    """Whether a quick look at a claim is made first, in which balls would take longest."""
+def is_without_balls(q: Question) -> bool:
+    """Whether this is a quick look at a claim, of a program for which balls would take too long."""
     return q.budget.effort is Effort.QUICK and q.untraced is None and q.ball_work > Effort.QUICK.value
 
 

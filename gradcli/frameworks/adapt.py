@@ -63,7 +63,7 @@ _NUMPY = {"numpy", "scipy", "math", "gradcli"}
 _DEPTH = 4  # levels of calls that are followed within the same module
 
 
-def recognised(
+def recognise_framework(
     found: Any, module: ModuleType | None, wanted: str | None, given: Iterable[Mapping[str, Any]] = ()
 ) -> str | None:
     """Return the framework that a target is written in, or None for plain Python and numpy.
@@ -79,8 +79,9 @@ def recognised(
     if not named and not tops & _NUMPY and module is not None:
         named = {_PACKAGES[top] for top in map(_top, vars(module).values()) if top in _PACKAGES}
     if not named and not tops & _NUMPY:
-        values = [x for point in given for x in taken_apart("", dict(point))[1].values()]
-        named = {_PACKAGES[top] for top in map(_home_of_type, values) if top in _PACKAGES}
+        values = (x for point in given for x in taken_apart("", dict(point))[1].values())
+        tops_of_values = {type(x).__module__.partition(".")[0] for x in values}
+        named = {_PACKAGES[top] for top in tops_of_values if top in _PACKAGES}
     if len(named) > 1:
         several = " and ".join(sorted(named))
         raise BadOption(f"the function uses {several}", do=f"say which it is: --framework {min(named)}")
@@ -120,10 +121,6 @@ def _top(x: Any) -> str:
     return _home(x).partition(".")[0]
 
 
-def _home_of_type(x: Any) -> str:
-    return type(x).__module__.partition(".")[0]
-
-
 def _home(x: Any) -> str:
     """Return the module of a value: of a module its own name; no attribute of a module is asked for, which may import."""
     if isinstance(x, ModuleType):
@@ -146,7 +143,7 @@ def adapted(
     """
     if isinstance(found, Native):
         return found
-    name = recognised(found, module, framework_options.framework, given)
+    name = recognise_framework(found, module, framework_options.framework, given)
     if name is None:
         refuse_options(framework_options)
         return None

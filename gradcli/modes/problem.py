@@ -291,4 +291,4 @@ class Problem:
     @property
     def crowded(self) -> bool:
         """Whether there are so many entries that balls are used only on request."""
-        return self.budget.by_default and self.entries > MANY
+        return self.budget.effort is Effort.DEFAULT and self.entries > MANY

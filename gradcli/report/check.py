@@ -496,16 +496,17 @@ def confirmed_by(point: PointReport) -> str:
         n for n, r in agreeing.items() if "rules" in (r.rests_on or ()) and "function values" not in (r.rests_on or ())
     ]
     calls = sum(int(r.evaluations or 0) for r in point.modes.values())
+    count = f"{calls} {'evaluation' if calls == 1 else 'evaluations'} of f by the modes."
     if values and "claim" in agreeing and any(f.kind == Kind.UNTRACED for f in point.findings):
-        return f"Confirmed by function values alone ({', '.join(values)}). {calls} evaluations of f."
+        return f"Confirmed by function values alone ({', '.join(values)}). {count}"
     if any(f.kind == Kind.COVERAGE for f in point.findings):
         return "Confirmed by projections of function values alone, within the limits above."
     if any(result.proved is True for result in agreeing.values()) and not (values and rules):
-        return f"Certified by rules, and by function values along a random direction. {calls} evaluations of f."
+        return f"Certified by rules, and by function values along a random direction. {count}"
     if not values or not rules:
-        return f"{calls} evaluations of f."
+        return count
     both = f"by function values ({', '.join(values)}) and by rules ({', '.join(rules)})"
-    return f"Confirmed {both}, which are independent. {calls} evaluations of f."
+    return f"Confirmed {both}, which are independent. {count}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.frameworks.adapt import recognised
+from gradcli.frameworks.adapt import recognise_framework
 from gradcli.targets import replacement_scope
 from gradcli.targets.replacement_scope import stand_ins, untraced
 from gradcli.tracing.captured import python_code
@@ -114,7 +114,7 @@ def test_a_function_of_one_entry_is_traced_entry_by_entry() -> None:
 
 
 def test_the_framework_is_that_of_the_python_code() -> None:
-    assert recognised(Dispatcher(squares), None, None) is None
+    assert recognise_framework(Dispatcher(squares), None, None) is None
 
 
 def test_the_python_code_of_a_compiled_function_and_of_a_method() -> None:

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from gradcli.errors import BadOption, BadTarget, FunctionFailed
-from gradcli.frameworks.adapt import recognised
+from gradcli.frameworks.adapt import recognise_framework
 from gradcli.frameworks.framework import Described, Failure, Placed, RankCall, Tensor
 from gradcli.frameworks.torch.adapter import FORMATS, FRAMEWORK, applied, seeded, users_of, watched
 from gradcli.request.point import Array
@@ -77,7 +77,7 @@ class TorchRank:
             torch.set_default_dtype(FORMATS[self.placed.dtype])
             if isinstance(found, str):
                 loaded = load(found)
-                if recognised(loaded.found, loaded.module, None) == "jax":
+                if recognise_framework(loaded.found, loaded.module, None) == "jax":
                     raise BadOption("the target uses JAX, and ranks are those of torch", do="add --framework jax")
                 found = loaded.found
             if inspect.isclass(found) and issubclass(found, torch.nn.Module):
