@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from gradcli.classes import dataclass
-from gradcli.process.process import FORKS, die_with, name_of
+from gradcli.process.process import FORKS, die_with, hold_interrupts, name_of
 
 _GRACE = 0.5  # seconds that the other ranks have once one has failed: what they wait for may never come
 _LONGEST = 1 << 16  # bytes of a stack
@@ -60,7 +60,7 @@ class Ranks:
             own, theirs = fork.Pipe()
             args = (serve, rank, f"/proc/self/fd/{self._shared}", theirs, self._stacks[rank], self._parent)
             process = fork.Process(target=_answer, args=args, daemon=True)
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), hold_interrupts():
                 warnings.simplefilter("ignore")  # of threads, which a copy does not have: it begins its own
                 process.start()
             theirs.close()

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from gradcli.process.apart import status_of
@@ -63,6 +63,23 @@ def adopt_orphans() -> None:
     """Let descendants whose parent ends become children of this process, so that they are found with it. Linux only."""
     if FORKS:
         prctl(36, 1)
+
+
+@contextlib.contextmanager
+def hold_interrupts() -> Iterator[None]:
+    """Let Ctrl-C act at the end of the block: in a fork, Python runs functions of libraries and drops what they raise."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if came:
+        signal.raise_signal(signal.SIGINT)
 
 
 def prctl(option: int, value: int) -> None:

@@ -17,6 +17,7 @@ from gradcli.process.process import Process, at_terminal, name_of, write_all
 from gradcli.process.relay import relayed_errors, wait_for_relay
 
 _UNUSABLE = 2
+_PATIENCE = 5.0  # seconds in which an interrupt ends a child: the user's code, or a library, may have dropped it
 
 
 class Supervisor:
@@ -34,6 +35,7 @@ class Supervisor:
         self._late = False
         self._heard = False  # whether the running child has sent a message about a target
         self._interrupts = self._passed_on = 0
+        self._patience: float | None = None  # when a child that was interrupted is ended
         self._ended_by: int | None = None
         self._writing = False
 
@@ -72,7 +74,8 @@ class Supervisor:
         """Handle the messages of the child until it ends; return its exit status, or None if it reported none."""
         try:
             while True:
-                left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+                ends = [end for end in (self._deadline, self._patience) if end is not None]
+                left = max(0.0, min(ends) - time.monotonic()) if ends else None
                 message = process.receive(left)
                 if message is not None and message[0] == "done":
                     process.finish()
@@ -111,12 +114,13 @@ class Supervisor:
         if self._interrupts > self._passed_on:
             if self._passed_on:  # the first interrupt had no effect
                 process.end_family()
-            elif not at_terminal():  # only this process received the interrupt
+            elif not at_terminal():  # only this process received the interrupt, and who sent it may send no second one
                 process.signal(signal.SIGINT)
+                self._patience = time.monotonic() + _PATIENCE
             self._passed_on = self._interrupts
-        if left == 0.0 and self._deadline is not None and not self._late:
-            self._late = True
-            self._deadline = None
+        if left == 0.0:
+            self._late = self._patience is None
+            self._deadline = self._patience = None
             process.end_family()
 
     def _write(self, data: bytes) -> int:

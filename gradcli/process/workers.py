@@ -16,7 +16,7 @@ import time
 import warnings
 from typing import Any, NoReturn
 
-from gradcli.process.process import die_with
+from gradcli.process.process import die_with, hold_interrupts
 
 # Without the garbage collector sympy loads a tenth faster; `main` turns it on.
 # The site module is not needed, because the child gets this process's sys.path. Ctrl-C is for this process only.
@@ -127,14 +127,14 @@ class _Copy:
     def __init__(self, module: str) -> None:
         (given, stdin), (stdout, written) = os.pipe(), os.pipe()
         self._parent, self._status = os.getpid(), 0
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), hold_interrupts():
             warnings.simplefilter("ignore", DeprecationWarning)  # of threads, none of which the copy needs
             self.pid = os.fork()
-        if self.pid == 0:
-            _be_copied(module, given, written, self._parent)
-        os.close(given)
-        os.close(written)
-        self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
+            if self.pid == 0:
+                _be_copied(module, given, written, self._parent)
+            os.close(given)
+            os.close(written)
+            self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
 
     def poll(self) -> int | None:
         """Return the exit status, None while the process runs."""

@@ -1,10 +1,12 @@
 """A Python target that ends its process, in any way and anywhere, is an error of that target, and the others go on."""
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -407,15 +409,32 @@ def test_ctrl_c_ends_with_130(tmp_path: Path, to_all: bool, form: str) -> None:
 
 
 @pytest.mark.slow
-def test_code_that_swallows_ctrl_c_is_ended_by_the_second(tmp_path: Path) -> None:
+def test_code_that_swallows_an_interrupt_is_ended(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     with started("check", target(tmp_path, SWALLOWS.format(ready=str(ready))), X) as running:
         there(Path(f"{ready}0"))
         os.kill(running.pid, signal.SIGINT)
-        there(Path(f"{ready}1"))
-        os.kill(running.pid, signal.SIGINT)
         assert running.communicate(timeout=HANG) == ("", "interrupted\n")
         assert running.returncode == 130
+
+
+@pytest.mark.slow
+def test_at_a_terminal_code_that_swallows_ctrl_c_is_ended_by_the_second(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    ours, its = os.openpty()
+    running = subprocess.Popen(
+        [sys.executable, "-m", "gradcli", "check", target(tmp_path, SWALLOWS.format(ready=str(ready))), X],
+        stdin=its, stdout=its, stderr=its, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(its, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    there(Path(f"{ready}0"))
+    os.write(ours, b"\x03")
+    there(Path(f"{ready}1"))  # as a debugger takes it, which is left to go on
+    with pytest.raises(subprocess.TimeoutExpired):
+        running.wait(5.5)
+    os.write(ours, b"\x03")
+    assert running.wait(HANG) == 130
+    os.close(its)
+    os.close(ours)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
